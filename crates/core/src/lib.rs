@@ -1,5 +1,30 @@
 //! The rules of a waiting room, and nothing else: no IO, clock, randomness, async or HTTP.
+//!
+//! A [`Room`] is a value, and [`apply()`] is a pure function from a room, a moment and an [`Operation`] to the next room, an
+//! answer, and what to write down. The same code runs in production, in the property tests and in simulations.
+//!
+//! *The path of one position:* [`Operation::Join`] hands it out (`apply.rs`); the frontier passes it, by an operator's
+//! [`Operation::Advance`] or an inlet's settle (`inlet.rs`), and it becomes an offer in a [`Step`] (`segment.rs`);
+//! [`Operation::Claim`] turns the offer into a [`Session`], or its claim window ends and it lapses in a tick (`apply.rs`).
+//! Readers see all of it on the [`Board`] (`board.rs`).
 
+pub mod apply;
+pub mod board;
+pub mod effects;
+pub mod estimate;
 pub mod ids;
+mod inlet;
+pub mod room;
+pub mod segment;
+pub mod session;
+pub mod settings;
+pub mod taken;
 
+pub use apply::{Answer, Applied, Claim, Operation, Reads, Refusal, apply};
+pub use board::{Board, Recognition, Standing};
+pub use effects::{Effects, Event};
 pub use ids::{Generation, MAX_POSITION, Position, RequestId, RoomId, Ticket, UnixMillis};
+pub use room::{Room, RoomState};
+pub use segment::{Counts, Segment, Step};
+pub use session::{Outcome, Session, SessionKey, SessionStatus};
+pub use settings::{InletKind, Settings, SettingsError, Value};

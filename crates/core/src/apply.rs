@@ -1,0 +1,631 @@
+//! The rules: what each operation does to a room.
+//!
+//! [`apply`] is a pure function. Every operation is *tick* (time passes: sessions end, offers lapse, inlets step), then the
+//! *change* itself, then *settle* (free capacity becomes offers). A refused operation changes nothing beyond what time did.
+//!
+//! *Why held cannot exceed the capacity:* only settle raises it, by at most capacity - held; a claim moves one from offers to
+//! active; everything else lowers it. So it exceeds the capacity only after an operator's word, and then nothing is offered
+//! until it is below again.
+
+use crate::effects::{Effects, Event};
+use crate::ids::{Generation, Position, RequestId, Ticket, UnixMillis};
+use crate::inlet;
+use crate::room::{Room, RoomState, SEGMENTS_MAX};
+use crate::segment::Segment;
+use crate::session::{Outcome, Session, SessionKey, SessionStatus};
+use crate::settings::{Settings, SettingsError};
+
+/// The largest value of the serving counter: what an AWS client can read back.
+pub const SERVING_MAX: u64 = i64::MAX as u64;
+
+/// Something that happens to a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Nothing but the passing of time.
+    Tick,
+    /// `count` visitors join, in order.
+    Join {
+        /// How many; at least 1.
+        count: u64,
+    },
+    /// A visitor exchanges his offer for a pass, or asks for it again.
+    Claim(Claim),
+    /// A visitor gives his place up.
+    Leave {
+        /// Whose place.
+        ticket: Ticket,
+    },
+    /// A visit is over, by name.
+    Close {
+        /// Whose.
+        key: SessionKey,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// Visits are over, without names.
+    Exits {
+        /// How many.
+        count: u64,
+    },
+    /// The operator moves the frontier, either way.
+    Advance {
+        /// By how many positions.
+        by: i64,
+    },
+    /// The operator changes the settings.
+    Configure(Box<Settings>),
+    /// The operator opens, pauses, drains or closes the room. Opening also wakes an inlet that rests.
+    SetState(RoomState),
+    /// The operator starts a new line; every ticket so far is unknown from now on.
+    Reset {
+        /// Random, see [`Generation`].
+        incarnation: u8,
+    },
+    /// A new generation opens behind the present ones, whose tickets keep their precedence.
+    OpenSegment {
+        /// Random, see [`Generation`].
+        incarnation: u8,
+    },
+    /// Keeps the signatures that leave with a pass, unless some are kept already.
+    KeepSignatures {
+        /// Whose.
+        key: SessionKey,
+        /// The signatures.
+        signatures: Vec<u8>,
+    },
+}
+
+/// What a claim would begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The place.
+    pub ticket: Ticket,
+    /// Its public form.
+    pub request_id: RequestId,
+    /// `iss` of the pass, if it begins one.
+    pub issuer: String,
+    /// Its validity, if other than the room's.
+    pub validity_seconds: Option<u64>,
+    /// The key that will sign it.
+    pub key_id: String,
+}
+
+impl Operation {
+    /// The session the operation must be able to read.
+    pub fn session_key(&self) -> Option<SessionKey> {
+        match self {
+            Self::Claim(claim) => Some(key_of(&claim.ticket)),
+            Self::Leave { ticket } => Some(key_of(ticket)),
+            Self::Close { key, .. } | Self::KeepSignatures { key, .. } => Some(*key),
+            _ => None,
+        }
+    }
+
+    /// The word for it in audits, logs and metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Tick => "tick",
+            Self::Join { .. } => "join",
+            Self::Claim(_) => "claim",
+            Self::Leave { .. } => "leave",
+            Self::Close { .. } => "close",
+            Self::Exits { .. } => "exits",
+            Self::Advance { .. } => "advance",
+            Self::Configure(_) => "configure",
+            Self::SetState(_) => "state",
+            Self::Reset { .. } => "reset",
+            Self::OpenSegment { .. } => "open-segment",
+            Self::KeepSignatures { .. } => "keep-signatures",
+        }
+    }
+}
+
+fn key_of(ticket: &Ticket) -> SessionKey {
+    SessionKey {
+        generation: ticket.generation,
+        position: ticket.position,
+    }
+}
+
+/// What an operation reads beside the room, fetched beforehand.
+#[derive(Debug, Clone, Default)]
+pub struct Reads {
+    /// The session of [`Operation::session_key`], if there is one.
+    pub session: Option<Session>,
+    /// Active sessions past their end, some or all of them: those not swept yet still count as active, which is safe.
+    pub ended: Vec<Session>,
+}
+
+/// What an operation answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing to say.
+    Done,
+    /// The places of a join: `count` positions from `first` on.
+    Joined {
+        /// The line.
+        generation: Generation,
+        /// The first place.
+        first: Position,
+        /// How many.
+        count: u64,
+        /// Seconds between the opening of the line and this join.
+        entered: u32,
+    },
+    /// The session that a claim began, or found.
+    Claimed {
+        /// The session.
+        session: Session,
+        /// Whether this claim began it.
+        begun: bool,
+    },
+    /// The session as it is now.
+    Session(Session),
+    /// How many of the reported exits counted.
+    Exited {
+        /// At most the number of visitors inside.
+        counted: u64,
+    },
+    /// Where the frontier is now.
+    Advanced {
+        /// The serving counter.
+        serving: u64,
+    },
+    /// The line that is open now.
+    LineOpened(Generation),
+}
+
+/// Why an operation is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The room does not take joins.
+    #[error("the room is {}", .0.as_str())]
+    NotJoinable(RoomState),
+    /// The newest generation cannot take that many; open another segment first.
+    #[error("the line has {0} places left")]
+    LineFull(u64),
+    /// Four generations still have people waiting.
+    #[error("all {SEGMENTS_MAX} generations still have people waiting")]
+    SegmentsFull,
+    /// The ticket is of no line of this room.
+    #[error("the ticket is not of this line")]
+    UnknownTicket,
+    /// The frontier has not reached the ticket, or the room admits nobody.
+    #[error("the ticket is not being served yet")]
+    NotServed,
+    /// The offer lapsed, or the holder left.
+    #[error("the place is gone")]
+    Gone,
+    /// The room is closed.
+    #[error("the room is closed")]
+    RoomClosed,
+    /// No session of that ticket.
+    #[error("no such session")]
+    UnknownSession,
+    /// The session was ended by name before.
+    #[error("the session has already ended")]
+    AlreadyEnded,
+    /// The counter would leave its range.
+    #[error("the serving counter would exceed {SERVING_MAX}")]
+    CounterOverflow,
+    /// The settings are refused.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+/// A room after an operation.
+#[derive(Debug)]
+pub struct Applied {
+    /// The new room.
+    pub room: Room,
+    /// The answer, or why there is none.
+    pub answer: Result<Answer, Refusal>,
+    /// What to write with it.
+    pub effects: Effects,
+}
+
+/// Applies one operation to a room at a moment.
+pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Reads) -> Applied {
+    let mut effects = Effects::default();
+    let now = tick(&mut room, now, reads.ended, &mut effects);
+    let answer = change(&mut room, now, operation, reads.session, &mut effects);
+    inlet::settle(&mut room, now, &mut effects);
+    room.assert_sound();
+    Applied {
+        room,
+        answer,
+        effects,
+    }
+}
+
+/// Time passes; returns the room's own now.
+fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Effects) -> UnixMillis {
+    let now = now.max(room.clock);
+    room.clock = now;
+    for mut session in ended {
+        if session.status == SessionStatus::Active && session.ends_at() <= now {
+            session.status = SessionStatus::Expired;
+            room.counts_mut(session.key.generation).expired += 1;
+            pay_off_exit_credit(room);
+            effects.changed = true;
+            effects.sessions.push(session);
+        }
+    }
+    if let Some(window) = room
+        .settings
+        .claim_window_millis()
+        .filter(|_| room.state.admits())
+    {
+        let lapsed = room
+            .segments
+            .iter_mut()
+            .map(|segment| segment.lapse(now, window, effects))
+            .sum();
+        if lapsed > 0 && room.settings.incr_svc_on_queue_position_expiry && !room.settings.inlet.is_capped() {
+            move_on_over_lapsed(room, lapsed, effects);
+        }
+    }
+    inlet::due_steps(room, now, effects);
+    now
+}
+
+/// Each end by name or by time first pays off an exit that was reported without a name.
+fn pay_off_exit_credit(room: &mut Room) {
+    room.exit_credits = room.exit_credits.saturating_sub(1);
+}
+
+fn move_on_over_lapsed(room: &mut Room, lapsed: u64, effects: &mut Effects) {
+    let previous = room.serving();
+    advance_within_line(room, lapsed);
+    let current = room.serving();
+    if current != previous {
+        effects.changed = true;
+        effects
+            .events
+            .push(Event::AutomaticServingCounterIncrease { previous, current });
+    }
+}
+
+/// Moves the frontier by `by` positions, oldest generation first, nowhere beyond a last join; returns what is left over.
+fn advance_within_line(room: &mut Room, by: u64) -> u64 {
+    let mut left_over = by;
+    for segment in &mut room.segments {
+        let moved = segment.joined.saturating_sub(segment.serving).min(left_over);
+        segment.serving += moved;
+        left_over -= moved;
+    }
+    left_over
+}
+
+fn change(
+    room: &mut Room,
+    now: UnixMillis,
+    operation: &Operation,
+    session: Option<Session>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    match operation {
+        Operation::Tick => Ok(Answer::Done),
+        Operation::Join { count } => join(room, now, *count),
+        Operation::Claim(claim) => begin_or_find_session(room, now, claim, session, effects),
+        Operation::Leave { ticket } => leave(room, ticket, session, effects),
+        Operation::Close { outcome, .. } => close(room, *outcome, session, effects),
+        Operation::Exits { count } => {
+            let counted = (*count).min(room.active());
+            room.exit_credits += counted;
+            effects.changed |= counted > 0;
+            Ok(Answer::Exited { counted })
+        }
+        Operation::Advance { by } => advance(room, now, *by, effects),
+        Operation::Configure(settings) => configure(room, now, settings, effects),
+        Operation::SetState(state) => {
+            set_state(room, now, *state, effects);
+            Ok(Answer::Done)
+        }
+        Operation::Reset { incarnation } => {
+            let generation = Generation::following(Some(room.newest().generation), now, *incarnation);
+            reset(room, now, generation, effects);
+            Ok(Answer::LineOpened(generation))
+        }
+        Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, effects),
+        Operation::KeepSignatures { signatures, .. } => {
+            let mut session = session.ok_or(Refusal::UnknownSession)?;
+            if session.signatures.is_empty() {
+                session.signatures.clone_from(signatures);
+                effects.changed = true;
+                effects.sessions.push(session.clone());
+            }
+            Ok(Answer::Session(session))
+        }
+    }
+}
+
+fn join(room: &mut Room, now: UnixMillis, count: u64) -> Result<Answer, Refusal> {
+    if !room.state.takes_joins() {
+        return Err(Refusal::NotJoinable(room.state));
+    }
+    let places_left = room.places_left();
+    if count > places_left {
+        return Err(Refusal::LineFull(places_left));
+    }
+    let segment = room.newest_mut();
+    let first = Position::new(segment.joined + 1).ok_or(Refusal::LineFull(places_left))?;
+    segment.joined += count;
+    let entered = entered_seconds(segment.generation, now);
+    Ok(Answer::Joined {
+        generation: segment.generation,
+        first,
+        count,
+        entered,
+    })
+}
+
+/// The time of a join as a ticket carries it; a line older than 34 years stops counting.
+fn entered_seconds(generation: Generation, now: UnixMillis) -> u32 {
+    let since = now.seconds().saturating_sub(generation.opened_unix_seconds());
+    u32::try_from(since)
+        .unwrap_or(u32::MAX)
+        .min(crate::ids::MAX_ENTERED_SECONDS)
+}
+
+fn begin_or_find_session(
+    room: &mut Room,
+    now: UnixMillis,
+    claim: &Claim,
+    session: Option<Session>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let key = key_of(&claim.ticket);
+    if room.segment_mut(key.generation).is_none() {
+        return Err(Refusal::UnknownTicket);
+    }
+    if let Some(session) = session {
+        return Ok(Answer::Claimed {
+            session,
+            begun: false,
+        });
+    }
+    let state = room.state;
+    let validity_seconds = claim
+        .validity_seconds
+        .unwrap_or(room.settings.validity_period.get());
+    let segment = room.segment_mut(key.generation).ok_or(Refusal::UnknownTicket)?;
+    let position = key.position.get();
+    if position <= segment.base || position > segment.joined {
+        return Err(Refusal::UnknownTicket);
+    }
+    if position <= segment.floor || segment.taken.contains(position) {
+        return Err(Refusal::Gone);
+    }
+    if state == RoomState::Closed {
+        return Err(Refusal::RoomClosed);
+    }
+    if position > segment.serving || !state.admits() {
+        return Err(Refusal::NotServed);
+    }
+    let offered_at = segment
+        .take(position, effects)
+        .expect("a joined and served position above the floor has a step");
+    segment.counts.claimed += 1;
+    let session = Session {
+        key,
+        request_id: claim.request_id,
+        offered_at,
+        issued_at_seconds: now.seconds(),
+        expires_at_seconds: now.seconds().saturating_add(validity_seconds),
+        issuer: claim.issuer.clone(),
+        key_id: claim.key_id.clone(),
+        status: SessionStatus::Active,
+        signatures: Vec::new(),
+    };
+    effects.sessions.push(session.clone());
+    effects.events.push(Event::TokenGenerated {
+        request_id: session.request_id,
+    });
+    Ok(Answer::Claimed { session, begun: true })
+}
+
+fn leave(
+    room: &mut Room,
+    ticket: &Ticket,
+    session: Option<Session>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    if let Some(session) = session {
+        return close(room, Outcome::Abandoned, Some(session), effects);
+    }
+    let segment = room
+        .segment_mut(ticket.generation)
+        .ok_or(Refusal::UnknownTicket)?;
+    let position = ticket.position.get();
+    if position <= segment.base || position > segment.joined {
+        return Err(Refusal::UnknownTicket);
+    }
+    if position <= segment.floor || segment.taken.contains(position) {
+        return Err(Refusal::Gone);
+    }
+    segment.counts.left += 1;
+    segment.take(position, effects);
+    Ok(Answer::Done)
+}
+
+fn close(
+    room: &mut Room,
+    outcome: Outcome,
+    session: Option<Session>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let mut session = session.ok_or(Refusal::UnknownSession)?;
+    let counts = room.counts_mut(session.key.generation);
+    let was_active = match session.status {
+        SessionStatus::Ended(_) => return Err(Refusal::AlreadyEnded),
+        SessionStatus::Active => true,
+        SessionStatus::Expired => {
+            // Only the label changes: its slot was freed when it expired.
+            counts.expired -= 1;
+            false
+        }
+    };
+    match outcome {
+        Outcome::Completed => counts.completed += 1,
+        Outcome::Abandoned => counts.abandoned += 1,
+    }
+    if was_active {
+        pay_off_exit_credit(room);
+    }
+    session.status = SessionStatus::Ended(outcome);
+    effects.changed = true;
+    effects.sessions.push(session.clone());
+    effects.events.push(Event::SessionUpdated {
+        request_id: session.request_id,
+        outcome,
+    });
+    Ok(Answer::Session(session))
+}
+
+/// The operator's hand. Forward over an inlet with a capacity is a one-off, counted, and stops at the last join (a frontier
+/// ahead of the tail would admit later joins past the capacity). Back over an automatic inlet lays it to rest.
+fn advance(room: &mut Room, now: UnixMillis, by: i64, effects: &mut Effects) -> Result<Answer, Refusal> {
+    let automatic = room.settings.inlet != crate::settings::InletKind::Manual;
+    if by < 0 {
+        withdraw(room, by.unsigned_abs(), effects);
+        room.inlet_rests |= automatic;
+    } else {
+        let newest = room.newest();
+        let beyond = newest.serving.max(newest.joined).checked_add(by.unsigned_abs());
+        if !room.settings.inlet.is_capped() && beyond.is_none_or(|reach| reach > SERVING_MAX) {
+            return Err(Refusal::CounterOverflow);
+        }
+        let left_over = advance_within_line(room, by.unsigned_abs());
+        if !room.settings.inlet.is_capped() {
+            room.newest_mut().serving += left_over;
+        }
+        effects.changed |= by > 0;
+        let offers = inlet::make_offers(room, now, effects);
+        if automatic {
+            room.offers_by_hand += offers;
+        }
+    }
+    Ok(Answer::Advanced {
+        serving: room.serving(),
+    })
+}
+
+/// Moves the frontier back by `by` positions, newest generation first, nowhere below a line's beginning.
+fn withdraw(room: &mut Room, by: u64, effects: &mut Effects) {
+    let mut left_over = by;
+    for segment in room.segments.iter_mut().rev() {
+        let moved = (segment.serving - segment.base).min(left_over);
+        if moved > 0 {
+            segment.withdraw_to(segment.serving - moved, effects);
+        }
+        left_over -= moved;
+    }
+}
+
+fn configure(
+    room: &mut Room,
+    now: UnixMillis,
+    settings: &Settings,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    settings.check()?;
+    let before = room.settings.claim_window_millis();
+    room.settings = settings.clone();
+    effects.changed = true;
+    match (before, settings.claim_window_millis()) {
+        // Switched on in mid-event: the clocks start now.
+        (None, Some(_)) => restart_claim_clocks(room, |_| now),
+        // Shortened: nobody loses an offer at once, nobody keeps more than a whole new window.
+        (Some(old), Some(new)) if new < old => {
+            let reference = room.halted_since.unwrap_or(now);
+            restart_claim_clocks(room, |at| {
+                let remaining = at.plus(old).since(reference).min(new);
+                UnixMillis((reference.0 + remaining).saturating_sub(new)).max(at)
+            });
+        }
+        _ => {}
+    }
+    if settings.inlet.is_capped() {
+        // What the frontier ran ahead would admit later joins past the capacity.
+        for segment in &mut room.segments {
+            segment.serving = segment.serving.min(segment.joined.max(segment.base));
+        }
+    }
+    Ok(Answer::Done)
+}
+
+fn restart_claim_clocks(room: &mut Room, clock: impl Fn(UnixMillis) -> UnixMillis) {
+    for step in room
+        .segments
+        .iter_mut()
+        .flat_map(|segment| segment.steps.iter_mut())
+    {
+        step.at = clock(step.at);
+    }
+}
+
+fn set_state(room: &mut Room, now: UnixMillis, state: RoomState, effects: &mut Effects) {
+    if room.state != state {
+        room.epoch += 1;
+        effects.changed = true;
+    }
+    room.state = state;
+    if state == RoomState::Open && room.inlet_rests {
+        room.inlet_rests = false;
+        effects.changed = true;
+    }
+    match (room.halted_since, state.admits()) {
+        (None, false) => room.halted_since = Some(now),
+        (Some(since), true) => {
+            // The clocks stood still: each goes on with the time it had left.
+            restart_claim_clocks(room, |at| at.plus(now.since(at.max(since))));
+            room.halted_since = None;
+        }
+        _ => {}
+    }
+}
+
+fn reset(room: &mut Room, now: UnixMillis, generation: Generation, effects: &mut Effects) {
+    effects
+        .closed_generations
+        .extend(room.segments.iter().map(|segment| segment.generation));
+    // Sessions expired by this very tick go with their generation, and so do their events.
+    effects.sessions.clear();
+    effects.touched_chunks.clear();
+    effects.changed = true;
+    let mut fresh = Room::open(room.settings.clone(), now, generation.incarnation);
+    fresh.segments[0] = Segment::open(generation, 0);
+    fresh.version = room.version;
+    fresh.epoch = room.epoch + 1;
+    fresh.state = room.state;
+    fresh.halted_since = room.halted_since.map(|_| now);
+    *room = fresh;
+}
+
+fn open_segment(
+    room: &mut Room,
+    now: UnixMillis,
+    incarnation: u8,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    if room.segments.len() == SEGMENTS_MAX {
+        let oldest = &room.segments[0];
+        if oldest.waiting() > 0 || oldest.counts.live_sessions() > 0 {
+            return Err(Refusal::SegmentsFull);
+        }
+        let oldest = room.segments.pop_front().expect("there are four");
+        room.past.add(&oldest.counts);
+        effects.closed_generations.push(oldest.generation);
+    }
+    let generation = Generation::following(Some(room.newest().generation), now, incarnation);
+    let ahead = room.newest().serving.saturating_sub(room.newest().joined);
+    let mut segment = Segment::open(generation, 0);
+    // What an operator let the frontier run ahead is owed to whoever joins next, in whatever generation.
+    segment.serving = segment.base + ahead;
+    room.newest_mut().serving -= ahead;
+    room.segments.push_back(segment);
+    room.epoch += 1;
+    effects.changed = true;
+    Ok(Answer::LineOpened(generation))
+}

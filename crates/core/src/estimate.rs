@@ -1,0 +1,106 @@
+//! A simple estimate of the wait: the distance to the frontier over the frontier's recent speed.
+
+use std::collections::VecDeque;
+
+use crate::ids::UnixMillis;
+
+/// How many samples of the speed are kept.
+pub const SAMPLES_MAX: usize = 32;
+/// Samples closer together than this count as one.
+pub const SAMPLE_SPACING_MILLIS: u64 = 1_000;
+/// How far back the speed is looked at.
+pub const SAMPLE_AGE_MAX_MILLIS: u64 = 600_000;
+
+/// How many offers had been made by when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at: UnixMillis,
+    /// Offers made in this room up to then.
+    pub offers_made: u64,
+}
+
+/// The recent speed of a room's frontier, in offers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pace {
+    /// Offers ever made.
+    pub offers_made: u64,
+    /// Oldest first.
+    pub samples: VecDeque<Sample>,
+}
+
+impl Pace {
+    pub(crate) fn record(&mut self, now: UnixMillis, offers: u64) {
+        if offers == 0 {
+            return;
+        }
+        self.offers_made += offers;
+        let sample = Sample {
+            at: now,
+            offers_made: self.offers_made,
+        };
+        // The first two samples always stand: the second one is what makes a speed of the first.
+        match self.samples.back_mut() {
+            Some(last) if now.since(last.at) < SAMPLE_SPACING_MILLIS => last.offers_made = self.offers_made,
+            _ => self.samples.push_back(sample),
+        }
+        while self.samples.len() > SAMPLES_MAX
+            || self
+                .samples
+                .front()
+                .is_some_and(|first| now.since(first.at) > SAMPLE_AGE_MAX_MILLIS)
+        {
+            self.samples.pop_front();
+        }
+    }
+
+    /// Seconds until `people_ahead` more offers have been made, or `None` while no speed is known.
+    ///
+    /// The time since the last offer counts as time without offers, so the estimate grows while the frontier stands still.
+    pub fn wait_seconds(&self, people_ahead: u64, now: UnixMillis) -> Option<u64> {
+        let first = self.samples.front()?;
+        let made = self.offers_made - first.offers_made;
+        let elapsed = now.since(first.at);
+        if made == 0 || elapsed == 0 {
+            return None;
+        }
+        let millis = u128::from(people_ahead) * u128::from(elapsed) / u128::from(made);
+        Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_while_nothing_is_known_then_distance_over_speed() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.wait_seconds(10, UnixMillis(0)), None);
+        pace.record(UnixMillis(10_000), 100);
+        assert_eq!(
+            pace.wait_seconds(10, UnixMillis(60_000)),
+            None,
+            "one burst has no speed"
+        );
+        pace.record(UnixMillis(20_000), 50);
+        assert_eq!(pace.wait_seconds(100, UnixMillis(20_000)), Some(20), "5 a second");
+        assert_eq!(
+            pace.wait_seconds(100, UnixMillis(30_000)),
+            Some(40),
+            "standing still makes it longer"
+        );
+        assert_eq!(pace.wait_seconds(0, UnixMillis(30_000)), Some(0));
+        assert_eq!(pace.wait_seconds(u64::MAX, UnixMillis(u64::MAX)), Some(u64::MAX));
+    }
+
+    #[test]
+    fn samples_stay_bounded() {
+        let mut pace = Pace::default();
+        for second in 0..10_000 {
+            pace.record(UnixMillis(second * 1_500), 1);
+        }
+        assert!(pace.samples.len() <= SAMPLES_MAX);
+        assert_eq!(pace.offers_made, 10_000);
+    }
+}

@@ -1,0 +1,189 @@
+//! Which positions of a line are no longer waiting: one bit each, set when its holder claimed or left.
+//!
+//! Bits live in chunks of [`CHUNK_POSITIONS`], and a chunk exists only once a bit in it is set, so ten million people who
+//! simply wait cost nothing. Chunks wholly at or below the floor are dropped: everything there is settled anyway.
+
+use std::collections::BTreeMap;
+
+/// How many positions one chunk covers.
+pub const CHUNK_POSITIONS: u64 = 4096;
+const WORDS: usize = 64;
+
+/// The bits of [`CHUNK_POSITIONS`] consecutive positions, lowest position first.
+pub type Chunk = [u64; WORDS];
+
+/// The taken positions of one segment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Taken {
+    chunks: BTreeMap<u64, Box<Chunk>>,
+}
+
+/// The chunk that holds `position` (which is at least 1).
+pub const fn chunk_of(position: u64) -> u64 {
+    (position - 1) / CHUNK_POSITIONS
+}
+
+const fn bit_of(position: u64) -> (usize, u32) {
+    let offset = (position - 1) % CHUNK_POSITIONS;
+    ((offset / 64) as usize, (offset % 64) as u32)
+}
+
+impl Taken {
+    /// Whether the holder of `position` has claimed or left.
+    pub fn contains(&self, position: u64) -> bool {
+        let (word, bit) = bit_of(position);
+        self.chunks
+            .get(&chunk_of(position))
+            .is_some_and(|chunk| chunk[word] >> bit & 1 == 1)
+    }
+
+    /// Marks `position`; returns whether it was unmarked before.
+    pub(crate) fn insert(&mut self, position: u64) -> bool {
+        let (word, bit) = bit_of(position);
+        let chunk = self
+            .chunks
+            .entry(chunk_of(position))
+            .or_insert_with(|| Box::new([0; WORDS]));
+        let before = chunk[word];
+        chunk[word] |= 1 << bit;
+        before != chunk[word]
+    }
+
+    /// How many of the positions above `after`, up to and including `through`, are not taken.
+    pub fn live_between(&self, after: u64, through: u64) -> u64 {
+        if through <= after {
+            return 0;
+        }
+        let taken: u64 = self
+            .chunks
+            .range(chunk_of(after + 1)..=chunk_of(through))
+            .map(|(&index, chunk)| {
+                (0..WORDS)
+                    .map(|word| u64::from(clip(index, word, after, through, chunk[word]).count_ones()))
+                    .sum::<u64>()
+            })
+            .sum();
+        through - after - taken
+    }
+
+    /// The `count`-th untaken position above `after`, or the last one up to `limit` if there are fewer (`after` itself if
+    /// there is none); and how many were counted.
+    pub fn nth_live_after(&self, after: u64, limit: u64, count: u64) -> (u64, u64) {
+        let mut cursor = after;
+        let mut found = 0;
+        let mut last_stretch_with_live = (after, after);
+        while found < count && cursor < limit {
+            let chunk_end = ((chunk_of(cursor + 1) + 1) * CHUNK_POSITIONS).min(limit);
+            let live_here = self.live_between(cursor, chunk_end);
+            if found + live_here > count {
+                return (self.nth_live_in_chunk(cursor, count - found), count);
+            }
+            if live_here > 0 {
+                last_stretch_with_live = (cursor, chunk_end);
+            }
+            found += live_here;
+            cursor = chunk_end;
+        }
+        let (start, end) = last_stretch_with_live;
+        (self.last_live(start, end), found)
+    }
+
+    /// The `count`-th untaken position above `after`, known to be in the chunk that follows it.
+    fn nth_live_in_chunk(&self, after: u64, count: u64) -> u64 {
+        if !self.chunks.contains_key(&chunk_of(after + 1)) {
+            return after + count;
+        }
+        let mut live = (after + 1..).filter(|&position| !self.contains(position));
+        live.nth(usize::try_from(count - 1).unwrap_or(usize::MAX))
+            .unwrap_or(after)
+    }
+
+    fn last_live(&self, after: u64, through: u64) -> u64 {
+        (after + 1..=through)
+            .rev()
+            .find(|&position| !self.contains(position))
+            .unwrap_or(after)
+    }
+
+    /// Forgets the chunks wholly at or below `floor`; returns their indexes.
+    pub(crate) fn forget_through(&mut self, floor: u64) -> Vec<u64> {
+        let first_kept = floor / CHUNK_POSITIONS;
+        let kept = self.chunks.split_off(&first_kept);
+        std::mem::replace(&mut self.chunks, kept).into_keys().collect()
+    }
+
+    /// The chunk with `index`, if any bit in it was ever set and it has not been dropped.
+    pub fn chunk(&self, index: u64) -> Option<&Chunk> {
+        self.chunks.get(&index).map(Box::as_ref)
+    }
+
+    /// All chunks, for a store that writes or compares them.
+    pub fn chunks(&self) -> impl Iterator<Item = (u64, &Chunk)> {
+        self.chunks.iter().map(|(&index, chunk)| (index, chunk.as_ref()))
+    }
+
+    /// Puts back a chunk that a store had kept.
+    pub fn restore(&mut self, index: u64, chunk: Chunk) {
+        self.chunks.insert(index, Box::new(chunk));
+    }
+}
+
+/// The bits of one word that stand for positions above `after`, up to and including `through`.
+fn clip(chunk: u64, word: usize, after: u64, through: u64, bits: u64) -> u64 {
+    let first = chunk * CHUNK_POSITIONS + word as u64 * 64 + 1;
+    let mut bits = bits;
+    if first + 63 <= after || first > through {
+        return 0;
+    }
+    if after >= first {
+        bits &= u64::MAX << (after - first + 1);
+    }
+    if through < first + 63 {
+        bits &= u64::MAX >> (first + 63 - through);
+    }
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_plain_set(
+            marks in prop::collection::btree_set(1u64..12_000, 0..400),
+            from in 0u64..12_000, length in 0u64..12_000, count in 0u64..9_000,
+        ) {
+            let mut taken = Taken::default();
+            for &mark in &marks {
+                prop_assert!(taken.insert(mark));
+                prop_assert!(!taken.insert(mark));
+            }
+            let through = from + length;
+            let live: Vec<u64> = (from + 1..=through).filter(|position| !marks.contains(position)).collect();
+            prop_assert_eq!(taken.live_between(from, through), live.len() as u64);
+            let (reached, found) = taken.nth_live_after(from, through, count);
+            prop_assert_eq!(found, count.min(live.len() as u64));
+            if count > 0 && count <= live.len() as u64 {
+                prop_assert_eq!(reached, live[count as usize - 1]);
+            } else if count > 0 {
+                prop_assert_eq!(reached, live.last().copied().unwrap_or(from));
+            }
+        }
+
+        #[test]
+        fn forgetting_keeps_everything_above_the_floor(
+            marks in prop::collection::btree_set(1u64..20_000, 1..200), floor in 0u64..20_000,
+        ) {
+            let mut taken = Taken::default();
+            for &mark in &marks { taken.insert(mark); }
+            taken.forget_through(floor);
+            let above: BTreeSet<u64> = marks.iter().copied().filter(|&mark| mark > floor).collect();
+            for position in floor + 1..20_001 {
+                prop_assert_eq!(taken.contains(position), above.contains(&position));
+            }
+        }
+    }
+}

@@ -167,7 +167,7 @@ mod tests {
             let (reached, found) = taken.nth_live_after(from, through, count);
             prop_assert_eq!(found, count.min(live.len() as u64));
             if count > 0 && count <= live.len() as u64 {
-                prop_assert_eq!(reached, live[count as usize - 1]);
+                prop_assert_eq!(reached, live[usize::try_from(count).unwrap() - 1]);
             } else if count > 0 {
                 prop_assert_eq!(reached, live.last().copied().unwrap_or(from));
             }

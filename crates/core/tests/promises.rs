@@ -405,7 +405,7 @@ impl Play {
                         model.active += 1;
                     }
                     (None, Some(_)) => {
-                        assert_eq!(answer, &Err(Refusal::NotServed), "no pass before the turn")
+                        assert_eq!(answer, &Err(Refusal::NotServed), "no pass before the turn");
                     }
                 }
             }

@@ -1,1 +1,21 @@
-//! placeholder
+//! Where a room's state lives, and the engine that moves it.
+//!
+//! [`contract`] says what every store promises; [`memory`] and [`embedded`] keep it; the conformance suite runs the same scenarios
+//! over each. [`engine`] is the only user of a store: it owns a room's queue of operations, applies the rules of `core` to
+//! them and commits the result.
+
+pub mod clock;
+pub mod codec;
+
+pub mod contract;
+pub mod embedded;
+pub mod engine;
+
+pub mod memory;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use contract::{AuditRecord, NodeId, Store, StoreError, StoredEvent};
+pub use embedded::EmbeddedStore;
+pub use engine::{Actor, Engine, EngineError, RoomHandle};
+
+pub use memory::MemoryStore;

@@ -1,0 +1,470 @@
+//! How rooms, sessions, events and audit records are written as bytes: little-endian, fixed order, a version first.
+//!
+//! Settings are written as pairs of name and value, so that one added later reads as its default from older bytes.
+
+use std::collections::VecDeque;
+
+use anteroom_core::estimate::{Pace, Sample};
+use anteroom_core::settings::FIELDS;
+use anteroom_core::taken::{Chunk, Taken};
+use anteroom_core::{
+    Counts, Event, Generation, Outcome, Position, RequestId, Room, RoomId, RoomState, Segment, Session,
+    SessionKey, SessionStatus, Settings, Step, UnixMillis, Value,
+};
+
+use crate::contract::{AuditRecord, StoredEvent};
+
+const FORMAT: u8 = 1;
+
+/// The bytes are not what this version of the program writes.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("stored {0} cannot be read")]
+pub struct Corrupt(&'static str);
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new() -> Self {
+        Self(vec![FORMAT])
+    }
+    fn byte(&mut self, value: u8) {
+        self.0.push(value);
+    }
+    fn number(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn bytes(&mut self, value: &[u8]) {
+        self.number(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+    fn generation(&mut self, generation: Generation) {
+        self.number(u64::from(generation.opened));
+        self.byte(generation.incarnation);
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], what: &'static str) -> Result<Self, Corrupt> {
+        let mut reader = Self { rest: bytes, what };
+        if reader.byte()? == FORMAT {
+            Ok(reader)
+        } else {
+            Err(Corrupt(what))
+        }
+    }
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Corrupt> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Corrupt(self.what))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+    fn byte(&mut self) -> Result<u8, Corrupt> {
+        Ok(self.take(1)?[0])
+    }
+    fn number(&mut self) -> Result<u64, Corrupt> {
+        let bytes = self.take(8)?.try_into().map_err(|_| Corrupt(self.what))?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+    fn length(&mut self) -> Result<usize, Corrupt> {
+        let length = usize::try_from(self.number()?).map_err(|_| Corrupt(self.what))?;
+        if length > self.rest.len() {
+            Err(Corrupt(self.what))
+        } else {
+            Ok(length)
+        }
+    }
+    fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
+        let length = self.length()?;
+        self.take(length)
+    }
+    fn text(&mut self) -> Result<String, Corrupt> {
+        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Corrupt(self.what))
+    }
+    fn generation(&mut self) -> Result<Generation, Corrupt> {
+        let opened = u32::try_from(self.number()?).map_err(|_| Corrupt(self.what))?;
+        Ok(Generation {
+            opened,
+            incarnation: self.byte()?,
+        })
+    }
+    fn room_id(&mut self) -> Result<RoomId, Corrupt> {
+        RoomId::parse(&self.text()?).map_err(|_| Corrupt(self.what))
+    }
+}
+
+/// A room without its chunks of taken bits, which are records of their own.
+pub fn encode_room(room: &Room) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.number(room.clock.0);
+    writer.number(room.version);
+    writer.number(room.epoch);
+    writer.byte(room.state as u8);
+    writer.number(room.halted_since.map_or(u64::MAX, |since| since.0));
+    writer.byte(u8::from(room.inlet_rests));
+    writer.number(room.exit_credits);
+    writer.number(room.offers_by_hand);
+    encode_counts(&mut writer, &room.past);
+    writer.number(room.pace.offers_made);
+    writer.number(room.pace.samples.len() as u64);
+    for sample in &room.pace.samples {
+        writer.number(sample.at.0);
+        writer.number(sample.offers_made);
+    }
+    encode_settings(&mut writer, &room.settings);
+    writer.number(room.segments.len() as u64);
+    for segment in &room.segments {
+        encode_segment(&mut writer, segment);
+    }
+    writer.0
+}
+
+fn encode_counts(writer: &mut Writer, counts: &Counts) {
+    let Counts {
+        claimed,
+        completed,
+        abandoned,
+        expired,
+        lapsed,
+        left,
+    } = *counts;
+    for count in [claimed, completed, abandoned, expired, lapsed, left] {
+        writer.number(count);
+    }
+}
+
+fn encode_settings(writer: &mut Writer, settings: &Settings) {
+    writer.number(FIELDS.len() as u64);
+    for field in FIELDS {
+        writer.bytes(field.name.as_bytes());
+        match (field.get)(settings) {
+            Value::None => writer.byte(0),
+            Value::Flag(flag) => {
+                writer.byte(1);
+                writer.byte(u8::from(flag));
+            }
+            Value::Number(number) => {
+                writer.byte(2);
+                writer.number(number.cast_unsigned());
+            }
+            Value::Text(text) => {
+                writer.byte(3);
+                writer.bytes(text.as_bytes());
+            }
+        }
+    }
+}
+
+fn encode_segment(writer: &mut Writer, segment: &Segment) {
+    writer.generation(segment.generation);
+    for number in [segment.base, segment.joined, segment.serving, segment.floor] {
+        writer.number(number);
+    }
+    encode_counts(writer, &segment.counts);
+    writer.number(segment.steps.len() as u64);
+    for step in &segment.steps {
+        writer.number(step.up_to);
+        writer.number(step.at.0);
+        writer.number(step.open);
+    }
+}
+
+/// The room that [`encode_room`] wrote; its chunks are to be restored separately.
+pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
+    let mut reader = Reader::new(bytes, "room")?;
+    let clock = UnixMillis(reader.number()?);
+    let version = reader.number()?;
+    let epoch = reader.number()?;
+    let state = *RoomState::ALL
+        .get(usize::from(reader.byte()?))
+        .ok_or(Corrupt("room"))?;
+    let halted_since = Some(reader.number()?)
+        .filter(|&since| since != u64::MAX)
+        .map(UnixMillis);
+    let inlet_rests = reader.byte()? == 1;
+    let exit_credits = reader.number()?;
+    let offers_by_hand = reader.number()?;
+    let past = decode_counts(&mut reader)?;
+    let offers_made = reader.number()?;
+    let samples = (0..reader.length()?)
+        .map(|_| {
+            Ok(Sample {
+                at: UnixMillis(reader.number()?),
+                offers_made: reader.number()?,
+            })
+        })
+        .collect::<Result<_, Corrupt>>()?;
+    let settings = decode_settings(&mut reader)?;
+    let segments = (0..reader.length()?)
+        .map(|_| decode_segment(&mut reader))
+        .collect::<Result<VecDeque<_>, _>>()?;
+    if segments.is_empty() {
+        return Err(Corrupt("room"));
+    }
+    Ok(Room {
+        clock,
+        version,
+        epoch,
+        settings,
+        state,
+        halted_since,
+        inlet_rests,
+        segments,
+        past,
+        exit_credits,
+        offers_by_hand,
+        pace: Pace { offers_made, samples },
+    })
+}
+
+fn decode_counts(reader: &mut Reader<'_>) -> Result<Counts, Corrupt> {
+    Ok(Counts {
+        claimed: reader.number()?,
+        completed: reader.number()?,
+        abandoned: reader.number()?,
+        expired: reader.number()?,
+        lapsed: reader.number()?,
+        left: reader.number()?,
+    })
+}
+
+fn decode_settings(reader: &mut Reader<'_>) -> Result<Settings, Corrupt> {
+    let mut settings = Settings::default();
+    for _ in 0..reader.length()? {
+        let name = reader.text()?;
+        let value = match reader.byte()? {
+            0 => Value::None,
+            1 => Value::Flag(reader.byte()? == 1),
+            2 => Value::Number(reader.number()?.cast_signed()),
+            3 => Value::Text(reader.text()?),
+            _ => return Err(Corrupt("setting")),
+        };
+        settings.set(&name, &value).map_err(|_| Corrupt("setting"))?;
+    }
+    Ok(settings)
+}
+
+fn decode_segment(reader: &mut Reader<'_>) -> Result<Segment, Corrupt> {
+    let generation = reader.generation()?;
+    let [base, joined, serving, floor] = [
+        reader.number()?,
+        reader.number()?,
+        reader.number()?,
+        reader.number()?,
+    ];
+    let counts = decode_counts(reader)?;
+    let steps = (0..reader.length()?)
+        .map(|_| {
+            let [up_to, at, open] = [reader.number()?, reader.number()?, reader.number()?];
+            Ok(Step {
+                up_to,
+                at: UnixMillis(at),
+                open,
+            })
+        })
+        .collect::<Result<_, Corrupt>>()?;
+    Ok(Segment {
+        generation,
+        base,
+        joined,
+        serving,
+        floor,
+        steps,
+        taken: Taken::default(),
+        counts,
+    })
+}
+
+/// A chunk of taken bits.
+pub fn encode_chunk(chunk: &Chunk) -> [u8; 512] {
+    let mut bytes = [0; 512];
+    for (word, slot) in chunk.iter().zip(bytes.chunks_exact_mut(8)) {
+        slot.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// The chunk that [`encode_chunk`] wrote.
+pub fn decode_chunk(bytes: &[u8; 512]) -> Chunk {
+    let mut chunk = [0; 64];
+    for (word, slot) in chunk.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(slot.try_into().unwrap_or_default());
+    }
+    chunk
+}
+
+/// A session.
+pub fn encode_session(session: &Session) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.generation(session.key.generation);
+    writer.number(session.key.position.get());
+    writer.bytes(&session.request_id.0);
+    writer.number(session.offered_at.0);
+    writer.number(session.issued_at_seconds);
+    writer.number(session.expires_at_seconds);
+    writer.bytes(session.issuer.as_bytes());
+    writer.bytes(session.key_id.as_bytes());
+    writer.byte(match session.status {
+        SessionStatus::Active => 0,
+        SessionStatus::Ended(Outcome::Completed) => 1,
+        SessionStatus::Ended(Outcome::Abandoned) => 2,
+        SessionStatus::Expired => 3,
+    });
+    writer.bytes(&session.signatures);
+    writer.0
+}
+
+/// The session that [`encode_session`] wrote.
+pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
+    let mut reader = Reader::new(bytes, "session")?;
+    let generation = reader.generation()?;
+    let position = Position::new(reader.number()?).ok_or(Corrupt("session"))?;
+    Ok(Session {
+        key: SessionKey { generation, position },
+        request_id: decode_request_id(&mut reader)?,
+        offered_at: UnixMillis(reader.number()?),
+        issued_at_seconds: reader.number()?,
+        expires_at_seconds: reader.number()?,
+        issuer: reader.text()?,
+        key_id: reader.text()?,
+        status: match reader.byte()? {
+            0 => SessionStatus::Active,
+            1 => SessionStatus::Ended(Outcome::Completed),
+            2 => SessionStatus::Ended(Outcome::Abandoned),
+            3 => SessionStatus::Expired,
+            _ => return Err(Corrupt("session")),
+        },
+        signatures: reader.bytes()?.to_vec(),
+    })
+}
+
+fn decode_request_id(reader: &mut Reader<'_>) -> Result<RequestId, Corrupt> {
+    reader
+        .bytes()?
+        .try_into()
+        .map(RequestId)
+        .map_err(|_| Corrupt("request id"))
+}
+
+/// An event of the outbox.
+pub fn encode_event(stored: &StoredEvent) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.number(stored.at.0);
+    writer.bytes(stored.room.as_str().as_bytes());
+    match &stored.event {
+        Event::TokenGenerated { request_id } => {
+            writer.byte(0);
+            writer.bytes(&request_id.0);
+        }
+        Event::SessionUpdated { request_id, outcome } => {
+            writer.byte(if *outcome == Outcome::Completed { 1 } else { 2 });
+            writer.bytes(&request_id.0);
+        }
+        Event::AutomaticServingCounterIncrease { previous, current } => {
+            writer.byte(3);
+            writer.number(*previous);
+            writer.number(*current);
+        }
+    }
+    writer.0
+}
+
+/// The event that [`encode_event`] wrote.
+pub fn decode_event(bytes: &[u8]) -> Result<StoredEvent, Corrupt> {
+    let mut reader = Reader::new(bytes, "event")?;
+    let at = UnixMillis(reader.number()?);
+    let room = reader.room_id()?;
+    let event = match reader.byte()? {
+        0 => Event::TokenGenerated {
+            request_id: decode_request_id(&mut reader)?,
+        },
+        kind @ (1 | 2) => Event::SessionUpdated {
+            request_id: decode_request_id(&mut reader)?,
+            outcome: if kind == 1 {
+                Outcome::Completed
+            } else {
+                Outcome::Abandoned
+            },
+        },
+        3 => Event::AutomaticServingCounterIncrease {
+            previous: reader.number()?,
+            current: reader.number()?,
+        },
+        _ => return Err(Corrupt("event")),
+    };
+    Ok(StoredEvent { at, room, event })
+}
+
+/// An audit record.
+pub fn encode_audit(record: &AuditRecord) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.number(record.at.0);
+    writer.bytes(record.room.as_str().as_bytes());
+    writer.bytes(record.actor.as_bytes());
+    writer.bytes(record.action.as_bytes());
+    writer.0
+}
+
+/// The record that [`encode_audit`] wrote.
+pub fn decode_audit(bytes: &[u8]) -> Result<AuditRecord, Corrupt> {
+    let mut reader = Reader::new(bytes, "audit record")?;
+    Ok(AuditRecord {
+        at: UnixMillis(reader.number()?),
+        room: reader.room_id()?,
+        actor: reader.text()?,
+        action: reader.text()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anteroom_core::settings::Seconds;
+    use anteroom_core::{InletKind, Operation, Reads, apply};
+
+    fn lively_room() -> Room {
+        let settings = Settings {
+            inlet: InletKind::MaxSize,
+            total_active_users: Some(4),
+            queue_position_expiry_period: Seconds::new(7),
+            issuer: Some("https://shop.example".into()),
+            ..Settings::default()
+        };
+        let mut room = Room::open(settings, UnixMillis(1_800_000_000_000), 3);
+        for (step, operation) in [
+            Operation::Join { count: 9 },
+            Operation::Advance { by: 2 },
+            Operation::Exits { count: 1 },
+            Operation::SetState(RoomState::Paused),
+            Operation::OpenSegment { incarnation: 8 },
+            Operation::Join { count: 5 },
+        ]
+        .iter()
+        .enumerate()
+        {
+            let now = UnixMillis(1_800_000_000_000 + step as u64 * 1_500);
+            room = apply(room, now, operation, Reads::default()).room;
+        }
+        room
+    }
+
+    #[test]
+    fn a_room_reads_back_as_it_was_written() {
+        let room = lively_room();
+        assert_eq!(decode_room(&encode_room(&room)).unwrap(), room);
+    }
+
+    #[test]
+    fn every_cut_and_every_changed_format_is_refused_not_misread() {
+        let bytes = encode_room(&lively_room());
+        for length in 0..bytes.len() {
+            assert!(decode_room(&bytes[..length]).is_err(), "cut at {length}");
+        }
+        let mut other = bytes.clone();
+        other[0] = 99;
+        assert!(decode_room(&other).is_err());
+    }
+}

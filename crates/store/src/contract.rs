@@ -1,0 +1,210 @@
+//! What every store promises, in words and as a trait. The store remembers and compares; it never decides.
+//!
+//! # The contract
+//!
+//! * **Snapshots.** [`Store::load`] returns the room as the last commit left it, with the number of joins as of now.
+//! * **Conditional commits.** [`Store::commit`] writes the new room, its sessions, its chunks of taken bits, its events and its
+//!   audit record in one transaction, if and only if the stored version is the expected one. Otherwise it writes nothing and
+//!   returns the newer snapshot; the caller applies the same operations to that and tries again.
+//! * **Joins commute.** [`Store::join`] adds to the number of joins without looking at the version, only at the *epoch*: an
+//!   epoch ends whenever a join would mean something else (another state, another line). A commit adds its own joins to what
+//!   is stored, so that joins of other nodes in between are kept; it answers with the total.
+//! * **Nothing is done twice.** Every commit and join names its node and number. Asking again with the same number answers
+//!   as the first time and changes nothing; a snapshot tells which number of a node it contains.
+//! * **Durable before answered.** When a call returns `Ok`, what it wrote survives whatever the store claims to survive.
+//! * **Errors are data.** *Transient*: nothing happened, try later. *Ambiguous*: it may have happened; load, look, and never
+//!   retry blindly. *Permanent*: this store will not work again without an operator.
+//! * **Order.** Calls of one caller that awaits each are seen in that order by everybody.
+
+use anteroom_core::{Effects, Event, Generation, RequestId, Room, RoomId, Session, SessionKey, UnixMillis};
+use async_trait::async_trait;
+
+/// How long a session stays readable after its end. After that its ticket answers "gone", never with a second pass.
+pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
+/// How many events an outbox keeps when nobody takes them.
+pub const OUTBOX_MAX: u64 = 100_000;
+/// How many audit records are kept.
+pub const AUDIT_MAX: u64 = 100_000;
+
+/// One running server: a UUID made at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeId(pub u128);
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing happened; it may work later.
+    #[error("the store is not available: {0}")]
+    Transient(String),
+    /// It may or may not have happened.
+    #[error("the store did not say whether it happened: {0}")]
+    Ambiguous(String),
+    /// It will not work without an operator.
+    #[error("the store does not work: {0}")]
+    Permanent(String),
+}
+
+/// A room as the store has it.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The room.
+    pub room: Room,
+    /// The number of the last commit or join of the asking node that it contains.
+    pub last_number: Option<u64>,
+}
+
+/// Who asked for a change, for the audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// When.
+    pub at: UnixMillis,
+    /// In which room.
+    pub room: RoomId,
+    /// Who, e.g. the name of an API key.
+    pub actor: String,
+    /// What, in words.
+    pub action: String,
+}
+
+/// An event with its place in the outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// When it happened.
+    pub at: UnixMillis,
+    /// In which room.
+    pub room: RoomId,
+    /// What happened.
+    pub event: Event,
+}
+
+/// A change of one room.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// Which room.
+    pub room: RoomId,
+    /// Whose commit.
+    pub node: NodeId,
+    /// Its number among the node's commits and joins; rising.
+    pub number: u64,
+    /// The version it was computed from; `None` if the room must not exist yet.
+    pub expected: Option<u64>,
+    /// Whether `next` has a newest generation that the store does not know yet.
+    pub opens_line: bool,
+    /// The last position handed out in that generation when it was computed (its base, if it is new).
+    pub joined_before: u64,
+    /// The room as it should be.
+    pub next: Room,
+    /// What to write with it.
+    pub effects: Effects,
+    /// Changes by people, for the audit.
+    pub audit: Vec<AuditRecord>,
+}
+
+impl Commit {
+    /// The joins it adds to the newest generation.
+    pub fn joins(&self) -> u64 {
+        self.next.newest().joined - self.joined_before
+    }
+}
+
+/// What became of a commit.
+#[derive(Debug, Clone)]
+pub enum CommitOutcome {
+    /// Written.
+    Done {
+        /// The last position handed out in the newest generation: other nodes may have joined visitors in between.
+        joined: u64,
+    },
+    /// Another commit was faster; nothing was written.
+    Conflict(Option<Box<Snapshot>>),
+}
+
+/// Visitors to add to a room's newest generation.
+#[derive(Debug, Clone)]
+pub struct JoinBatch {
+    /// Which room.
+    pub room: RoomId,
+    /// Whose batch.
+    pub node: NodeId,
+    /// Its number among the node's commits and joins; rising.
+    pub number: u64,
+    /// The epoch it was meant for.
+    pub epoch: u64,
+    /// How many visitors; the caller has made sure that the generation can take them.
+    pub count: u64,
+}
+
+/// What became of a batch of joins.
+#[derive(Debug, Clone)]
+pub enum JoinOutcome {
+    /// Written; the batch has the positions from `first` on.
+    Joined {
+        /// The first position.
+        first: u64,
+    },
+    /// The epoch is over (or the positions have run out); nothing was written.
+    Conflict(Option<Box<Snapshot>>),
+}
+
+/// Where state lives.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The rooms there are.
+    async fn rooms(&self) -> Result<Vec<RoomId>, StoreError>;
+
+    /// A room, and what of `node` it contains.
+    async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Writes a change if its version is still the expected one.
+    async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError>;
+
+    /// Adds visitors if the epoch is still the given one.
+    async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError>;
+
+    /// One session.
+    async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError>;
+
+    /// Active sessions of these generations that end at or before `until`, earliest end first, at most `limit`.
+    async fn sessions_ended(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        until: UnixMillis,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError>;
+
+    /// When the next active session of these generations ends.
+    async fn next_session_end(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+    ) -> Result<Option<UnixMillis>, StoreError>;
+
+    /// Request ids of retained sessions of these generations, whatever became of them, whose pass ended before `before`.
+    async fn expired_passes(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        before: UnixMillis,
+    ) -> Result<Vec<RequestId>, StoreError>;
+
+    /// Events after `after` (0: from the oldest kept), with their rising numbers, at most `limit`.
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError>;
+
+    /// The newest audit records, newest first, at most `limit`.
+    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
+
+    /// A value that belongs to the whole store: key ring, check value, hashes.
+    async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Replaces such a value if it still is `expected`; returns whether it did.
+    async fn replace_value(
+        &self,
+        name: &str,
+        expected: Option<&[u8]>,
+        new: &[u8],
+    ) -> Result<bool, StoreError>;
+
+    /// Whether it works, as far as it knows without being asked to do something.
+    fn is_ready(&self) -> bool;
+}

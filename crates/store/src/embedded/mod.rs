@@ -1,0 +1,468 @@
+//! The embedded store: one redb file, one writer thread.
+//!
+//! Requests of all rooms queue up for the writer. It takes what is there, puts it into one transaction, syncs once, and only
+//! then answers everybody: nobody is answered before his write is durable, and a hundred writers pay for one fsync.
+//!
+//! A commit that fails is answered as ambiguous, because nobody can know what reached the disk; the database is opened again
+//! from disk. If that fails too, the store is no longer ready and says so.
+
+mod tables;
+mod transaction;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
+use async_trait::async_trait;
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::codec;
+use crate::contract::{
+    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError,
+    StoredEvent,
+};
+use tables::{
+    AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, VALUES,
+    session_place,
+};
+use transaction::EncodedCommit;
+use writer::{Request, Writer};
+
+/// The file inside the data directory.
+pub const FILE_NAME: &str = "anteroom.redb";
+/// What this program writes. A newer program migrates older files; an older program refuses newer ones.
+pub const SCHEMA_VERSION: u32 = 1;
+/// How many requests may wait for the writer.
+pub const WRITER_QUEUE_MAX: usize = 4096;
+/// How much of the file is kept in memory.
+pub const CACHE_MAX_BYTES: usize = 64 << 20;
+
+const SCHEMA_VALUE: &str = "schema";
+
+/// Something went wrong inside the database.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Database(#[from] redb::Error),
+    #[error(transparent)]
+    Corrupt(#[from] codec::Corrupt),
+}
+
+macro_rules! failures {
+    ($($kind:ty),+) => { $( impl From<$kind> for Failure {
+        fn from(error: $kind) -> Self { Self::Database(error.into()) }
+    } )+ };
+}
+failures!(
+    redb::TableError,
+    redb::StorageError,
+    redb::TransactionError,
+    redb::CommitError
+);
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Database(error) => Self::Transient(error.to_string()),
+            Failure::Corrupt(error) => Self::Permanent(error.to_string()),
+        }
+    }
+}
+
+/// Why the database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory cannot be made.
+    #[error("cannot create the data directory {}: {reason}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: std::io::Error,
+    },
+    /// Another process has it.
+    #[error("the database is in use by another process")]
+    InUse,
+    /// A newer program wrote it.
+    #[error(
+        "the database was written by a newer version (schema {found}, this program knows {SCHEMA_VERSION}); use that version"
+    )]
+    Newer {
+        /// Its schema version.
+        found: u32,
+    },
+    /// Anything else.
+    #[error("cannot open the database: {0}")]
+    Other(String),
+}
+
+type Opener = dyn Fn() -> Result<Database, redb::DatabaseError> + Send + Sync;
+type SharedDatabase = Arc<RwLock<Option<Arc<Database>>>>;
+
+/// A store in one file.
+pub struct EmbeddedStore {
+    database: SharedDatabase,
+    requests: Option<mpsc::Sender<Request>>,
+    ready: Arc<AtomicBool>,
+    writer: Option<std::thread::JoinHandle<()>>,
+}
+
+impl EmbeddedStore {
+    /// Opens or creates the store in a directory.
+    pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+        std::fs::create_dir_all(directory).map_err(|reason| OpenError::Directory {
+            path: directory.to_owned(),
+            reason,
+        })?;
+        let file = directory.join(FILE_NAME);
+        Self::open_with(
+            Box::new(move || Database::builder().set_cache_size(CACHE_MAX_BYTES).create(&file)),
+            clock,
+        )
+    }
+
+    /// Opens the store by a function that opens its database, which is called again after a failed commit.
+    pub fn open_with(
+        opener: Box<dyn Fn() -> Result<Database, redb::DatabaseError> + Send + Sync>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OpenError> {
+        let database = open_database(&*opener)?;
+        let database: SharedDatabase = Arc::new(RwLock::new(Some(Arc::new(database))));
+        let ready = Arc::new(AtomicBool::new(true));
+        let (requests, queue) = mpsc::channel(WRITER_QUEUE_MAX);
+        let writer = Writer {
+            database: database.clone(),
+            opener,
+            queue,
+            ready: ready.clone(),
+            clock,
+        };
+        let writer = std::thread::Builder::new()
+            .name("anteroom-writer".into())
+            .spawn(move || writer.run())
+            .map_err(|error| OpenError::Other(error.to_string()))?;
+        Ok(Self {
+            database,
+            requests: Some(requests),
+            ready,
+            writer: Some(writer),
+        })
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, StoreError> {
+        let database = self
+            .database
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let database =
+            database.ok_or_else(|| StoreError::Transient("the database is being reopened".into()))?;
+        let transaction = database.begin_read().map_err(Failure::from)?;
+        Ok(work(&transaction)?)
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let requests = self
+            .requests
+            .as_ref()
+            .ok_or_else(|| StoreError::Permanent("the store is closed".into()))?;
+        requests
+            .try_send(request(answer))
+            .map_err(|refused| match refused {
+                mpsc::error::TrySendError::Full(_) => {
+                    StoreError::Transient("the writer's queue is full".into())
+                }
+                mpsc::error::TrySendError::Closed(_) => StoreError::Permanent("the writer has ended".into()),
+            })?;
+        answered
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Ambiguous("the writer has ended".into())))
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        // Closing the queue ends the writer once it has answered what it holds.
+        self.requests = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+/// Opens the database, makes its tables, and checks or sets its schema version.
+fn open_database(opener: &Opener) -> Result<Database, OpenError> {
+    let database = opener().map_err(|error| match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
+        other => OpenError::Other(other.to_string()),
+    })?;
+    let other = |failure: Failure| OpenError::Other(failure.to_string());
+    let transaction = database.begin_write().map_err(|error| other(error.into()))?;
+    let found = prepare_tables(&transaction).map_err(other)?;
+    if found > SCHEMA_VERSION {
+        return Err(OpenError::Newer { found });
+    }
+    transaction.commit().map_err(|error| other(error.into()))?;
+    Ok(database)
+}
+
+/// Makes every table, so that readers need not care whether one exists; returns the schema version of the file.
+fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
+    let mut values = transaction.open_table(VALUES)?;
+    let found = values
+        .get(SCHEMA_VALUE)?
+        .map(|bytes| bytes.value().try_into().map_or(u32::MAX, u32::from_le_bytes));
+    if found.is_none() {
+        values.insert(SCHEMA_VALUE, SCHEMA_VERSION.to_le_bytes().as_slice())?;
+    }
+    transaction.open_table(ROOM_NUMBERS)?;
+    transaction.open_table(ROOMS)?;
+    transaction.open_table(LINES)?;
+    transaction.open_table(LAST)?;
+    transaction.open_table(CHUNKS)?;
+    transaction.open_table(SESSIONS)?;
+    transaction.open_table(ENDING)?;
+    transaction.open_table(BY_END)?;
+    transaction.open_table(tables::CLOSED_LINES)?;
+    transaction.open_table(OUTBOX)?;
+    transaction.open_table(AUDIT)?;
+    Ok(found.unwrap_or(SCHEMA_VERSION))
+}
+
+/// A room as its tables have it.
+fn read_snapshot(
+    rooms: &impl ReadableTable<RoomNumber, &'static [u8]>,
+    lines: &impl ReadableTable<RoomNumber, (u64, u64, u64)>,
+    last: &impl ReadableTable<RoomNumber, (u128, u64, u64)>,
+    chunks: &impl ReadableTable<tables::ChunkPlace, &'static [u8; 512]>,
+    number: RoomNumber,
+    node: NodeId,
+) -> Result<Option<Snapshot>, Failure> {
+    let Some(bytes) = rooms.get(number)? else {
+        return Ok(None);
+    };
+    let mut room = codec::decode_room(bytes.value())?;
+    if let Some(line) = lines.get(number)? {
+        room.segments
+            .back_mut()
+            .expect("a decoded room has a segment")
+            .joined = line.value().0;
+    }
+    for segment in &mut room.segments {
+        let Generation { opened, incarnation } = segment.generation;
+        let range = (number, opened, incarnation, 0)..=(number, opened, incarnation, u64::MAX);
+        for entry in chunks.range(range)? {
+            let (place, bytes) = entry?;
+            segment
+                .taken
+                .restore(place.value().3, codec::decode_chunk(bytes.value()));
+        }
+    }
+    let last = last.get(number)?.map(|last| last.value());
+    let last_number = last
+        .filter(|&(last_node, _, _)| last_node == node.0)
+        .map(|(_, number, _)| number);
+    Ok(Some(Snapshot { room, last_number }))
+}
+
+fn number_of(transaction: &ReadTransaction, room: &RoomId) -> Result<Option<RoomNumber>, Failure> {
+    Ok(transaction
+        .open_table(ROOM_NUMBERS)?
+        .get(room.as_str())?
+        .map(|number| number.value()))
+}
+
+/// The places of one generation in an index by end, up to and including `until`.
+fn ends_until(
+    room: RoomNumber,
+    generation: Generation,
+    until: u64,
+) -> std::ops::RangeInclusive<tables::EndPlace> {
+    let Generation { opened, incarnation } = generation;
+    (room, opened, incarnation, 0, 0)..=(room, opened, incarnation, until, u64::MAX)
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn rooms(&self) -> Result<Vec<RoomId>, StoreError> {
+        self.read(|transaction| {
+            let numbers = transaction.open_table(ROOM_NUMBERS)?;
+            let mut rooms = vec![];
+            for entry in numbers.iter()? {
+                rooms.extend(RoomId::parse(entry?.0.value()).ok());
+            }
+            Ok(rooms)
+        })
+    }
+
+    async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError> {
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, room)? else {
+                return Ok(None);
+            };
+            let rooms = transaction.open_table(ROOMS)?;
+            let lines = transaction.open_table(LINES)?;
+            let last = transaction.open_table(LAST)?;
+            let chunks = transaction.open_table(CHUNKS)?;
+            read_snapshot(&rooms, &lines, &last, &chunks, number, node)
+        })
+    }
+
+    async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
+        let encoded = Box::new(EncodedCommit::new(commit));
+        self.ask(|answer| Request::Commit { encoded, answer }).await
+    }
+
+    async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
+        let batch = batch.clone();
+        self.ask(|answer| Request::Join { batch, answer }).await
+    }
+
+    async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, room)? else {
+                return Ok(None);
+            };
+            let stored = transaction
+                .open_table(SESSIONS)?
+                .get(session_place(number, key))?;
+            Ok(stored
+                .map(|bytes| codec::decode_session(bytes.value()))
+                .transpose()?)
+        })
+    }
+
+    async fn sessions_ended(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        until: UnixMillis,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, room)? else {
+                return Ok(vec![]);
+            };
+            let ending = transaction.open_table(ENDING)?;
+            let sessions = transaction.open_table(SESSIONS)?;
+            let mut ended = vec![];
+            for &generation in generations {
+                for entry in ending
+                    .range(ends_until(number, generation, until.0))?
+                    .take(limit - ended.len())
+                {
+                    let (room, opened, incarnation, _, position) = entry?.0.value();
+                    if let Some(bytes) = sessions.get((room, opened, incarnation, position))? {
+                        ended.push(codec::decode_session(bytes.value())?);
+                    }
+                }
+            }
+            Ok(ended)
+        })
+    }
+
+    async fn next_session_end(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+    ) -> Result<Option<UnixMillis>, StoreError> {
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, room)? else {
+                return Ok(None);
+            };
+            let ending = transaction.open_table(ENDING)?;
+            let mut next: Option<UnixMillis> = None;
+            for &generation in generations {
+                if let Some(entry) = ending.range(ends_until(number, generation, u64::MAX))?.next() {
+                    let end = UnixMillis(entry?.0.value().3);
+                    next = Some(next.map_or(end, |next| next.min(end)));
+                }
+            }
+            Ok(next)
+        })
+    }
+
+    async fn expired_passes(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        before: UnixMillis,
+    ) -> Result<Vec<RequestId>, StoreError> {
+        let Some(until) = before.0.checked_sub(1) else {
+            return Ok(vec![]);
+        };
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, room)? else {
+                return Ok(vec![]);
+            };
+            let by_end = transaction.open_table(BY_END)?;
+            let mut expired = vec![];
+            for &generation in generations {
+                for entry in by_end.range(ends_until(number, generation, until))? {
+                    expired.push(RequestId(*entry?.1.value()));
+                }
+            }
+            Ok(expired)
+        })
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
+        self.read(|transaction| {
+            let outbox = transaction.open_table(OUTBOX)?;
+            let mut events = vec![];
+            for entry in outbox.range(after.saturating_add(1)..)?.take(limit) {
+                let (number, bytes) = entry?;
+                events.push((number.value(), codec::decode_event(bytes.value())?));
+            }
+            Ok(events)
+        })
+    }
+
+    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        self.read(|transaction| {
+            let audit = transaction.open_table(AUDIT)?;
+            let mut records = vec![];
+            for entry in audit.iter()?.rev().take(limit) {
+                records.push(codec::decode_audit(entry?.1.value())?);
+            }
+            Ok(records)
+        })
+    }
+
+    async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|transaction| {
+            Ok(transaction
+                .open_table(VALUES)?
+                .get(name)?
+                .map(|bytes| bytes.value().to_vec()))
+        })
+    }
+
+    async fn replace_value(
+        &self,
+        name: &str,
+        expected: Option<&[u8]>,
+        new: &[u8],
+    ) -> Result<bool, StoreError> {
+        let (name, expected, new) = (name.to_owned(), expected.map(<[u8]>::to_vec), new.to_vec());
+        self.ask(|answer| Request::ReplaceValue {
+            name,
+            expected,
+            new,
+            answer,
+        })
+        .await
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+}

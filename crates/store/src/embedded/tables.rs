@@ -1,0 +1,63 @@
+//! The data model of the embedded store. Everything it keeps is one of these tables.
+
+use anteroom_core::{Generation, SessionKey, UnixMillis};
+use redb::TableDefinition;
+
+/// A room's number, so that the keys of its records are short and of fixed width.
+pub(super) type RoomNumber = u32;
+/// (room, generation opened, incarnation, position).
+pub(super) type SessionPlace = (RoomNumber, u32, u8, u64);
+/// (room, generation opened, incarnation, end in milliseconds, position).
+pub(super) type EndPlace = (RoomNumber, u32, u8, u64, u64);
+/// (room, generation opened, incarnation, chunk).
+pub(super) type ChunkPlace = (RoomNumber, u32, u8, u64);
+/// (room, generation opened, incarnation).
+pub(super) type Line = (RoomNumber, u32, u8);
+
+/// Values of the whole store: schema version, check value of the secrets, key ring, hashes.
+pub(super) const VALUES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("values");
+/// Room id to its number.
+pub(super) const ROOM_NUMBERS: TableDefinition<'_, &str, RoomNumber> = TableDefinition::new("room_numbers");
+/// A room as its last commit left it, without its chunks.
+pub(super) const ROOMS: TableDefinition<'_, RoomNumber, &[u8]> = TableDefinition::new("rooms");
+/// What joins and commits compare: last position handed out, epoch, version.
+pub(super) const LINES: TableDefinition<'_, RoomNumber, (u64, u64, u64)> = TableDefinition::new("lines");
+/// Last commit or join of a room: node, its number, and the last position handed out by it.
+pub(super) const LAST: TableDefinition<'_, RoomNumber, (u128, u64, u64)> = TableDefinition::new("last");
+/// Chunks of taken bits.
+pub(super) const CHUNKS: TableDefinition<'_, ChunkPlace, &[u8; 512]> = TableDefinition::new("chunks");
+/// Sessions.
+pub(super) const SESSIONS: TableDefinition<'_, SessionPlace, &[u8]> = TableDefinition::new("sessions");
+/// Active sessions by their end: what the tick sweeps.
+pub(super) const ENDING: TableDefinition<'_, EndPlace, ()> = TableDefinition::new("ending");
+/// All retained sessions by their end, with their request id: what `expired_tokens` lists and retention deletes.
+pub(super) const BY_END: TableDefinition<'_, EndPlace, &[u8; 16]> = TableDefinition::new("by_end");
+/// Lines closed for good, whose records are deleted little by little.
+pub(super) const CLOSED_LINES: TableDefinition<'_, Line, ()> = TableDefinition::new("closed_lines");
+/// Events not yet taken by anybody, by a rising number.
+pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("outbox");
+/// Who changed what, by a rising number.
+pub(super) const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("audit");
+
+pub(super) fn session_place(room: RoomNumber, key: SessionKey) -> SessionPlace {
+    (
+        room,
+        key.generation.opened,
+        key.generation.incarnation,
+        key.position.get(),
+    )
+}
+
+pub(super) fn end_place(room: RoomNumber, end: UnixMillis, key: SessionKey) -> EndPlace {
+    (
+        room,
+        key.generation.opened,
+        key.generation.incarnation,
+        end.0,
+        key.position.get(),
+    )
+}
+
+pub(super) fn line(room: RoomNumber, generation: Generation) -> Line {
+    (room, generation.opened, generation.incarnation)
+}

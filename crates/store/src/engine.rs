@@ -1,0 +1,757 @@
+//! The node's hold on its rooms: one owner task per room takes what has queued up, applies the rules, commits once, publishes
+//! the board, and only then answers.
+//!
+//! # The path of an operation
+//! queue → [`Owner::turn`] (tick, joins, operations, by `anteroom_core::apply`) → one [`Store::commit`] or [`Store::join`] →
+//! board published → answers. On a conflict the same operations are applied to the newer room. On an ambiguous failure
+//! nothing is tried again: the room is loaded anew and whoever asked is told that the outcome is unknown.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anteroom_core::{
+    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, RoomState,
+    Session, SessionKey, Settings, Ticket, UnixMillis, apply,
+};
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::{Clock, Stopwatch};
+use crate::contract::{
+    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError,
+};
+
+/// How many operations may wait for a room. Beyond it callers are refused at once.
+pub const ROOM_QUEUE_MAX: usize = 16_384;
+/// How many operations share one commit.
+pub const TURN_OPERATIONS_MAX: usize = 4_096;
+/// How many ended sessions one turn sweeps. The rest still counts as active, which is safe.
+pub const SWEEP_MAX: usize = 1_024;
+/// How often a turn is computed anew after a conflict before its callers are told to come back.
+pub const CONFLICTS_MAX: u32 = 16;
+/// How long an owner waits after a failure before it looks at the store again by itself.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
+/// Why an operation was not done.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EngineError {
+    /// The rules refuse it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Too many are waiting.
+    #[error("too many operations are waiting")]
+    Overloaded,
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    Stopped,
+}
+
+/// Who asks for a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actor {
+    /// A visitor, about his own place: not audited.
+    Visitor,
+    /// Somebody with a key: audited under its name.
+    Operator(String),
+    /// The program itself, e.g. for its configuration file: audited under that name.
+    System(&'static str),
+}
+
+/// What the engine has done so far; read by metrics.
+#[derive(Debug, Default)]
+pub struct EngineCounters {
+    /// Commits and joins written.
+    pub commits: AtomicU64,
+    /// Microseconds spent waiting for them.
+    pub commit_micros: AtomicU64,
+    /// Visitors joined.
+    pub joins: AtomicU64,
+    /// Sessions begun.
+    pub sessions_begun: AtomicU64,
+    /// Conflicts met.
+    pub conflicts: AtomicU64,
+    /// Commits that failed or whose outcome is unknown.
+    pub failures: AtomicU64,
+    /// Operations refused because the queue was full.
+    pub overloads: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+enum Request {
+    Join {
+        answer: oneshot::Sender<Result<Ticket, EngineError>>,
+    },
+    Operate {
+        operation: Operation,
+        actor: Actor,
+        answer: oneshot::Sender<Result<Answer, EngineError>>,
+    },
+}
+
+/// A room as everybody but its owner sees it.
+pub struct RoomHandle {
+    id: RoomId,
+    board: ArcSwap<Board>,
+    queue: mpsc::Sender<Request>,
+    counters: Arc<EngineCounters>,
+}
+
+impl RoomHandle {
+    /// Its name.
+    pub fn id(&self) -> &RoomId {
+        &self.id
+    }
+
+    /// Its figures as of the last commit.
+    pub fn board(&self) -> Arc<Board> {
+        self.board.load_full()
+    }
+
+    /// Its figures, for a look that is over at once.
+    pub fn with_board<T>(&self, look: impl FnOnce(&Arc<Board>) -> T) -> T {
+        look(&self.board.load())
+    }
+
+    /// How many operations wait for the room.
+    pub fn queued(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
+    /// Takes a place in line; answered when it is durable.
+    pub async fn join(&self) -> Result<Ticket, EngineError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Request::Join { answer })?;
+        answered.await.unwrap_or(Err(EngineError::Stopped))
+    }
+
+    /// Does something to the room; answered when it is durable.
+    pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Request::Operate {
+            operation,
+            actor,
+            answer,
+        })?;
+        answered.await.unwrap_or(Err(EngineError::Stopped))
+    }
+
+    fn send(&self, request: Request) -> Result<(), EngineError> {
+        self.queue.try_send(request).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => {
+                count(&self.counters.overloads, 1);
+                EngineError::Overloaded
+            }
+            mpsc::error::TrySendError::Closed(_) => EngineError::Stopped,
+        })
+    }
+}
+
+/// All rooms of this node.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    node: NodeId,
+    rooms: ArcSwap<HashMap<RoomId, Arc<RoomHandle>>>,
+    owners: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    counters: Arc<EngineCounters>,
+}
+
+impl Engine {
+    /// Takes hold of every room the store has.
+    pub async fn start(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        node: NodeId,
+    ) -> Result<Arc<Self>, StoreError> {
+        let engine = Arc::new(Self {
+            store,
+            clock,
+            node,
+            rooms: ArcSwap::default(),
+            owners: Mutex::default(),
+            counters: Arc::default(),
+        });
+        for room in engine.store.rooms().await? {
+            if let Some(snapshot) = engine.store.load(&room, node).await? {
+                engine.own(room, snapshot.room).await?;
+            }
+        }
+        Ok(engine)
+    }
+
+    /// The store, for reads that no board has.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The clock everything here goes by.
+    pub fn now(&self) -> UnixMillis {
+        self.clock.now()
+    }
+
+    /// What the engine has done so far.
+    pub fn counters(&self) -> &EngineCounters {
+        &self.counters
+    }
+
+    /// A room by its name, as it came in a request.
+    pub fn room(&self, id: &str) -> Option<Arc<RoomHandle>> {
+        self.rooms.load().get(id).cloned()
+    }
+
+    /// All rooms, ordered by name.
+    pub fn rooms(&self) -> Vec<Arc<RoomHandle>> {
+        let mut rooms: Vec<_> = self.rooms.load().values().cloned().collect();
+        rooms.sort_by(|one, other| one.id.cmp(&other.id));
+        rooms
+    }
+
+    /// Makes a room with an empty line, unless there is one of that name.
+    pub async fn create_room(
+        &self,
+        id: RoomId,
+        settings: Settings,
+        state: RoomState,
+        incarnation: u8,
+    ) -> Result<Arc<RoomHandle>, EngineError> {
+        if let Some(existing) = self.room(id.as_str()) {
+            return Ok(existing);
+        }
+        settings.check().map_err(Refusal::from)?;
+        let now = self.clock.now();
+        let room = Room::open(settings, now, incarnation);
+        let mut room = apply(room, now, &Operation::SetState(state), Reads::default()).room;
+        room.version = 1;
+        let commit = Commit {
+            room: id.clone(),
+            node: self.node,
+            number: 1,
+            expected: None,
+            opens_line: true,
+            joined_before: room.newest().joined,
+            next: room,
+            effects: Effects::default(),
+            audit: vec![AuditRecord {
+                at: now,
+                room: id.clone(),
+                actor: "configuration".into(),
+                action: "create room".into(),
+            }],
+        };
+        let room = match self.store.commit(&commit).await? {
+            CommitOutcome::Done { .. } => commit.next,
+            CommitOutcome::Conflict(Some(snapshot)) => snapshot.room,
+            CommitOutcome::Conflict(None) => {
+                return Err(StoreError::Transient("the room could not be created".into()).into());
+            }
+        };
+        Ok(self.own(id, room).await?)
+    }
+
+    /// Ends every owner after what it has in hand, and waits for it.
+    pub async fn stop(&self) {
+        self.rooms.store(Arc::default());
+        let owners = std::mem::take(&mut *self.owners.lock().unwrap_or_else(PoisonError::into_inner));
+        for owner in owners {
+            let _ = owner.await;
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the engine's named helper: `stop` knows every owner"
+    )]
+    async fn own(&self, id: RoomId, room: Room) -> Result<Arc<RoomHandle>, StoreError> {
+        let (queue, requests) = mpsc::channel(ROOM_QUEUE_MAX);
+        let handle = Arc::new(RoomHandle {
+            id: id.clone(),
+            board: ArcSwap::from_pointee(Board::of(&room)),
+            queue,
+            counters: self.counters.clone(),
+        });
+        let last_number = self
+            .store
+            .load(&id, self.node)
+            .await?
+            .and_then(|snapshot| snapshot.last_number);
+        let mut owner = Owner {
+            id: id.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            node: self.node,
+            next_number: last_number.unwrap_or(0) + 1,
+            room: Some(room),
+            next_session_end: None,
+            handle: Arc::downgrade(&handle),
+            counters: self.counters.clone(),
+        };
+        owner.refresh_next_session_end().await?;
+        let task = tokio::spawn(owner.run(requests));
+        self.owners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(task);
+        let mut rooms = HashMap::clone(&self.rooms.load());
+        rooms.insert(id, handle.clone());
+        self.rooms.store(Arc::new(rooms));
+        Ok(handle)
+    }
+}
+
+/// The only one that changes a room on this node.
+struct Owner {
+    id: RoomId,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    node: NodeId,
+    next_number: u64,
+    /// The room as of the last commit; `None` after a failure, until it is loaded again.
+    room: Option<Room>,
+    next_session_end: Option<UnixMillis>,
+    handle: std::sync::Weak<RoomHandle>,
+    counters: Arc<EngineCounters>,
+}
+
+/// What to tell everybody who asked.
+struct Answers {
+    joins: Vec<JoinedRange>,
+    join_refusal: Option<Refusal>,
+    operations: Vec<Result<Answer, Refusal>>,
+}
+
+/// A turn's result: the next room, what to write, and the answers.
+struct Computed {
+    room: Room,
+    effects: Effects,
+    answers: Answers,
+    audit: Vec<AuditRecord>,
+    joined_before: u64,
+    opens_line: bool,
+    expected: u64,
+}
+
+#[derive(Clone, Copy)]
+struct JoinedRange {
+    generation: Generation,
+    first: u64,
+    count: u64,
+    entered: u32,
+}
+
+impl Owner {
+    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        let mut batch = Vec::new();
+        loop {
+            batch.clear();
+            let pause = self.time_until_due();
+            tokio::select! {
+                received = requests.recv_many(&mut batch, TURN_OPERATIONS_MAX) => if received == 0 { return },
+                () = tokio::time::sleep(pause) => {}
+            }
+            self.turn(&mut batch).await;
+        }
+    }
+
+    fn time_until_due(&self) -> Duration {
+        let Some(room) = &self.room else {
+            return RETRY_PAUSE;
+        };
+        let due = [room.next_due(), self.next_session_end]
+            .into_iter()
+            .flatten()
+            .min();
+        let far = Duration::from_secs(3600);
+        due.map_or(far, |due| {
+            Duration::from_millis(due.since(self.clock.now())).min(far)
+        })
+    }
+
+    /// Everything that has queued up, in one commit.
+    async fn turn(&mut self, batch: &mut Vec<Request>) {
+        match self.carry_out(batch).await {
+            Ok(answers) => {
+                self.publish();
+                self.answer(batch, answers);
+            }
+            Err(error) => {
+                count(&self.counters.failures, 1);
+                self.room = None;
+                tracing::warn!(room = %self.id, %error, "a turn failed; the room will be loaded again");
+                for request in batch.drain(..) {
+                    match request {
+                        Request::Join { answer } => drop(answer.send(Err(error.clone().into()))),
+                        Request::Operate { answer, .. } => drop(answer.send(Err(error.clone().into()))),
+                    }
+                }
+                if self.load().await.is_ok() {
+                    self.publish();
+                } else if !batch.is_empty() {
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, StoreError> {
+        for _ in 0..CONFLICTS_MAX {
+            if self.room.is_none() {
+                self.load().await?;
+            }
+            let room = self
+                .room
+                .take()
+                .ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+            let mut computed = self.compute(room, batch).await?;
+            match self.write(&mut computed).await? {
+                None => {
+                    self.room = Some(computed.room);
+                    return Ok(computed.answers);
+                }
+                Some(newer) => {
+                    count(&self.counters.conflicts, 1);
+                    self.room = newer.map(|snapshot| snapshot.room);
+                    self.refresh_next_session_end().await?;
+                }
+            }
+        }
+        Err(StoreError::Transient("other nodes were faster every time".into()))
+    }
+
+    /// Applies the batch to the room: first the joins, which commute, then the rest in order.
+    async fn compute(&self, room: Room, batch: &[Request]) -> Result<Computed, StoreError> {
+        let now = self.clock.now();
+        let before = (room.newest().generation, room.newest().joined, room.version);
+        let ended = self.sessions_ended(&room, now).await?;
+        let mut turn = Turn {
+            effects: Effects::default(),
+            sessions: HashMap::new(),
+            now,
+        };
+        let mut room = turn
+            .apply(room, &Operation::Tick, Reads { session: None, ended })
+            .0;
+        let mut joins = vec![];
+        let wanted = batch
+            .iter()
+            .filter(|request| matches!(request, Request::Join { .. }))
+            .count() as u64;
+        let join_refusal;
+        (room, join_refusal) = turn.join(room, wanted, &mut joins);
+        let mut operations = vec![];
+        let mut audit = vec![];
+        for request in batch {
+            let Request::Operate { operation, actor, .. } = request else {
+                continue;
+            };
+            let session = match operation.session_key() {
+                None => None,
+                Some(key) => match turn.sessions.get(&key) {
+                    Some(session) => Some(session.clone()),
+                    None => self.store.session(&self.id, key).await?,
+                },
+            };
+            let answer;
+            (room, answer) = turn.apply(
+                room,
+                operation,
+                Reads {
+                    session,
+                    ended: vec![],
+                },
+            );
+            if answer.is_ok() {
+                audit.extend(self.audit_record(actor, operation, now));
+            }
+            operations.push(answer);
+        }
+        let opens_line = room.newest().generation != before.0;
+        let joined_before = if opens_line { room.newest().base } else { before.1 };
+        if turn.effects.changed {
+            room.version += 1;
+        }
+        let answers = Answers {
+            joins,
+            join_refusal,
+            operations,
+        };
+        let (effects, expected) = (turn.effects, before.2);
+        Ok(Computed {
+            room,
+            effects,
+            answers,
+            audit,
+            joined_before,
+            opens_line,
+            expected,
+        })
+    }
+
+    async fn sessions_ended(&self, room: &Room, now: UnixMillis) -> Result<Vec<Session>, StoreError> {
+        if self.next_session_end.is_none_or(|end| end > now) {
+            return Ok(vec![]);
+        }
+        self.store
+            .sessions_ended(&self.id, &generations(room), now, SWEEP_MAX)
+            .await
+    }
+
+    fn audit_record(&self, actor: &Actor, operation: &Operation, now: UnixMillis) -> Option<AuditRecord> {
+        let actor = match actor {
+            Actor::Visitor => return None,
+            Actor::Operator(name) => name.clone(),
+            Actor::System(name) => (*name).to_owned(),
+        };
+        let action = match operation {
+            Operation::Advance { by } => format!("advance by {by}"),
+            Operation::SetState(state) => format!("state {}", state.as_str()),
+            other => other.name().to_owned(),
+        };
+        Some(AuditRecord {
+            at: now,
+            room: self.id.clone(),
+            actor,
+            action,
+        })
+    }
+
+    /// Writes what was computed. `Some` is the newer room of somebody who was faster.
+    async fn write(&mut self, computed: &mut Computed) -> Result<Option<Option<Snapshot>>, StoreError> {
+        let joined: u64 = computed.answers.joins.iter().map(|range| range.count).sum();
+        if !computed.effects.changed && computed.audit.is_empty() && joined == 0 {
+            return Ok(None);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let stopwatch = Stopwatch::start();
+        let outcome = if computed.effects.changed || !computed.audit.is_empty() {
+            self.commit(computed, number).await?
+        } else {
+            self.join(computed, number, joined).await?
+        };
+        count(&self.counters.commits, 1);
+        let micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
+        count(&self.counters.commit_micros, micros);
+        if outcome.is_none() {
+            count(&self.counters.joins, joined);
+            self.note_session_ends(computed).await?;
+        }
+        Ok(outcome)
+    }
+
+    async fn commit(
+        &self,
+        computed: &mut Computed,
+        number: u64,
+    ) -> Result<Option<Option<Snapshot>>, StoreError> {
+        if !computed.effects.changed {
+            computed.room.version += 1;
+        }
+        let placeholder = Room::open(Settings::default(), UnixMillis(0), 0);
+        let commit = Commit {
+            room: self.id.clone(),
+            node: self.node,
+            number,
+            expected: Some(computed.expected),
+            opens_line: computed.opens_line,
+            joined_before: computed.joined_before,
+            next: std::mem::replace(&mut computed.room, placeholder),
+            effects: std::mem::take(&mut computed.effects),
+            audit: std::mem::take(&mut computed.audit),
+        };
+        let outcome = self.store.commit(&commit).await?;
+        computed.room = commit.next;
+        computed.effects = commit.effects;
+        match outcome {
+            CommitOutcome::Done { joined } => {
+                computed.shift_joins(joined);
+                Ok(None)
+            }
+            CommitOutcome::Conflict(newer) => Ok(Some(newer.map(|newer| *newer))),
+        }
+    }
+
+    async fn join(
+        &self,
+        computed: &mut Computed,
+        number: u64,
+        joined: u64,
+    ) -> Result<Option<Option<Snapshot>>, StoreError> {
+        let batch = JoinBatch {
+            room: self.id.clone(),
+            node: self.node,
+            number,
+            epoch: computed.room.epoch,
+            count: joined,
+        };
+        match self.store.join(&batch).await? {
+            JoinOutcome::Joined { first } => {
+                computed.shift_joins(first + joined - 1);
+                Ok(None)
+            }
+            JoinOutcome::Conflict(newer) => Ok(Some(newer.map(|newer| *newer))),
+        }
+    }
+
+    /// Keeps the time of the next end of a session without asking the store, except after a sweep.
+    async fn note_session_ends(&mut self, computed: &Computed) -> Result<(), StoreError> {
+        let swept_or_reset = self
+            .next_session_end
+            .is_some_and(|end| end <= computed.room.clock)
+            || !computed.effects.closed_generations.is_empty();
+        if swept_or_reset {
+            let generations = generations(&computed.room);
+            self.next_session_end = self.store.next_session_end(&self.id, &generations).await?;
+            return Ok(());
+        }
+        for session in &computed.effects.sessions {
+            if session.status == anteroom_core::SessionStatus::Active {
+                let end = session.ends_at();
+                self.next_session_end = Some(self.next_session_end.map_or(end, |next| next.min(end)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn refresh_next_session_end(&mut self) -> Result<(), StoreError> {
+        if let Some(room) = &self.room {
+            self.next_session_end = self.store.next_session_end(&self.id, &generations(room)).await?;
+        }
+        Ok(())
+    }
+
+    async fn load(&mut self) -> Result<(), StoreError> {
+        let snapshot = self.store.load(&self.id, self.node).await?;
+        let snapshot = snapshot.ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+        self.next_number = self.next_number.max(snapshot.last_number.unwrap_or(0) + 1);
+        self.room = Some(snapshot.room);
+        self.refresh_next_session_end().await
+    }
+
+    fn publish(&self) {
+        if let (Some(handle), Some(room)) = (self.handle.upgrade(), &self.room) {
+            handle.board.store(Arc::new(Board::of(room)));
+        }
+    }
+
+    /// Tells everybody what became of his request. Whoever has gone away meanwhile keeps what he got.
+    fn answer(&self, batch: &mut Vec<Request>, answers: Answers) {
+        let mut places = answers.joins.iter().flat_map(|range| {
+            (0..range.count).filter_map(|offset| {
+                let position = Position::new(range.first + offset)?;
+                let (generation, entered) = (range.generation, range.entered);
+                Some(Ticket {
+                    lane: 0,
+                    generation,
+                    position,
+                    entered,
+                    copy: 0,
+                })
+            })
+        });
+        let refusal = answers.join_refusal.unwrap_or(Refusal::LineFull(0));
+        let mut operations = answers.operations.into_iter();
+        for request in batch.drain(..) {
+            match request {
+                Request::Join { answer } => {
+                    let place = places.next().ok_or_else(|| refusal.clone().into());
+                    drop(answer.send(place));
+                }
+                Request::Operate { answer, .. } => {
+                    let result = operations
+                        .next()
+                        .expect("every operation of the batch was answered");
+                    if matches!(result, Ok(Answer::Claimed { begun: true, .. })) {
+                        count(&self.counters.sessions_begun, 1);
+                    }
+                    drop(answer.send(result.map_err(EngineError::from)));
+                }
+            }
+        }
+    }
+}
+
+impl Computed {
+    /// Other nodes may have joined visitors in between: this node's then stand behind them.
+    fn shift_joins(&mut self, joined: u64) {
+        let shift = joined - self.room.newest().joined;
+        let newest = self.room.newest().generation;
+        for range in self
+            .answers
+            .joins
+            .iter_mut()
+            .filter(|range| range.generation == newest)
+        {
+            range.first += shift;
+        }
+        if let Some(segment) = self.room.segments.back_mut() {
+            segment.joined = joined;
+        }
+    }
+}
+
+/// The effects of a turn so far, and the sessions as they would be after it.
+struct Turn {
+    effects: Effects,
+    sessions: HashMap<SessionKey, Session>,
+    now: UnixMillis,
+}
+
+impl Turn {
+    fn apply(&mut self, room: Room, operation: &Operation, reads: Reads) -> (Room, Result<Answer, Refusal>) {
+        let applied = apply(room, self.now, operation, reads);
+        for session in &applied.effects.sessions {
+            self.sessions.insert(session.key, session.clone());
+        }
+        self.effects.absorb(applied.effects);
+        (applied.room, applied.answer)
+    }
+
+    /// Joins `wanted` visitors, opening a new generation where the positions run out.
+    fn join(&mut self, mut room: Room, wanted: u64, joins: &mut Vec<JoinedRange>) -> (Room, Option<Refusal>) {
+        let mut left = wanted;
+        while left > 0 {
+            let fitting = left.min(room.places_left());
+            let operation = if fitting == 0 && room.state.takes_joins() {
+                // Nobody can know this number beforehand, but nothing depends on that: the generation itself is new.
+                Operation::OpenSegment {
+                    incarnation: room.newest().generation.incarnation.wrapping_add(1),
+                }
+            } else {
+                Operation::Join { count: fitting }
+            };
+            let answer;
+            (room, answer) = self.apply(room, &operation, Reads::default());
+            match answer {
+                Ok(Answer::Joined {
+                    generation,
+                    first,
+                    count,
+                    entered,
+                }) => {
+                    joins.push(JoinedRange {
+                        generation,
+                        first: first.get(),
+                        count,
+                        entered,
+                    });
+                    left -= count;
+                }
+                Ok(_) => {}
+                Err(refusal) => return (room, Some(refusal)),
+            }
+        }
+        (room, None)
+    }
+}
+
+fn generations(room: &Room) -> Vec<Generation> {
+    room.segments.iter().map(|segment| segment.generation).collect()
+}

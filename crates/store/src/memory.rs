@@ -1,0 +1,262 @@
+//! The store that forgets: everything in maps under one lock. For trials and tests, and the plainest reading of the contract.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
+use async_trait::async_trait;
+
+use crate::contract::{
+    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, OUTBOX_MAX,
+    SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent,
+};
+
+#[derive(Default)]
+struct StoredRoom {
+    room: Option<Room>,
+    sessions: BTreeMap<SessionKey, Session>,
+    /// Active sessions by end.
+    ending: BTreeMap<(UnixMillis, SessionKey), ()>,
+    /// All retained sessions by end.
+    by_end: BTreeMap<(UnixMillis, SessionKey), RequestId>,
+    /// Last number of each node, and the answer to it.
+    last: HashMap<NodeId, (u64, u64)>,
+}
+
+#[derive(Default)]
+struct State {
+    rooms: BTreeMap<RoomId, StoredRoom>,
+    values: HashMap<String, Vec<u8>>,
+    events: VecDeque<(u64, StoredEvent)>,
+    next_event: u64,
+    audit: VecDeque<AuditRecord>,
+}
+
+/// A store without disk.
+#[derive(Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+impl MemoryStore {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn snapshot(stored: Option<&StoredRoom>, node: NodeId) -> Option<Snapshot> {
+    let stored = stored?;
+    let last_number = stored.last.get(&node).map(|&(number, _)| number);
+    stored.room.clone().map(|room| Snapshot { room, last_number })
+}
+
+impl StoredRoom {
+    fn write_session(&mut self, session: &Session) {
+        let place = (session.ends_at(), session.key);
+        if let Some(before) = self.sessions.insert(session.key, session.clone()) {
+            self.ending.remove(&(before.ends_at(), before.key));
+        }
+        if session.status == SessionStatus::Active {
+            self.ending.insert(place, ());
+        }
+        self.by_end.insert(place, session.request_id);
+    }
+
+    fn forget_generations(&mut self, closed: &[Generation]) {
+        self.sessions.retain(|key, _| !closed.contains(&key.generation));
+        self.ending
+            .retain(|(_, key), ()| !closed.contains(&key.generation));
+        self.by_end
+            .retain(|(_, key), _| !closed.contains(&key.generation));
+    }
+
+    fn forget_ended_before(&mut self, limit: UnixMillis) {
+        while let Some(entry) = self.by_end.first_entry().filter(|entry| entry.key().0 < limit) {
+            let ((end, key), _) = entry.remove_entry();
+            self.sessions.remove(&key);
+            self.ending.remove(&(end, key));
+        }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn rooms(&self) -> Result<Vec<RoomId>, StoreError> {
+        Ok(self.state().rooms.keys().cloned().collect())
+    }
+
+    async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError> {
+        Ok(snapshot(self.state().rooms.get(room), node))
+    }
+
+    async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        let stored = state.rooms.entry(commit.room.clone()).or_default();
+        if let Some(&(number, joined)) = stored.last.get(&commit.node)
+            && number >= commit.number
+        {
+            return Ok(CommitOutcome::Done { joined });
+        }
+        if stored.room.as_ref().map(|room| room.version) != commit.expected {
+            return Ok(CommitOutcome::Conflict(
+                snapshot(Some(stored), commit.node).map(Box::new),
+            ));
+        }
+        let same_line = stored.room.as_ref().filter(|_| !commit.opens_line);
+        let joined =
+            same_line.map_or(commit.next.newest().base, |room| room.newest().joined) + commit.joins();
+        let mut next = commit.next.clone();
+        next.segments
+            .back_mut()
+            .expect("a room always has a segment")
+            .joined = joined;
+        let at = next.clock;
+        stored.room = Some(next);
+        for session in &commit.effects.sessions {
+            stored.write_session(session);
+        }
+        stored.forget_generations(&commit.effects.closed_generations);
+        stored.forget_ended_before(UnixMillis(at.0.saturating_sub(SESSION_RETENTION_MILLIS)));
+        stored.last.insert(commit.node, (commit.number, joined));
+        for event in &commit.effects.events {
+            state.next_event += 1;
+            let stored = StoredEvent {
+                at,
+                room: commit.room.clone(),
+                event: event.clone(),
+            };
+            state.events.push_back((state.next_event, stored));
+        }
+        state.audit.extend(commit.audit.iter().cloned());
+        let surplus =
+            |length: usize, limit: u64| length.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+        state.events.drain(..surplus(state.events.len(), OUTBOX_MAX));
+        state.audit.drain(..surplus(state.audit.len(), AUDIT_MAX));
+        Ok(CommitOutcome::Done { joined })
+    }
+
+    async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
+        let mut state = self.state();
+        let Some(stored) = state.rooms.get_mut(&batch.room) else {
+            return Ok(JoinOutcome::Conflict(None));
+        };
+        if let Some(&(number, joined)) = stored.last.get(&batch.node)
+            && number >= batch.number
+        {
+            return Ok(JoinOutcome::Joined {
+                first: joined + 1 - batch.count,
+            });
+        }
+        let room = stored
+            .room
+            .as_mut()
+            .filter(|room| room.epoch == batch.epoch && room.places_left() >= batch.count);
+        let Some(room) = room else {
+            return Ok(JoinOutcome::Conflict(
+                snapshot(Some(stored), batch.node).map(Box::new),
+            ));
+        };
+        let segment = room.segments.back_mut().expect("a room always has a segment");
+        let first = segment.joined + 1;
+        segment.joined += batch.count;
+        stored.last.insert(batch.node, (batch.number, segment.joined));
+        Ok(JoinOutcome::Joined { first })
+    }
+
+    async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
+        Ok(self
+            .state()
+            .rooms
+            .get(room)
+            .and_then(|stored| stored.sessions.get(&key).cloned()))
+    }
+
+    async fn sessions_ended(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        until: UnixMillis,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        let state = self.state();
+        let Some(stored) = state.rooms.get(room) else {
+            return Ok(vec![]);
+        };
+        let due = stored.ending.keys().take_while(|(end, _)| *end <= until);
+        let due = due
+            .filter(|(_, key)| generations.contains(&key.generation))
+            .take(limit);
+        Ok(due
+            .filter_map(|(_, key)| stored.sessions.get(key).cloned())
+            .collect())
+    }
+
+    async fn next_session_end(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+    ) -> Result<Option<UnixMillis>, StoreError> {
+        let state = self.state();
+        let Some(stored) = state.rooms.get(room) else {
+            return Ok(None);
+        };
+        let mut ends = stored
+            .ending
+            .keys()
+            .filter(|(_, key)| generations.contains(&key.generation));
+        Ok(ends.next().map(|&(end, _)| end))
+    }
+
+    async fn expired_passes(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        before: UnixMillis,
+    ) -> Result<Vec<RequestId>, StoreError> {
+        let state = self.state();
+        let Some(stored) = state.rooms.get(room) else {
+            return Ok(vec![]);
+        };
+        let expired = stored.by_end.iter().take_while(|((end, _), _)| *end < before);
+        let expired = expired.filter(|((_, key), _)| generations.contains(&key.generation));
+        Ok(expired.map(|(_, &request_id)| request_id).collect())
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
+        Ok(self
+            .state()
+            .events
+            .iter()
+            .filter(|(number, _)| *number > after)
+            .take(limit)
+            .cloned()
+            .collect())
+    }
+
+    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        Ok(self.state().audit.iter().rev().take(limit).cloned().collect())
+    }
+
+    async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.state().values.get(name).cloned())
+    }
+
+    async fn replace_value(
+        &self,
+        name: &str,
+        expected: Option<&[u8]>,
+        new: &[u8],
+    ) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        if state.values.get(name).map(Vec::as_slice) != expected {
+            return Ok(false);
+        }
+        state.values.insert(name.to_owned(), new.to_vec());
+        Ok(true)
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+}

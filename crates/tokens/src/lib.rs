@@ -15,9 +15,9 @@ pub mod secret;
 pub mod request_id;
 pub mod ticket_token;
 
-// pub mod key_ring;
+pub mod key_ring;
 pub mod pass;
-// pub mod signer;
+pub mod signer;
 pub mod signing_key;
 
 pub mod api_key;
@@ -25,10 +25,10 @@ pub mod api_key;
 mod base64url;
 
 pub use api_key::ApiKeyDigest;
-// pub use key_ring::KeyRing;
+pub use key_ring::KeyRing;
 pub use pass::{PassClaims, Signatures, Signed, TokenSet};
 pub use request_id::RequestIds;
 pub use secret::MasterSecrets;
-// pub use signer::{SignError, Signer};
+pub use signer::{SignError, Signer};
 pub use signing_key::{SigningAlgorithm, SigningKey};
 pub use ticket_token::TicketTokens;

@@ -84,13 +84,11 @@ mod tests {
 
     #[test]
     fn a_digest_is_plain_sha_256() {
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        let shown: String = ApiKeyDigest::of("abc")
-            .to_bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        assert_eq!(shown, expected);
+        let expected = "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0";
+        assert_eq!(
+            crate::base64url::encode(ApiKeyDigest::of("abc").to_bytes()),
+            expected
+        );
     }
 
     #[test]

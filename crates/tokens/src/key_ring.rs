@@ -434,14 +434,14 @@ mod tests {
         let open =
             |value: &serde_json::Value| KeyRing::open(&secrets(NEW), &serde_json::to_vec(value).unwrap());
         assert!(open(&sealed).is_ok());
-        let changes: [(&str, serde_json::Value); 5] = [
+        let edits: [(&str, serde_json::Value); 5] = [
             ("kid", json!("0123456789abcdef0123456789abcdef")),
             ("algorithm", json!("RS256")),
             ("created", json!(1)),
             ("active_from", json!(1)),
             ("retired_at", json!(null)),
         ];
-        for (member, value) in changes {
+        for (member, value) in edits {
             let mut changed = sealed.clone();
             changed["keys"][0]["description"][member] = value;
             assert!(

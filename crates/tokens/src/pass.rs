@@ -91,7 +91,7 @@ impl fmt::Debug for TokenSet {
     }
 }
 
-/// How long signatures may be, in bytes: of ES256 and EdDSA, and of RS256.
+/// How long signatures may be, in bytes: of ES256 and `EdDSA`, and of RS256.
 const SIGNATURE_LENGTHS: [usize; 2] = [64, 256];
 
 impl Signatures {

@@ -39,7 +39,7 @@ pub enum SignError {
 
 /// The pool. Its threads end when it is dropped.
 pub struct Signer {
-    shared: Arc<Shared>,
+    pool: Arc<Pool>,
     /// Taken when the pool is dropped, which tells the threads to end.
     jobs: Option<SyncSender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -51,12 +51,12 @@ type SigningFunction = dyn Fn(&SigningKey, &PassClaims) -> Result<Signed, Signin
 type Outcome = Result<Arc<Signed>, SignError>;
 
 /// What the callers and the threads both see.
-struct Shared {
+struct Pool {
     table: Mutex<Table>,
     signing_function: Box<SigningFunction>,
     closing: AtomicBool,
     signings: AtomicU64,
-    shared_answers: AtomicU64,
+    answers_shared: AtomicU64,
 }
 
 /// Everything that decides the bytes of a pass.
@@ -101,24 +101,24 @@ impl Signer {
     ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::sync_channel(queue_length.max(1));
         let queue = Arc::new(Mutex::new(queue));
-        let shared = Arc::new(Shared {
+        let pool = Arc::new(Pool {
             table: Mutex::default(),
             signing_function,
             closing: AtomicBool::new(false),
             signings: AtomicU64::new(0),
-            shared_answers: AtomicU64::new(0),
+            answers_shared: AtomicU64::new(0),
         });
         let mut signer = Self {
-            shared,
+            pool,
             jobs: Some(jobs),
             threads: Vec::new(),
         };
         for number in 0..threads.max(1) {
-            let (shared, queue) = (Arc::clone(&signer.shared), Arc::clone(&queue));
+            let (pool, queue) = (Arc::clone(&signer.pool), Arc::clone(&queue));
             let thread = thread::Builder::new().name(format!("signer-{number}"));
             signer
                 .threads
-                .push(thread.spawn(move || shared.work_through(&queue))?);
+                .push(thread.spawn(move || pool.work_through(&queue))?);
         }
         Ok(signer)
     }
@@ -137,12 +137,12 @@ impl Signer {
 
     /// How many passes were signed, each of them three signatures.
     pub fn signings(&self) -> u64 {
-        self.shared.signings.load(Ordering::Relaxed)
+        self.pool.signings.load(Ordering::Relaxed)
     }
 
     /// How many callers got a pass, or its failure, that was signed for another.
     pub fn shared(&self) -> u64 {
-        self.shared.shared_answers.load(Ordering::Relaxed)
+        self.pool.answers_shared.load(Ordering::Relaxed)
     }
 
     /// Not async, so that the lock cannot be held while waiting.
@@ -151,7 +151,7 @@ impl Signer {
             kid: key.kid().to_owned(),
             claims,
         };
-        let mut table = self.shared.table();
+        let mut table = self.pool.table();
         let known = table
             .remembered
             .get(&flight)
@@ -163,7 +163,7 @@ impl Signer {
                     .map(|outcome| Found::InFlight(outcome.clone()))
             });
         if let Some(known) = known {
-            self.shared.shared_answers.fetch_add(1, Ordering::Relaxed);
+            self.pool.answers_shared.fetch_add(1, Ordering::Relaxed);
             return Ok(known);
         }
         let flight = Arc::new(flight);
@@ -186,7 +186,7 @@ impl Signer {
 impl Drop for Signer {
     fn drop(&mut self) {
         // Nobody waits any more: waiting borrows the pool. So what is still queued need not be signed.
-        self.shared.closing.store(true, Ordering::Relaxed);
+        self.pool.closing.store(true, Ordering::Relaxed);
         self.jobs = None;
         for thread in self.threads.drain(..) {
             // A thread that panicked has ended too, which is all that matters here.
@@ -206,7 +206,7 @@ impl fmt::Debug for Signer {
     }
 }
 
-impl Shared {
+impl Pool {
     /// The life of one thread.
     fn work_through(&self, queue: &Mutex<Receiver<Job>>) {
         loop {
@@ -264,7 +264,7 @@ mod tests {
     use crate::signing_key::SigningAlgorithm;
 
     const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
-    const DEADLINE: Duration = Duration::from_secs(60);
+    const DEADLINE: Duration = Duration::from_mins(1);
 
     fn key(algorithm: SigningAlgorithm) -> Arc<SigningKey> {
         Arc::new(SigningKey::generate(algorithm, NOW, NOW).unwrap())
@@ -373,7 +373,7 @@ mod tests {
         }
         assert_eq!(signer.signings(), most + 1);
         {
-            let table = signer.shared.table();
+            let table = signer.pool.table();
             assert_eq!(
                 (table.remembered.len(), table.order.len()),
                 (SIGNED_RECENTLY_MAX, SIGNED_RECENTLY_MAX)
@@ -460,12 +460,12 @@ mod tests {
             signer.find_or_begin(Arc::clone(&key), claims(number)).unwrap();
         }
         until(|| signer.signings() == 2).await;
-        let shared = Arc::clone(&signer.shared);
-        shared.closing.store(true, Ordering::Relaxed);
+        let pool = Arc::clone(&signer.pool);
+        pool.closing.store(true, Ordering::Relaxed);
         drop(open);
         drop(signer);
-        assert_eq!(Arc::strong_count(&shared), 1, "both threads have ended");
-        assert_eq!(shared.signings.load(Ordering::Relaxed), 2);
+        assert_eq!(Arc::strong_count(&pool), 1, "both threads have ended");
+        assert_eq!(pool.signings.load(Ordering::Relaxed), 2);
     }
 
     #[test]

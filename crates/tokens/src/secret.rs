@@ -4,7 +4,7 @@
 //! one therefore rotates it without losing a single ticket; dropping the old one later ends what it sealed.
 //!
 //! No master secret is ever used as a key. Each use, and within it each room, has its own key by HKDF-SHA256, so that a
-//! value sealed for one purpose means nothing for another. [`Label`] is the complete list of uses.
+//! value sealed for one purpose means nothing for another. The enum `Label` is the complete list of uses.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -41,7 +41,7 @@ const SALT: &[u8] = b"anteroom master secret v1";
 /// The size of a derived key, in bytes.
 const KEY_BYTES: usize = 32;
 
-/// A key derived for one [`Label`]; wiped when dropped.
+/// A key derived for one `Label`; wiped when dropped.
 pub(crate) type DerivedKey = Zeroizing<[u8; KEY_BYTES]>;
 
 /// What a derived key is for. The variants are all the uses there are of a master secret.

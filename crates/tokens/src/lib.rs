@@ -1,1 +1,34 @@
-//! placeholder
+//! Every use of cryptography, and nowhere else: master secrets, the request-id cipher, ticket tokens, signing keys, passes.
+//!
+//! Reading order: [`random`] is the only source of randomness; [`secret`] turns the operator's master secrets into one key
+//! per use and room; [`request_id`] and [`ticket_token`] are the two written forms of a ticket; [`signing_key`],
+//! [`key_ring`], [`pass`] and [`signer`] make the tokens an admitted visitor shows to the origin; [`api_key`] recognises
+//! operators.
+//!
+//! *Invariant:* no type that holds a secret has a `Debug` that shows it, and no error message quotes one.
+//! *Invariant:* the algorithm of a token is decided by the key it is checked with, never by the token.
+//! *Boundary:* no clock. Time is an argument, and what is expired is decided by the caller.
+
+pub mod random;
+pub mod secret;
+
+pub mod request_id;
+pub mod ticket_token;
+
+pub mod key_ring;
+pub mod pass;
+pub mod signer;
+pub mod signing_key;
+
+pub mod api_key;
+
+mod base64url;
+
+pub use api_key::ApiKeyDigest;
+pub use key_ring::KeyRing;
+pub use pass::{PassClaims, Signatures, Signed, TokenSet};
+pub use request_id::RequestIds;
+pub use secret::MasterSecrets;
+pub use signer::{SignError, Signer};
+pub use signing_key::{SigningAlgorithm, SigningKey};
+pub use ticket_token::TicketTokens;

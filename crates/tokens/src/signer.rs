@@ -1,0 +1,478 @@
+//! Signs passes on a few threads of their own.
+//!
+//! A pass costs 2 ms of RSA, and a visitor can ask for his as often as he likes, so signing must not become a weapon:
+//!
+//! - It never runs on the threads that serve requests, and never on more threads than it was given.
+//! - Those who ask for the same pass at the same time share one signing; who asks again soon after gets the remembered one.
+//! - The queue has an end. Beyond it the answer is [`SignError::Overloaded`] at once, instead of a wait for nothing.
+//!
+//! Passes are told apart by key and claims, all of which go into the tokens: two requests share an answer exactly if the
+//! answer is the same. A caller that gives up takes nothing with it, since the signing belongs to the pool.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::watch;
+
+use crate::pass::{self, PassClaims, Signed, SigningFailed};
+use crate::signing_key::SigningKey;
+
+/// How many passes are remembered; about 4 KB each.
+pub const SIGNED_RECENTLY_MAX: usize = 1_024;
+
+/// Why there is no pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SignError {
+    /// More passes are waiting to be signed than the queue holds: try again soon.
+    #[error("too many passes are waiting to be signed")]
+    Overloaded,
+    /// The library refused.
+    #[error("a pass could not be signed")]
+    Failed,
+}
+
+/// The pool. Its threads end when it is dropped.
+pub struct Signer {
+    pool: Arc<Pool>,
+    /// Taken when the pool is dropped, which tells the threads to end.
+    jobs: Option<SyncSender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How a pass is signed; another function only in tests.
+type SigningFunction = dyn Fn(&SigningKey, &PassClaims) -> Result<Signed, SigningFailed> + Send + Sync;
+
+type Outcome = Result<Arc<Signed>, SignError>;
+
+/// What the callers and the threads both see.
+struct Pool {
+    table: Mutex<Table>,
+    signing_function: Box<SigningFunction>,
+    closing: AtomicBool,
+    signings: AtomicU64,
+    answers_shared: AtomicU64,
+}
+
+/// Everything that decides the bytes of a pass.
+#[derive(PartialEq, Eq, Hash)]
+struct Flight {
+    kid: String,
+    claims: PassClaims,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Queued or being signed; bounded by the queue and the threads.
+    in_flight: HashMap<Arc<Flight>, watch::Receiver<Option<Outcome>>>,
+    /// Signed lately.
+    remembered: HashMap<Arc<Flight>, Arc<Signed>>,
+    /// The remembered ones, oldest first.
+    order: VecDeque<Arc<Flight>>,
+}
+
+struct Job {
+    flight: Arc<Flight>,
+    key: Arc<SigningKey>,
+    outcome: watch::Sender<Option<Outcome>>,
+}
+
+/// What a caller finds.
+enum Found {
+    Remembered(Arc<Signed>),
+    InFlight(watch::Receiver<Option<Outcome>>),
+}
+
+impl Signer {
+    /// A pool of `threads` threads with `queue_length` places to wait, at least one each.
+    pub fn new(threads: usize, queue_length: usize) -> io::Result<Self> {
+        Self::with_signing_function(threads, queue_length, Box::new(pass::sign))
+    }
+
+    fn with_signing_function(
+        threads: usize,
+        queue_length: usize,
+        signing_function: Box<SigningFunction>,
+    ) -> io::Result<Self> {
+        let (jobs, queue) = mpsc::sync_channel(queue_length.max(1));
+        let queue = Arc::new(Mutex::new(queue));
+        let pool = Arc::new(Pool {
+            table: Mutex::default(),
+            signing_function,
+            closing: AtomicBool::new(false),
+            signings: AtomicU64::new(0),
+            answers_shared: AtomicU64::new(0),
+        });
+        let mut signer = Self {
+            pool,
+            jobs: Some(jobs),
+            threads: Vec::new(),
+        };
+        for number in 0..threads.max(1) {
+            let (pool, queue) = (Arc::clone(&signer.pool), Arc::clone(&queue));
+            let thread = thread::Builder::new().name(format!("signer-{number}"));
+            signer
+                .threads
+                .push(thread.spawn(move || pool.work_through(&queue))?);
+        }
+        Ok(signer)
+    }
+
+    /// The pass that `key` signs for `claims`.
+    pub async fn sign(&self, key: Arc<SigningKey>, claims: PassClaims) -> Outcome {
+        let mut outcome = match self.find_or_begin(key, claims)? {
+            Found::Remembered(signed) => return Ok(signed),
+            Found::InFlight(outcome) => outcome,
+        };
+        match outcome.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or(Err(SignError::Failed)),
+            Err(_) => Err(SignError::Failed),
+        }
+    }
+
+    /// How many passes were signed, each of them three signatures.
+    pub fn signings(&self) -> u64 {
+        self.pool.signings.load(Ordering::Relaxed)
+    }
+
+    /// How many callers got a pass, or its failure, that was signed for another.
+    pub fn shared(&self) -> u64 {
+        self.pool.answers_shared.load(Ordering::Relaxed)
+    }
+
+    /// Not async, so that the lock cannot be held while waiting.
+    fn find_or_begin(&self, key: Arc<SigningKey>, claims: PassClaims) -> Result<Found, SignError> {
+        let flight = Flight {
+            kid: key.kid().to_owned(),
+            claims,
+        };
+        let mut table = self.pool.table();
+        let known = table
+            .remembered
+            .get(&flight)
+            .map(|signed| Found::Remembered(Arc::clone(signed)))
+            .or_else(|| {
+                table
+                    .in_flight
+                    .get(&flight)
+                    .map(|outcome| Found::InFlight(outcome.clone()))
+            });
+        if let Some(known) = known {
+            self.pool.answers_shared.fetch_add(1, Ordering::Relaxed);
+            return Ok(known);
+        }
+        let flight = Arc::new(flight);
+        let (sender, receiver) = watch::channel(None);
+        let job = Job {
+            flight: Arc::clone(&flight),
+            key,
+            outcome: sender,
+        };
+        let jobs = self
+            .jobs
+            .as_ref()
+            .expect("the queue is open until the pool is dropped");
+        jobs.try_send(job).map_err(|_| SignError::Overloaded)?;
+        table.in_flight.insert(flight, receiver.clone());
+        Ok(Found::InFlight(receiver))
+    }
+}
+
+impl Drop for Signer {
+    fn drop(&mut self) {
+        // Nobody waits any more: waiting borrows the pool. So what is still queued need not be signed.
+        self.pool.closing.store(true, Ordering::Relaxed);
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has ended too, which is all that matters here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "Signer({} threads, {} signings)",
+            self.threads.len(),
+            self.signings()
+        )
+    }
+}
+
+impl Pool {
+    /// The life of one thread.
+    fn work_through(&self, queue: &Mutex<Receiver<Job>>) {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            match next {
+                Ok(job) if !self.closing.load(Ordering::Relaxed) => self.execute(&job),
+                _ => return,
+            }
+        }
+    }
+
+    fn execute(&self, job: &Job) {
+        self.signings.fetch_add(1, Ordering::Relaxed);
+        // A panic must cost one pass, not a thread of the pool.
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            (self.signing_function)(&job.key, &job.flight.claims)
+        }));
+        let outcome = match result {
+            Ok(Ok(signed)) => Ok(Arc::new(signed)),
+            Ok(Err(SigningFailed)) | Err(_) => Err(SignError::Failed),
+        };
+        self.table().land(&job.flight, &outcome);
+        job.outcome.send_replace(Some(outcome));
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Nothing under this lock can panic half-way, so a poisoned table is still whole.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Ends a flight and remembers its pass; a failure is forgotten, so that the next caller tries again.
+    fn land(&mut self, flight: &Arc<Flight>, outcome: &Outcome) {
+        self.in_flight.remove(flight);
+        let Ok(signed) = outcome else { return };
+        if self.order.len() >= SIGNED_RECENTLY_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.remembered.remove(&oldest);
+        }
+        self.order.push_back(Arc::clone(flight));
+        self.remembered.insert(Arc::clone(flight), Arc::clone(signed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use anteroom_core::ids::{Position, RequestId, RoomId, UnixMillis};
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::signing_key::SigningAlgorithm;
+
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+    const DEADLINE: Duration = Duration::from_mins(1);
+
+    fn key(algorithm: SigningAlgorithm) -> Arc<SigningKey> {
+        Arc::new(SigningKey::generate(algorithm, NOW, NOW).unwrap())
+    }
+
+    fn claims(number: u64) -> PassClaims {
+        PassClaims {
+            audience: RoomId::parse("Sample").unwrap(),
+            subject: RequestId([7; 16]),
+            issuer: "https://example.test".into(),
+            queue_position: Position::new(number).unwrap(),
+            issued_at_seconds: 1_800_000_000,
+            expires_at_seconds: 1_800_003_600,
+        }
+    }
+
+    /// A pool whose threads sign one pass for each `()` that is sent to them.
+    fn gated(threads: usize, queue_length: usize) -> (Arc<Signer>, SyncSender<()>) {
+        let (open, gate) = mpsc::sync_channel::<()>(1_000);
+        let gate = Mutex::new(gate);
+        let signing_function: Box<SigningFunction> = Box::new(move |key, claims| {
+            gate.lock().unwrap().recv().map_err(|_| SigningFailed)?;
+            pass::sign(key, claims)
+        });
+        (
+            Arc::new(Signer::with_signing_function(threads, queue_length, signing_function).unwrap()),
+            open,
+        )
+    }
+
+    async fn until(condition: impl Fn() -> bool) {
+        let waiting = async {
+            while !condition() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, waiting)
+            .await
+            .expect("the state waited for did not come about");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_hundred_concurrent_calls_are_one_signing() {
+        // ES256, because there two signings would show: their bytes differ.
+        let (signer, open) = gated(2, 8);
+        let key = key(SigningAlgorithm::Es256);
+        let mut calls = JoinSet::new();
+        for _ in 0..100 {
+            let (signer, key) = (Arc::clone(&signer), Arc::clone(&key));
+            calls.spawn(async move { signer.sign(key, claims(1)).await.unwrap() });
+        }
+        until(|| signer.shared() == 99).await;
+        open.send(()).unwrap();
+        let passes = tokio::time::timeout(DEADLINE, calls.join_all()).await.unwrap();
+        assert_eq!(passes.len(), 100);
+        assert!(passes.iter().all(|pass| pass.tokens == passes[0].tokens));
+        assert_eq!(signer.signings(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_repeated_call_is_answered_from_memory() {
+        let signer = Signer::new(1, 1).unwrap();
+        let key = key(SigningAlgorithm::Es256);
+        let first = signer.sign(Arc::clone(&key), claims(1)).await.unwrap();
+        let second = signer.sign(key, claims(1)).await.unwrap();
+        assert!(first.tokens == second.tokens);
+        assert_eq!((signer.signings(), signer.shared()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn other_claims_or_another_key_are_another_pass() {
+        let signer = Signer::new(1, 1).unwrap();
+        let (first_key, second_key) = (key(SigningAlgorithm::EdDsa), key(SigningAlgorithm::EdDsa));
+        let another_issuer = PassClaims {
+            issuer: "https://other.test".into(),
+            ..claims(1)
+        };
+        let mut seen = std::collections::HashSet::new();
+        for (key, claims) in [
+            (&first_key, claims(1)),
+            (&second_key, claims(1)),
+            (&first_key, claims(2)),
+            (&first_key, another_issuer),
+        ] {
+            seen.insert(
+                signer
+                    .sign(Arc::clone(key), claims)
+                    .await
+                    .unwrap()
+                    .tokens
+                    .access_token
+                    .clone(),
+            );
+        }
+        assert_eq!(seen.len(), 4);
+        assert_eq!((signer.signings(), signer.shared()), (4, 0));
+    }
+
+    #[tokio::test]
+    async fn memory_is_bounded_and_the_oldest_pass_goes_first() {
+        let signer = Signer::new(1, 1).unwrap();
+        let key = key(SigningAlgorithm::EdDsa);
+        let most = SIGNED_RECENTLY_MAX as u64;
+        for number in 1..=most + 1 {
+            signer.sign(Arc::clone(&key), claims(number)).await.unwrap();
+        }
+        assert_eq!(signer.signings(), most + 1);
+        {
+            let table = signer.pool.table();
+            assert_eq!(
+                (table.remembered.len(), table.order.len()),
+                (SIGNED_RECENTLY_MAX, SIGNED_RECENTLY_MAX)
+            );
+            assert!(table.in_flight.is_empty());
+        }
+        signer.sign(Arc::clone(&key), claims(2)).await.unwrap();
+        assert_eq!(signer.signings(), most + 1, "still remembered");
+        signer.sign(key, claims(1)).await.unwrap();
+        assert_eq!(signer.signings(), most + 2, "was forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_at_once_and_recovers() {
+        let (signer, open) = gated(1, 1);
+        let key = key(SigningAlgorithm::EdDsa);
+        let begin = |number| signer.find_or_begin(Arc::clone(&key), claims(number)).map(|_| ());
+        begin(1).unwrap();
+        until(|| signer.signings() == 1).await;
+        begin(2).unwrap();
+        assert_eq!(begin(3), Err(SignError::Overloaded));
+        assert_eq!(
+            signer.sign(Arc::clone(&key), claims(3)).await.unwrap_err(),
+            SignError::Overloaded
+        );
+        begin(2).expect("who asks for a pass that is on its way is not one more");
+        for _ in 0..3 {
+            open.send(()).unwrap();
+        }
+        signer.sign(Arc::clone(&key), claims(2)).await.unwrap();
+        signer.sign(Arc::clone(&key), claims(3)).await.unwrap();
+        assert_eq!(signer.signings(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_gives_up_does_not_take_the_others_with_it() {
+        let (signer, open) = gated(1, 1);
+        let key = key(SigningAlgorithm::Es256);
+        let mut calls = JoinSet::new();
+        let call = |signer: &Arc<Signer>| {
+            let (signer, key) = (Arc::clone(signer), Arc::clone(&key));
+            async move { signer.sign(key, claims(1)).await }
+        };
+        let first = calls.spawn(call(&signer));
+        until(|| signer.signings() == 1).await;
+        calls.spawn(call(&signer));
+        until(|| signer.shared() == 1).await;
+        first.abort();
+        assert!(calls.join_next().await.unwrap().unwrap_err().is_cancelled());
+        open.send(()).unwrap();
+        assert!(calls.join_next().await.unwrap().unwrap().is_ok());
+        assert!(call(&signer).await.is_ok());
+        assert_eq!(signer.signings(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_failed_or_panicking_signing_is_reported_and_not_remembered() {
+        let signing_function: Box<SigningFunction> =
+            Box::new(|key, claims| match claims.queue_position.get() {
+                1 => Err(SigningFailed),
+                2 => panic!("this panic belongs to the test"),
+                _ => pass::sign(key, claims),
+            });
+        let signer = Signer::with_signing_function(1, 1, signing_function).unwrap();
+        let key = key(SigningAlgorithm::EdDsa);
+        for number in [1, 2, 1] {
+            assert_eq!(
+                signer.sign(Arc::clone(&key), claims(number)).await.unwrap_err(),
+                SignError::Failed
+            );
+        }
+        assert!(
+            signer.sign(key, claims(3)).await.is_ok(),
+            "the only thread is still alive"
+        );
+        assert_eq!((signer.signings(), signer.shared()), (4, 0));
+    }
+
+    #[tokio::test]
+    async fn threads_end_when_the_pool_is_dropped_and_leave_the_queue_unsigned() {
+        let (signer, open) = gated(2, 8);
+        let key = key(SigningAlgorithm::EdDsa);
+        for number in 1..=8 {
+            signer.find_or_begin(Arc::clone(&key), claims(number)).unwrap();
+        }
+        until(|| signer.signings() == 2).await;
+        let pool = Arc::clone(&signer.pool);
+        pool.closing.store(true, Ordering::Relaxed);
+        drop(open);
+        drop(signer);
+        assert_eq!(Arc::strong_count(&pool), 1, "both threads have ended");
+        assert_eq!(pool.signings.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn debug_output_holds_no_token() {
+        assert_eq!(
+            format!("{:?}", Signer::new(2, 1).unwrap()),
+            "Signer(2 threads, 0 signings)"
+        );
+    }
+}

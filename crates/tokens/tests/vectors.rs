@@ -1,0 +1,223 @@
+//! The vectors in `vectors/`: what another implementation must produce, and what no later version may change unnoticed.
+//!
+//! Each case is made twice. Once by the product, and once here from first principles, as plainly as possible and with other
+//! means: HKDF spelt out in HMAC, aws-lc's AES instead of the `aes` crate, JSON by `format!`. Both must equal what is committed.
+//! The committed results themselves came from a third hand, Python's `hmac` with the `openssl` command.
+//! To add a case, commit its inputs with empty results: the failing test prints what belongs there.
+
+#![expect(clippy::unwrap_used, reason = "a vector that cannot be read is a failed test")]
+
+use anteroom_core::ids::{Generation, Position, RoomId, Ticket, UnixMillis};
+use anteroom_tokens::{MasterSecrets, PassClaims, RequestIds, SigningKey, TicketTokens, pass, request_id};
+use aws_lc_rs::cipher::{AES_256, EncryptingKey, UnboundCipherKey};
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+
+const REQUEST_IDS: &str = include_str!("../vectors/request_ids.json");
+const TICKET_TOKENS: &str = include_str!("../vectors/ticket_tokens.json");
+const PASS_RS256: &str = include_str!("../vectors/pass_rs256.json");
+const PASS_EDDSA: &str = include_str!("../vectors/pass_eddsa.json");
+
+#[test]
+fn request_ids_are_as_committed() {
+    for case in cases(REQUEST_IDS) {
+        let (ids, ticket) = (RequestIds::new(&secrets(&case), &room(&case)), ticket(&case));
+        let made = request_id::format(ids.seal(&ticket));
+        assert_eq!(made, request_id_from_first_principles(&case));
+        assert_eq!(made, text(&case, "request_id"), "{case}");
+        assert_eq!(
+            ids.open(request_id::parse(&made).unwrap(), |_| true),
+            Some(ticket)
+        );
+    }
+}
+
+#[test]
+fn ticket_tokens_are_as_committed() {
+    for case in cases(TICKET_TOKENS) {
+        let (ids, ticket) = (RequestIds::new(&secrets(&case), &room(&case)), ticket(&case));
+        let tokens = TicketTokens::new(&secrets(&case), &room(&case));
+        let id = ids.seal(&ticket);
+        assert_eq!(request_id::format(id), text(&case, "request_id"), "{case}");
+        let made = tokens.seal(&ticket, id);
+        assert_eq!(made, ticket_token_from_first_principles(&case));
+        assert_eq!(made, text(&case, "ticket_token"), "{case}");
+        assert_eq!(tokens.open_ticket(&made, &ids, |_| true), Some((id, ticket)));
+    }
+}
+
+#[test]
+fn passes_are_as_committed() {
+    for document in [PASS_RS256, PASS_EDDSA] {
+        let case: Value = serde_json::from_str(document).unwrap();
+        let private_key = URL_SAFE_NO_PAD.decode(text(&case, "private_key_pkcs8")).unwrap();
+        let algorithm = text(&case, "algorithm").parse().unwrap();
+        let kid = text(&case, "kid");
+        let key = SigningKey::import(kid, algorithm, &private_key, UnixMillis(0), UnixMillis(0)).unwrap();
+        let tokens = pass::sign(&key, &claims(&case["claims"])).unwrap().tokens;
+        let made = [
+            ("access", &tokens.access_token),
+            ("refresh", &tokens.refresh_token),
+            ("id", &tokens.id_token),
+        ];
+        for (token_use, made) in made {
+            assert_eq!(*made, pass_from_first_principles(&case, token_use, &private_key));
+            assert_eq!(made, text(&case, &format!("{token_use}_token")), "{token_use}");
+        }
+        assert_eq!(key.public_jwk(), case["public_jwk"]);
+    }
+}
+
+/// HKDF-SHA256 (RFC 5869) for 32 bytes, that is, one round of expansion. The information is the use, a zero byte, the room.
+fn derived_key(case: &Value, label: &str) -> Vec<u8> {
+    let first_secret = text(case, "secrets").split(',').next().unwrap();
+    let extracted = hmac_sha256(b"anteroom master secret v1", first_secret.as_bytes());
+    hmac_sha256(
+        &extracted,
+        format!("{label}\0{}\x01", text(case, "room")).as_bytes(),
+    )
+}
+
+/// 122 bits written out as 0 and 1, put around version and variant of a UUID, enciphered until these are right again.
+fn request_id_from_first_principles(case: &Value) -> String {
+    let field = |name: &str| case["ticket"][name].as_u64().unwrap();
+    let bits = format!(
+        "{:04b}{:04b}{:032b}{:08b}{:040b}{:030b}{:04b}",
+        1,
+        field("lane"),
+        field("generation_opened"),
+        field("incarnation"),
+        field("position"),
+        field("entered"),
+        field("copy")
+    );
+    let bits = format!("{}1000{}10{}", &bits[..48], &bits[48..60], &bits[60..]);
+    let mut block = u128::from_str_radix(&bits, 2).unwrap().to_be_bytes();
+    let key = UnboundCipherKey::new(&AES_256, &derived_key(case, "request id")).unwrap();
+    let cipher = EncryptingKey::ecb(key).unwrap();
+    loop {
+        cipher.encrypt(&mut block).unwrap();
+        let digits = format!("{:032x}", u128::from_be_bytes(block));
+        if &digits[12..13] == "8" && matches!(&digits[16..17], "8" | "9" | "a" | "b") {
+            let groups = [
+                &digits[..8],
+                &digits[8..12],
+                &digits[12..16],
+                &digits[16..20],
+                &digits[20..],
+            ];
+            return groups.join("-");
+        }
+    }
+}
+
+/// The payload's `iat` counts from 1970, the ticket's generation from 2024.
+fn ticket_token_from_first_principles(case: &Value) -> String {
+    let field = |name: &str| case["ticket"][name].as_u64().unwrap();
+    let payload = format!(
+        r#"{{"aud":"{}","iat":{},"jti":"{}","sub":"{}"}}"#,
+        text(case, "room"),
+        1_704_067_200 + field("generation_opened") + field("entered"),
+        request_id_from_first_principles(case),
+        field("position")
+    );
+    signed(r#"{"alg":"HS256","typ":"JWT"}"#, &payload, |message| {
+        hmac_sha256(&derived_key(case, "ticket token"), message)
+    })
+}
+
+fn pass_from_first_principles(case: &Value, token_use: &str, private_key: &[u8]) -> String {
+    let claims = &case["claims"];
+    let algorithm = text(case, "algorithm");
+    let header = format!(
+        r#"{{"alg":"{algorithm}","kid":"{}","typ":"JWT"}}"#,
+        text(case, "kid")
+    );
+    let payload = format!(
+        r#"{{"aud":{},"exp":{},"iat":{},"iss":{},"nbf":{},"queue_position":{},"sub":{},"token_use":"{token_use}"}}"#,
+        claims["audience"],
+        claims["expires_at_seconds"],
+        claims["issued_at_seconds"],
+        claims["issuer"],
+        claims["issued_at_seconds"],
+        claims["queue_position"],
+        claims["subject"],
+    );
+    signed(&header, &payload, |message| match algorithm {
+        "RS256" => {
+            let mut signature = vec![0; 256];
+            let pair = RsaKeyPair::from_pkcs8(private_key).unwrap();
+            pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
+                .unwrap();
+            signature
+        }
+        "EdDSA" => Ed25519KeyPair::from_pkcs8(private_key)
+            .unwrap()
+            .sign(message)
+            .as_ref()
+            .to_vec(),
+        unknown => panic!("{unknown}"),
+    })
+}
+
+fn signed(header: &str, payload: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
+    let message = format!(
+        "{}.{}",
+        URL_SAFE_NO_PAD.encode(header),
+        URL_SAFE_NO_PAD.encode(payload)
+    );
+    let signature = URL_SAFE_NO_PAD.encode(sign(message.as_bytes()));
+    format!("{message}.{signature}")
+}
+
+fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message)
+        .as_ref()
+        .to_vec()
+}
+
+fn cases(document: &str) -> Vec<Value> {
+    let document: Value = serde_json::from_str(document).unwrap();
+    document["cases"].as_array().unwrap().clone()
+}
+
+fn text<'case>(case: &'case Value, name: &str) -> &'case str {
+    case[name].as_str().unwrap()
+}
+
+fn secrets(case: &Value) -> MasterSecrets {
+    MasterSecrets::parse(text(case, "secrets")).unwrap()
+}
+
+fn room(case: &Value) -> RoomId {
+    RoomId::parse(text(case, "room")).unwrap()
+}
+
+fn ticket(case: &Value) -> Ticket {
+    let field = |name: &str| case["ticket"][name].as_u64().unwrap();
+    Ticket {
+        lane: field("lane").try_into().unwrap(),
+        generation: Generation {
+            opened: field("generation_opened").try_into().unwrap(),
+            incarnation: field("incarnation").try_into().unwrap(),
+        },
+        position: Position::new(field("position")).unwrap(),
+        entered: field("entered").try_into().unwrap(),
+        copy: field("copy").try_into().unwrap(),
+    }
+}
+
+fn claims(value: &Value) -> PassClaims {
+    PassClaims {
+        audience: RoomId::parse(text(value, "audience")).unwrap(),
+        subject: request_id::parse(text(value, "subject")).unwrap(),
+        issuer: text(value, "issuer").to_owned(),
+        queue_position: Position::new(value["queue_position"].as_u64().unwrap()).unwrap(),
+        issued_at_seconds: value["issued_at_seconds"].as_u64().unwrap(),
+        expires_at_seconds: value["expires_at_seconds"].as_u64().unwrap(),
+    }
+}

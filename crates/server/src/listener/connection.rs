@@ -43,7 +43,7 @@ const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How long it may take to say so.
 const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// After this long without a new request an HTTP/2 client is asked to go; what it has in flight goes on.
-const HTTP2_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const HTTP2_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What a connection knows about the listener it came in by.
 pub(super) struct Context {

@@ -268,3 +268,49 @@ fn invalid(path: &Path, reason: &'static str) -> TlsError {
         reason,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shutdown;
+
+    fn write_new_pair(directory: &Path) -> (PathBuf, PathBuf) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (directory.join("crt"), directory.join("key"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        (certificate, key)
+    }
+
+    #[tokio::test]
+    async fn a_change_of_the_files_is_noticed_even_after_a_bad_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (certificate, key) = write_new_pair(directory.path());
+        let certificates = Arc::new(Certificates::load(&certificate, &key).unwrap());
+        let (trigger, shutdown) = shutdown::channel();
+        let watching = Arc::clone(&certificates).watch_every(Duration::from_millis(1), shutdown);
+
+        let first = certificates.current.key.load_full();
+        let story = async {
+            let mut ticks = tokio::time::interval(Duration::from_millis(1));
+            std::fs::write(&certificate, "garbage").unwrap();
+            let seen = Fingerprint::take(&certificate, &key);
+            while *certificates.last_read.lock().unwrap() != seen {
+                ticks.tick().await;
+            }
+            assert!(
+                Arc::ptr_eq(&first, &certificates.current.key.load_full()),
+                "the old one stays"
+            );
+            write_new_pair(directory.path());
+            while first.cert == certificates.current.key.load().cert {
+                ticks.tick().await;
+            }
+            trigger.pull();
+        };
+        let both = async { tokio::join!(watching, story) };
+        tokio::time::timeout(Duration::from_secs(20), both)
+            .await
+            .expect("within the deadline");
+    }
+}

@@ -1,5 +1,7 @@
 //! The configuration as an operator meets it: the sample, the order of precedence, and the message for each mistake.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the way to fail")]
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -90,9 +92,10 @@ fn the_sample_loads_and_equals_the_defaults() {
 fn the_sample_begins_with_the_generated_reference() {
     let sample = std::fs::read_to_string(sample_path()).unwrap();
     let reference = reference();
-    if !sample.starts_with(&reference) {
-        panic!("anteroom.sample.toml is out of date; it must begin with:\n{reference}");
-    }
+    assert!(
+        sample.starts_with(&reference),
+        "anteroom.sample.toml is out of date; it must begin with:\n{reference}"
+    );
 }
 
 #[test]

@@ -1,1 +1,6 @@
-//! placeholder
+//! Configuration, listeners, shutdown.
+
+pub mod config;
+pub mod listener;
+pub mod shutdown;
+pub mod tls;

@@ -1,0 +1,169 @@
+//! The server's configuration: one TOML file, the environment over it, defaults under it.
+//!
+//! Server settings are flat keys, so each is also a variable: `public_addr` is `ANTEROOM_PUBLIC_ADDR`, and the variable
+//! wins. They are declared once, as a table ([`settings`]), from which come the structure, the parser, the list of valid
+//! names, and the annotated sample. `[[room]]` tables are checked for an id and handed on.
+//!
+//! A mistake must cost an operator one look: every problem is reported at once, each with where it stands, what was
+//! written, and what was expected. What is not understood is refused, never ignored.
+//!
+//! *Invariant:* reading depends on the arguments only, so tests need no process environment.
+
+pub mod kinds;
+pub mod problems;
+pub mod rooms;
+pub mod settings;
+mod source;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+pub use kinds::{SigningAlgorithm, StoreUrl};
+pub use problems::{ConfigError, Place, Problem, nearest};
+pub use rooms::RoomTable;
+pub use settings::{Config, SETTINGS, Setting, reference};
+
+use source::Source;
+
+/// The file that is read from the working directory when none is named.
+pub const DEFAULT_FILE_NAME: &str = "anteroom.toml";
+/// Where to look every setting up.
+pub const SAMPLE_FILE_NAME: &str = "anteroom.sample.toml";
+/// What the name of each of our environment variables begins with.
+pub const VARIABLE_PREFIX: &str = "ANTEROOM_";
+/// The largest configuration file that is read.
+pub const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A setting that is a secret, and so may not stand in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecretSetting {
+    /// The name in lower case, as it would stand in the file.
+    pub name: &'static str,
+    /// What it is for.
+    pub documentation: &'static str,
+}
+
+/// The master secret.
+pub const SECRET: SecretSetting = SecretSetting {
+    name: "secret",
+    documentation: "The master secret that every key is derived from; wins over `secret_file`.",
+};
+/// An API key.
+pub const ADMIN_KEY: SecretSetting = SecretSetting {
+    name: "admin_key",
+    documentation: "An API key that the private listener accepts as an admin's.",
+};
+/// Every setting that is given by the environment only.
+pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY];
+
+/// Everything the operator said.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The server settings.
+    pub config: Config,
+    /// What may only be given by the environment.
+    pub secrets: Secrets,
+    /// The `[[room]]` tables, in the order of the file. Empty without a file.
+    pub rooms: Vec<RoomTable>,
+    /// The file that was read, if there was one.
+    pub file: Option<PathBuf>,
+}
+
+/// Secrets given by the environment. They print as `[REDACTED]`.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    /// See [`SECRET`].
+    pub secret: Option<SecretString>,
+    /// See [`ADMIN_KEY`].
+    pub admin_key: Option<SecretString>,
+}
+
+impl Config {
+    /// Reads the file (the named one, or [`DEFAULT_FILE_NAME`] in the working directory if there is one) and the
+    /// environment, usually [`std::env::vars_os`]. An empty variable counts as not set.
+    pub fn load(
+        explicit_path: Option<&Path>,
+        working_directory: &Path,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Loaded, ConfigError> {
+        let file = source::find_file(explicit_path, working_directory)?;
+        let text = file.as_deref().map(source::read_file).transpose()?;
+        let mut source = Source::new(file.as_deref(), text.as_deref().unwrap_or_default(), environment)?;
+
+        let config = Self::read(&mut source);
+        let secrets = Secrets {
+            secret: source.secret(SECRET),
+            admin_key: source.secret(ADMIN_KEY),
+        };
+        let rooms = rooms::read(&mut source);
+        source.refuse_what_is_left();
+        if let Some(config) = &config {
+            source.problems.extend(config.contradictions());
+        }
+        let Source { problems, .. } = source;
+        match (config, problems.is_empty()) {
+            (Some(config), true) => Ok(Loaded {
+                config,
+                secrets,
+                rooms,
+                file,
+            }),
+            _ => Err(ConfigError::new(problems)),
+        }
+    }
+
+    /// The files of the public listener's certificate and key, if it speaks TLS.
+    pub fn public_tls(&self) -> Option<(&Path, &Path)> {
+        self.public_tls_cert
+            .as_deref()
+            .zip(self.public_tls_key.as_deref())
+    }
+
+    /// The files of the private listener's certificate and key, if it speaks TLS.
+    pub fn private_tls(&self) -> Option<(&Path, &Path)> {
+        self.private_tls_cert
+            .as_deref()
+            .zip(self.private_tls_key.as_deref())
+    }
+
+    /// Settings that are fine alone and not together.
+    fn contradictions(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let pairs = [
+            (
+                ("public_tls_cert", &self.public_tls_cert),
+                ("public_tls_key", &self.public_tls_key),
+            ),
+            (
+                ("private_tls_cert", &self.private_tls_cert),
+                ("private_tls_key", &self.private_tls_key),
+            ),
+        ];
+        for (certificate, key) in pairs {
+            match (certificate.1, key.1) {
+                (Some(_), None) => problems.push(Problem::HalfAPair {
+                    given: certificate.0,
+                    missing: key.0,
+                }),
+                (None, Some(_)) => problems.push(Problem::HalfAPair {
+                    given: key.0,
+                    missing: certificate.0,
+                }),
+                _ => {}
+            }
+        }
+        if self.public_addr == self.private_addr && self.public_addr.port() != 0 {
+            problems.push(Problem::OneAddressTwice {
+                address: self.public_addr,
+            });
+        }
+        problems
+    }
+}
+
+/// The environment variable of a setting.
+pub fn variable_name(setting: &str) -> String {
+    format!("{VARIABLE_PREFIX}{}", setting.to_ascii_uppercase())
+}

@@ -1,0 +1,130 @@
+//! `[[room]]` tables: each must have an id of its own. What else they say is for whoever makes rooms of them.
+
+use std::collections::BTreeMap;
+
+use anteroom_core::RoomId;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::SETTINGS;
+use super::kinds::{Kind, Raw, Room};
+use super::problems::{Origin, Place, Problem};
+use super::source::{Source, shown_toml};
+
+/// The key of the array of tables.
+const ROOM: &str = "room";
+/// The one key every room must have.
+const ID: &str = "id";
+
+/// One `[[room]]`, not yet interpreted.
+#[derive(Debug, Clone)]
+pub struct RoomTable {
+    /// Its id; no other room of the file has it.
+    pub id: RoomId,
+    /// All its keys, `id` included.
+    pub table: toml::Table,
+    /// Where it begins.
+    pub place: Place,
+    lines: BTreeMap<String, usize>,
+}
+
+impl RoomTable {
+    /// Where `key` stands; where the room begins, if it has no such key. For messages about its value.
+    pub fn place_of(&self, key: &str) -> Place {
+        let line = self.lines.get(key).copied().unwrap_or(self.place.line);
+        Place {
+            path: self.place.path.clone(),
+            line,
+        }
+    }
+}
+
+/// Takes the rooms out of the file.
+pub(super) fn read(source: &mut Source<'_>) -> Vec<RoomTable> {
+    let Some((key, value)) = source.take_key(ROOM) else {
+        return Vec::new();
+    };
+    let place = source.place(&key.span());
+    let DeValue::Array(entries) = value.into_inner() else {
+        source.problems.push(Problem::RoomsAreNotTables { place });
+        return Vec::new();
+    };
+    let mut rooms: Vec<RoomTable> = Vec::new();
+    for entry in entries {
+        let span = entry.span();
+        let place = source.place(&span);
+        let DeValue::Table(table) = entry.into_inner() else {
+            source.problems.push(Problem::RoomsAreNotTables { place });
+            continue;
+        };
+        let Some(room) = read_one(source, place, Spanned::new(span, table)) else {
+            continue;
+        };
+        match rooms.iter().find(|other| other.id == room.id) {
+            Some(first) => source.problems.push(Problem::RoomTwice {
+                place: room.place_of(ID),
+                id: room.id,
+                first_line: first.place_of(ID).line,
+            }),
+            None => rooms.push(room),
+        }
+    }
+    rooms
+}
+
+fn read_one<'a>(source: &mut Source<'a>, place: Place, table: Spanned<DeTable<'a>>) -> Option<RoomTable> {
+    let line = |key: &Spanned<DeString<'_>>| source.place(&key.span()).line;
+    let lines: BTreeMap<String, usize> = table
+        .get_ref()
+        .iter()
+        .map(|(key, _)| (key.get_ref().to_string(), line(key)))
+        .collect();
+    let place_of = |key: &str| Place {
+        line: lines.get(key).copied().unwrap_or(place.line),
+        ..place.clone()
+    };
+
+    // TOML has no way back to the top of the file, so a server setting below a [[room]] silently becomes the room's.
+    for key in lines
+        .keys()
+        .filter(|key| SETTINGS.iter().any(|setting| setting.name == key.as_str()))
+    {
+        source.problems.push(Problem::InsideARoom {
+            place: place_of(key),
+            key: key.clone(),
+        });
+    }
+    let Some(id) = table.get_ref().get(ID) else {
+        source.problems.push(Problem::RoomWithoutId { place });
+        return None;
+    };
+    let Ok(room_id) = Room::read(Raw::Toml(id.get_ref())) else {
+        let origin = Origin::Key {
+            place: place_of(ID),
+            name: ID.to_owned(),
+        };
+        let value = shown_toml(id.get_ref(), source.text(), &id.span());
+        let explanation = format!("expected {}", Room::expected());
+        source.problems.push(Problem::Value {
+            origin,
+            value,
+            explanation,
+        });
+        return None;
+    };
+    match serde::Deserialize::deserialize(toml::Deserializer::from(table)) {
+        Ok(table) => Some(RoomTable {
+            id: room_id,
+            table,
+            place,
+            lines,
+        }),
+        // Such as a number beyond 64 bits.
+        Err(error) => {
+            let place = error.span().map_or(place, |span| source.place(&span));
+            let reason = toml::de::Error::message(&error).to_owned();
+            source.problems.push(Problem::Syntax { place, reason });
+            None
+        }
+    }
+}

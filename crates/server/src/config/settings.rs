@@ -1,0 +1,141 @@
+//! The table of server settings. Adding a row adds the field, the key, the variable, the parser and the reference.
+
+use std::fmt::Write;
+
+use super::kinds::{
+    Address, Algorithm, FilePath, Flag, Integer, LogFilter, Optional, Presence, PublicUrl, Required, Room,
+    Seconds, StoreLocation,
+};
+use super::source::Source;
+use super::{SECRET_SETTINGS, variable_name};
+
+/// One server setting, described.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// The key in the file.
+    pub name: &'static str,
+    /// What it does, one line each.
+    pub documentation: &'static [&'static str],
+    /// Whether it may be left unset. If so, `sample` is only an example; else it is the default.
+    pub optional: bool,
+    /// The default or an example, as a variable would have it.
+    pub sample: &'static str,
+    /// Whether the file has it in quotes.
+    pub quoted: bool,
+    /// What a valid value is, in words.
+    pub expected: fn() -> String,
+}
+
+/// Each row: what it does, its key, its kind, and its default (or, when optional, an example).
+macro_rules! settings {
+    ($( $(#[doc = $documentation:literal])+ $name:ident: $presence:ty = $sample:literal; )+) => {
+        /// The server settings. Relative paths are relative to the working directory.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Config {
+            $( $(#[doc = $documentation])+ pub $name: <$presence as Presence>::Value, )+
+        }
+
+        /// Every server setting, in the order of the reference.
+        pub const SETTINGS: &[Setting] = &[
+            $( Setting {
+                name: stringify!($name),
+                documentation: &[$($documentation),+],
+                optional: <$presence as Presence>::OPTIONAL,
+                sample: $sample,
+                quoted: <$presence as Presence>::QUOTED,
+                expected: <$presence as Presence>::expected,
+            }, )+
+        ];
+
+        impl Config {
+            /// Reads every setting before giving up on one, so that all problems are found.
+            pub(super) fn read(source: &mut Source<'_>) -> Option<Self> {
+                $( let $name = source.setting::<$presence>(stringify!($name), $sample); )+
+                Some(Self { $( $name: $name?, )+ })
+            }
+        }
+    };
+}
+
+settings! {
+    /// Where visitors connect: API, pages, gateway. Port 0 lets the system choose; the choice is printed.
+    public_addr: Required<Address> = "127.0.0.1:8080";
+    /// Where operators connect. Off loopback it should have TLS.
+    private_addr: Required<Address> = "127.0.0.1:8081";
+    /// The public listener as visitors reach it, and the default issuer of passes.
+    /// When unset: made from the address the public listener is bound to.
+    public_url: Optional<PublicUrl> = "https://wait.example.com";
+    /// Where state lives. `memory:` forgets everything at the end of the process.
+    store_url: Required<StoreLocation> = "file:./anteroom-data";
+    /// A file with the master secret. When neither this nor `ANTEROOM_SECRET` is set, a secret is made in the
+    /// data directory.
+    secret_file: Optional<FilePath> = "/run/secrets/anteroom";
+    /// What is logged to standard error: error, warn, info, debug or trace, also by module.
+    log: Required<LogFilter> = "info";
+    /// The room that requests without a room's name mean.
+    default_room: Optional<Room> = "Sample";
+    /// How passes are signed. `EdDSA` signs some 70 times as fast as RS256; RS256 is what most origins verify.
+    signing_algorithm: Required<Algorithm> = "RS256";
+    /// Connections each listener holds at once; one more is answered with 503.
+    /// When unset: derived from the limit on open files.
+    max_connections: Optional<Integer<1, 1_000_000>> = "8192";
+    /// How long a client may take for a request's header, and idle between two requests.
+    header_read_timeout_seconds: Required<Seconds<1, 300>> = "10";
+    /// How long requests in flight may take to finish once the server is told to stop.
+    drain_timeout_seconds: Required<Seconds<0, 3600>> = "10";
+    /// The largest request body that our own API reads.
+    request_body_max_bytes: Required<Integer<1024, 1_048_576>> = "16384";
+    /// The public listener's PEM certificate chain. Reread when it changes, and on SIGHUP.
+    public_tls_cert: Optional<FilePath> = "/etc/anteroom/public.crt";
+    /// The PEM key that belongs to it.
+    public_tls_key: Optional<FilePath> = "/etc/anteroom/public.key";
+    /// The private listener's PEM certificate chain. Reread when it changes, and on SIGHUP.
+    private_tls_cert: Optional<FilePath> = "/etc/anteroom/private.crt";
+    /// The PEM key that belongs to it.
+    private_tls_key: Optional<FilePath> = "/etc/anteroom/private.key";
+    /// Whether `/metrics` on the private listener answers without a key.
+    metrics_open: Required<Flag> = "false";
+}
+
+/// The annotated server settings as TOML, each at its default. `anteroom.sample.toml` begins with exactly this.
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Anteroom's configuration, every setting at its default.\n\
+         #\n\
+         # Read from `--config FILE`, or `anteroom.toml` in the working directory, or not at all: everything has a default.\n\
+         # Every server setting is also an environment variable, which wins; an empty variable counts as not set.\n\
+         # Relative paths are relative to the working directory.\n\
+         #\n\
+         # Secrets do not belong here. They are given by the environment:\n",
+    );
+    let mut line = |arguments: std::fmt::Arguments<'_>| {
+        text.write_fmt(arguments)
+            .and_then(|()| text.write_char('\n'))
+            .expect("a String takes everything");
+    };
+    for secret in SECRET_SETTINGS {
+        line(format_args!(
+            "#   {}: {}",
+            variable_name(secret.name),
+            secret.documentation
+        ));
+    }
+    for setting in SETTINGS {
+        line(format_args!(""));
+        for documentation in setting.documentation {
+            line(format_args!("#{documentation}"));
+        }
+        line(format_args!(
+            "# {}: {}.",
+            variable_name(setting.name),
+            (setting.expected)()
+        ));
+        let unset = if setting.optional { "# " } else { "" };
+        let quote = if setting.quoted { "\"" } else { "" };
+        line(format_args!(
+            "{unset}{} = {quote}{}{quote}",
+            setting.name, setting.sample
+        ));
+    }
+    text
+}

@@ -1,0 +1,291 @@
+//! One connection, from its first byte to its last: TLS if asked for, then HTTP/1.1 or HTTP/2, ended by whichever comes
+//! first of the client, a time-out, the drain and the cut.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::Service;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tracing::debug;
+
+use super::transport::Transport;
+use super::{ClientAddress, Connections, Limits, MAX_HEADERS, Phase};
+use crate::tls::ALPN_HTTP2;
+
+/// The smallest read buffer hyper accepts.
+const HTTP1_BUFFER_MIN_BYTES: usize = 8 * 1024;
+/// Requests one HTTP/2 client may have in flight.
+const HTTP2_MAX_CONCURRENT_STREAMS: u32 = 100;
+/// Body bytes one HTTP/2 stream may send ahead of being read.
+const HTTP2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+/// The same for all streams of a connection: what one client can make us hold.
+const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
+/// Answer bytes buffered for one HTTP/2 stream.
+const HTTP2_SEND_BUFFER_MAX_BYTES: usize = 64 * 1024;
+/// Streams a client may open and reset before they were even looked at ("rapid reset"), until it is sent away.
+const HTTP2_PENDING_RESETS_MAX: usize = 20;
+/// Streams we may reset because of the client's errors, until it is sent away.
+const HTTP2_ERROR_RESETS_MAX: usize = 256;
+/// How often a quiet HTTP/2 connection is asked whether it still lives.
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
+/// How long it may take to say so.
+const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// After this long without a new request an HTTP/2 client is asked to go; what it has in flight goes on.
+const HTTP2_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// What a connection knows about the listener it came in by.
+pub(super) struct Context {
+    pub(super) name: &'static str,
+    pub(super) peer: SocketAddr,
+    pub(super) limits: Arc<Limits>,
+    pub(super) counters: Arc<Connections>,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// Serves HTTP/1.1 on a bare socket.
+pub(super) async fn serve_clear_text<S, B>(context: Context, transport: Transport, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    serve_http1(context, transport, service).await;
+}
+
+/// Shakes hands within the time-out, then serves what the client chose by ALPN.
+pub(super) async fn serve_tls<S, B>(
+    mut context: Context,
+    transport: Transport,
+    config: Arc<ServerConfig>,
+    service: S,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let handshake = TlsAcceptor::from(config).accept(transport);
+    let shaken = tokio::select! {
+        biased;
+        shaken = tokio::time::timeout(context.limits.tls_handshake_timeout, handshake) => shaken,
+        // A client without a request yet has nothing to finish.
+        _ = context.phase.changed() => return,
+    };
+    let stream = match shaken {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            context
+                .counters
+                .handshake_failures
+                .fetch_add(1, Ordering::Relaxed);
+            debug!(listener = context.name, peer = %context.peer, %error, "TLS handshake failed");
+            return;
+        }
+        Err(_elapsed) => {
+            context
+                .counters
+                .handshake_failures
+                .fetch_add(1, Ordering::Relaxed);
+            debug!(listener = context.name, peer = %context.peer, "TLS handshake took too long");
+            return;
+        }
+    };
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
+    if is_http2 {
+        serve_http2(context, stream, service).await;
+    } else {
+        serve_http1(context, stream, service).await;
+    }
+}
+
+async fn serve_http1<IO, S, B>(context: Context, io: IO, service: S)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limits = &context.limits;
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        // Runs from the moment a request may begin, so it closes idle and half-open connections too.
+        .header_read_timeout(limits.header_read_timeout)
+        .keep_alive(true)
+        .half_close(false)
+        .max_header_size(limits.max_header_bytes)
+        .max_buf_size(limits.max_header_bytes.max(HTTP1_BUFFER_MIN_BYTES));
+    if limits.max_headers != MAX_HEADERS {
+        builder.max_headers(limits.max_headers);
+    }
+    let service = Introduced {
+        inner: service,
+        peer: context.peer,
+        requests: None,
+    };
+    // Upgrades stay possible. The place to take a socket out of hyper is here, too: poll the connection until the handler
+    // has marked the transport as taken, then drop the connection and keep the socket.
+    let connection = builder
+        .serve_connection(TokioIo::new(io), service)
+        .with_upgrades();
+    drive(context, connection, None).await;
+}
+
+async fn serve_http2<IO, S, B>(context: Context, io: IO, service: S)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let limits = &context.limits;
+    // hyper spawns one task a stream by this executor. Each ends with its connection, so the drain knows them all.
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(HTTP2_MAX_CONCURRENT_STREAMS)
+        .max_header_list_size(u32::try_from(limits.max_header_bytes).unwrap_or(u32::MAX))
+        .initial_stream_window_size(HTTP2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(HTTP2_SEND_BUFFER_MAX_BYTES)
+        .max_pending_accept_reset_streams(HTTP2_PENDING_RESETS_MAX)
+        .max_local_error_reset_streams(HTTP2_ERROR_RESETS_MAX)
+        .keep_alive_interval(HTTP2_PING_INTERVAL)
+        .keep_alive_timeout(HTTP2_PING_TIMEOUT);
+    let requests = Arc::new(AtomicU64::new(0));
+    let service = Introduced {
+        inner: service,
+        peer: context.peer,
+        requests: Some(Arc::clone(&requests)),
+    };
+    let connection = builder.serve_connection(TokioIo::new(io), service);
+    let idle = Idle {
+        requests,
+        seen: 0,
+        first_request: limits.header_read_timeout,
+        between_requests: HTTP2_IDLE_TIMEOUT,
+    };
+    drive(context, connection, Some(idle)).await;
+}
+
+/// When a client is idle. hyper's HTTP/2 has no time-out for the first request or between two, and pings answered by an
+/// otherwise silent client would keep its slot taken for ever.
+struct Idle {
+    /// Counted by [`Introduced`].
+    requests: Arc<AtomicU64>,
+    seen: u64,
+    first_request: Duration,
+    between_requests: Duration,
+}
+
+/// Polls a connection to its end, whoever ends it.
+async fn drive<C: Drainable>(mut context: Context, connection: C, mut idle: Option<Idle>) {
+    let mut connection = pin!(connection);
+    let first_check = idle.as_ref().map_or(Duration::ZERO, |idle| idle.first_request);
+    let mut check = pin!(tokio::time::sleep(first_check));
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    debug!(listener = context.name, peer = %context.peer, %error, "connection ended");
+                }
+                return;
+            }
+            changed = context.phase.changed() => {
+                let phase = *context.phase.borrow_and_update();
+                // Nobody left to announce phases: the listener itself was dropped.
+                if changed.is_err() || phase == Phase::Cut {
+                    return;
+                }
+                if phase == Phase::Draining {
+                    connection.as_mut().drain();
+                    idle = None;
+                }
+            }
+            () = check.as_mut(), if idle.is_some() => {
+                let Some(state) = idle.as_mut() else { continue };
+                let requests = state.requests.load(Ordering::Relaxed);
+                if requests == 0 {
+                    debug!(listener = context.name, peer = %context.peer, "no request came");
+                    return;
+                }
+                if requests == state.seen {
+                    connection.as_mut().drain();
+                    idle = None;
+                } else {
+                    state.seen = requests;
+                    check.set(tokio::time::sleep(state.between_requests));
+                }
+            }
+        }
+    }
+}
+
+/// A connection of hyper's that can be asked to finish what it began and end. (hyper-util has such a trait, but not for
+/// an HTTP/1 connection with upgrades.)
+trait Drainable: Future<Output = hyper::Result<()>> {
+    fn drain(self: Pin<&mut Self>);
+}
+
+impl<IO, S, B> Drainable for http1::UpgradeableConnection<IO, S>
+where
+    IO: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn drain(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<IO, S, B> Drainable for http2::Connection<IO, S, TokioExecutor>
+where
+    IO: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S::Future: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn drain(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// The listener's service, told who is asking.
+struct Introduced<S> {
+    inner: S,
+    peer: SocketAddr,
+    requests: Option<Arc<AtomicU64>>,
+}
+
+impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Introduced<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        if let Some(requests) = &self.requests {
+            requests.fetch_add(1, Ordering::Relaxed);
+        }
+        request.extensions_mut().insert(ClientAddress(self.peer));
+        self.inner.call(request)
+    }
+}

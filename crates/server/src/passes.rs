@@ -1,0 +1,100 @@
+//! Claims: from a request id to the signed pass, the same bytes every time.
+
+use std::sync::Arc;
+
+use anteroom_core::{
+    Answer, Claim, Operation, Outcome, RequestId, Session, SessionKey, SessionStatus, Ticket,
+};
+use anteroom_store::engine::Actor;
+use anteroom_tokens::pass::{PassClaims, Signatures, TokenSet};
+use anteroom_tokens::signer::SignError;
+use http::StatusCode;
+
+use crate::answer::AwsError;
+use crate::app::{App, RoomView};
+
+/// What a private caller may set otherwise than the room does, for a pass that does not exist yet.
+#[derive(Debug, Default)]
+pub(crate) struct Overrides {
+    pub(crate) issuer: Option<String>,
+    pub(crate) validity_seconds: Option<u64>,
+}
+
+/// A pass as it is answered.
+pub(crate) struct Pass {
+    pub(crate) tokens: TokenSet,
+    pub(crate) expires_in: u64,
+}
+
+/// Claims a place, or finds the session of an earlier claim, and signs its pass.
+pub(crate) async fn claim(
+    app: &App,
+    room: &RoomView,
+    ticket: Ticket,
+    request_id: RequestId,
+    overrides: Overrides,
+    actor: Actor,
+) -> Result<Pass, AwsError> {
+    let now = app.now();
+    let issuer = overrides.issuer.unwrap_or_else(|| {
+        let configured = room.handle.with_board(|board| board.settings.issuer.clone());
+        configured.unwrap_or_else(|| app.public_url.clone())
+    });
+    let claim = Claim {
+        ticket,
+        request_id,
+        issuer,
+        validity_seconds: overrides.validity_seconds,
+        key_id: app.keys.current(now).kid().to_owned(),
+    };
+    let answer = room.handle.operate(Operation::Claim(claim), actor).await?;
+    let Answer::Claimed { session, begun } = answer else {
+        return Err(AwsError::unavailable("The claim was not answered"));
+    };
+    if let SessionStatus::Ended(Outcome::Completed | Outcome::Abandoned) = session.status {
+        return Err(token_expired());
+    }
+    let validity_left = session.expires_at_seconds.saturating_sub(app.now().seconds());
+    let expires_in = if begun { session.expires_at_seconds - session.issued_at_seconds } else { validity_left };
+    let tokens = sign(app, room, session).await?;
+    Ok(Pass { tokens, expires_in })
+}
+
+fn token_expired() -> AwsError {
+    AwsError::new(StatusCode::GONE, "Token corresponding to request id has expired")
+}
+
+/// The tokens of a session: signed again where that gives the same bytes, put together from what is kept where not.
+async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, AwsError> {
+    let key = app.keys.by_kid(&session.key_id).ok_or_else(token_expired)?;
+    let claims = PassClaims {
+        audience: room.handle.id().clone(),
+        subject: session.request_id,
+        issuer: session.issuer.clone(),
+        queue_position: session.key.position,
+        issued_at_seconds: session.issued_at_seconds,
+        expires_at_seconds: session.expires_at_seconds,
+    };
+    if let Some(kept) = Signatures::from_bytes(&session.signatures) {
+        return Ok(TokenSet::assemble(&key, &claims, &kept));
+    }
+    let signed = app.signer.sign(Arc::clone(&key), claims.clone()).await.map_err(|error| match error {
+        SignError::Overloaded => AwsError::unavailable("Too many passes are being signed; try again shortly"),
+        SignError::Failed => AwsError::unavailable("The pass could not be signed; try again"),
+    })?;
+    if key.algorithm().is_deterministic() {
+        return Ok(signed.tokens.clone());
+    }
+    // Whoever is first to keep his signatures decides which tokens everybody gets, on every node.
+    let kept = keep(room, session.key, signed.signatures.to_bytes()).await?;
+    let kept = Signatures::from_bytes(&kept).unwrap_or_else(|| signed.signatures.clone());
+    Ok(TokenSet::assemble(&key, &claims, &kept))
+}
+
+async fn keep(room: &RoomView, key: SessionKey, signatures: Vec<u8>) -> Result<Vec<u8>, AwsError> {
+    let operation = Operation::KeepSignatures { key, signatures };
+    match room.handle.operate(operation, Actor::Visitor).await? {
+        Answer::Session(session) => Ok(session.signatures),
+        _ => Err(AwsError::unavailable("The pass could not be kept")),
+    }
+}

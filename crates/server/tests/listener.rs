@@ -9,6 +9,8 @@ use listener_support::{Server, eventually, within_deadline};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+/// Longer than any test's deadline: what ends before was not ended by this.
+const NEVER: Duration = Duration::from_mins(10);
 /// Short enough to wait for, long enough not to hit a client that is merely scheduled late.
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -278,7 +280,15 @@ async fn a_panic_in_the_service_costs_its_connection_only() {
 
 #[tokio::test]
 async fn a_drain_lets_requests_finish_closes_idle_connections_and_takes_no_new_ones() {
-    let server = Server::start(Limits::default(), None).await;
+    let server = Server::start(
+        Limits {
+            header_read_timeout: NEVER,
+            drain_timeout: NEVER,
+            ..Limits::default()
+        },
+        None,
+    )
+    .await;
     let mut silent = server.connect().await;
     let mut idle = server.connect().await;
     assert_eq!(idle.get("/").await.status(), "200");
@@ -332,7 +342,14 @@ async fn what_outlasts_the_drain_is_cut_and_reported() {
 
 #[tokio::test]
 async fn a_listener_that_is_dropped_takes_its_connections_along() {
-    let server = Server::start(Limits::default(), None).await;
+    let server = Server::start(
+        Limits {
+            header_read_timeout: NEVER,
+            ..Limits::default()
+        },
+        None,
+    )
+    .await;
     let mut client = server.connect().await;
     assert_eq!(client.get("/").await.status(), "200");
     server.task.abort();

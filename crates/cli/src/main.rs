@@ -1,1 +1,80 @@
-fn main() {}
+//! The binary `anteroom`. `main` prints and exits; each command is a module that tells its own story.
+//!
+//! stdout is data, stderr is talk. Exit codes: 0 done, 1 it did not work, 2 the command line or the configuration is wrong.
+#![expect(clippy::print_stdout, reason = "this is the binary: stdout is its data")]
+
+mod check_config;
+mod demo;
+mod logging;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anteroom_server::config::{Config, ConfigError, Loaded};
+use clap::{Parser, Subcommand};
+
+/// A virtual waiting room and admission gateway: lets in as many visitors as your site can serve, and gives everybody
+/// else a fair, durable place in line.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server until SIGTERM or SIGINT.
+    Serve {
+        #[command(flatten)]
+        configuration: Configuration,
+    },
+    /// Check the configuration and show how stored rooms differ from it; changes nothing.
+    CheckConfig {
+        #[command(flatten)]
+        configuration: Configuration,
+    },
+    /// Start a server on a temporary directory and show what to try.
+    Demo,
+}
+
+/// Where the configuration comes from.
+#[derive(clap::Args)]
+struct Configuration {
+    /// The configuration file [default: anteroom.toml in the working directory, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Configuration {
+    fn load(&self) -> anyhow::Result<Loaded> {
+        let directory = std::env::current_dir()?;
+        Ok(Config::load(
+            self.config.as_deref(),
+            &directory,
+            std::env::vars_os(),
+        )?)
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match CommandLine::parse().command {
+        Command::Serve { configuration } => configuration.load().and_then(serve::serve),
+        Command::CheckConfig { configuration } => configuration
+            .load()
+            .and_then(|loaded| check_config::check(&loaded)),
+        Command::Demo => demo::demo(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            if error.is::<ConfigError>() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

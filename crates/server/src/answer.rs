@@ -107,7 +107,10 @@ pub(crate) fn preflight(methods: &'static str) -> Answered {
     let mut response = Response::new(axum::body::Body::empty());
     let headers = response.headers_mut();
     mark_cross_origin(headers);
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(methods),
+    );
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_MAX_AGE_SECONDS);
     headers.insert(header::ALLOW, HeaderValue::from_static(methods));
@@ -125,7 +128,11 @@ pub(crate) struct AwsError {
 impl AwsError {
     /// An error that says `text`.
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), header: None }
+        Self {
+            status,
+            text: text.into(),
+            header: None,
+        }
     }
 
     /// With one more header.
@@ -162,17 +169,19 @@ impl axum::response::IntoResponse for AwsError {
 impl From<Refusal> for AwsError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::NotJoinable(state) => {
-                Self::new(StatusCode::CONFLICT, format!("The waiting room is {} and takes nobody in", state.as_str()))
-            }
+            Refusal::NotJoinable(state) => Self::new(
+                StatusCode::CONFLICT,
+                format!("The waiting room is {} and takes nobody in", state.as_str()),
+            ),
             Refusal::LineFull(_) | Refusal::SegmentsFull => Self::unavailable("The line is full"),
             Refusal::UnknownTicket => Self::new(StatusCode::NOT_FOUND, "Invalid request ID"),
             Refusal::NotServed => Self::new(StatusCode::ACCEPTED, "Request ID not being served yet"),
             Refusal::Gone => Self::new(StatusCode::GONE, "Queue position has expired"),
             Refusal::RoomClosed => Self::new(StatusCode::GONE, "The waiting room is closed"),
-            Refusal::UnknownSession | Refusal::AlreadyEnded => {
-                Self::new(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set.")
-            }
+            Refusal::UnknownSession | Refusal::AlreadyEnded => Self::new(
+                StatusCode::NOT_FOUND,
+                "Request ID doesn't exist or status already set.",
+            ),
             Refusal::CounterOverflow | Refusal::Settings(_) => Self::bad_request(refusal.to_string()),
         }
     }
@@ -194,7 +203,9 @@ impl From<StoreError> for AwsError {
         // What the store says is for the log; the engine has written it there.
         Self::unavailable(match error {
             StoreError::Ambiguous(_) => "It is not known whether this was done; ask again",
-            StoreError::Transient(_) | StoreError::Permanent(_) => "The store is not available; try again shortly",
+            StoreError::Transient(_) | StoreError::Permanent(_) => {
+                "The store is not available; try again shortly"
+            }
         })
     }
 }

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
-pub use kinds::{SigningAlgorithm, StoreUrl};
-pub use problems::{ConfigError, Place, Problem, nearest};
+pub use kinds::StoreUrl;
+pub use problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
 pub use rooms::RoomTable;
 pub use settings::{Config, SETTINGS, Setting, reference};
 

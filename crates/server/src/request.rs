@@ -25,7 +25,10 @@ pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<By
     };
     let body = Limited::new(request.into_body(), limit);
     match tokio::time::timeout(BODY_READ_TIMEOUT, body.collect()).await {
-        Err(_) => Err(AwsError::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
+        Err(_) => Err(AwsError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "The body did not arrive in time",
+        )),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(AwsError::bad_request("The body could not be read")),
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
@@ -33,7 +36,10 @@ pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<By
 }
 
 /// The body as a JSON object, whatever its Content-Type says.
-pub(crate) async fn read_json<T: DeserializeOwned>(request: Request<Body>, limit: usize) -> Result<T, AwsError> {
+pub(crate) async fn read_json<T: DeserializeOwned>(
+    request: Request<Body>,
+    limit: usize,
+) -> Result<T, AwsError> {
     parse_json(&read_body(request, limit).await?)
 }
 
@@ -43,7 +49,8 @@ pub(crate) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AwsError
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(AwsError::bad_request("The body must be a JSON object"));
     }
-    serde_json::from_slice(body).map_err(|error| AwsError::bad_request(format!("Invalid request body: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| AwsError::bad_request(format!("Invalid request body: {error}")))
 }
 
 /// A query's parameters.
@@ -55,17 +62,25 @@ impl Parameters {
         let query: Result<Query<Vec<(String, String)>>, _> = Query::try_from_uri(uri);
         let Query(parameters) = query.map_err(|_| AwsError::bad_request("The query cannot be read"))?;
         if parameters.len() > QUERY_PARAMETERS_MAX {
-            return Err(AwsError::bad_request(format!("More than {QUERY_PARAMETERS_MAX} parameters")));
+            return Err(AwsError::bad_request(format!(
+                "More than {QUERY_PARAMETERS_MAX} parameters"
+            )));
         }
         Ok(Self(parameters))
     }
 
     /// The one value of a parameter; given twice it is refused, because nobody could say which was meant.
     pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, AwsError> {
-        let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let mut values = self
+            .0
+            .iter()
+            .filter(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str());
         let value = values.next();
         if values.next().is_some() {
-            return Err(AwsError::bad_request(format!("The parameter {name} is given twice")));
+            return Err(AwsError::bad_request(format!(
+                "The parameter {name} is given twice"
+            )));
         }
         Ok(value)
     }
@@ -109,7 +124,10 @@ impl<'de> Deserialize<'de> for WholeNumber {
         // Up to 2^53 a float says exactly which whole number it means.
         const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
         match number.as_f64() {
-            #[expect(clippy::cast_possible_truncation, reason = "the guard allows only values that fit exactly")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the guard allows only values that fit exactly"
+            )]
             Some(float) if float.fract() == 0.0 && float.abs() <= EXACT_MAX && !number.is_u64() => {
                 Ok(Self(float as i64))
             }
@@ -120,19 +138,31 @@ impl<'de> Deserialize<'de> for WholeNumber {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn whole_numbers_are_whole() {
-        let parse = |text: &str| serde_json::from_str::<WholeNumber>(text).map(|number| number.0).ok();
+        let parse = |text: &str| {
+            serde_json::from_str::<WholeNumber>(text)
+                .map(|number| number.0)
+                .ok()
+        };
         assert_eq!(parse("5"), Some(5));
         assert_eq!(parse("-5"), Some(-5));
         assert_eq!(parse("1.0"), Some(1));
         assert_eq!(parse("9223372036854775807"), Some(i64::MAX));
-        for bad in ["1.5", "9223372036854775808", "1e30", "\"1\"", "null", "[1]", "true", "-9223372036854775809"] {
+        for bad in [
+            "1.5",
+            "9223372036854775808",
+            "1e30",
+            "\"1\"",
+            "null",
+            "[1]",
+            "true",
+            "-9223372036854775809",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }
@@ -141,7 +171,13 @@ mod tests {
     fn only_queries_without_doubt_take_the_short_way() {
         assert_eq!(plain_parameter("event_id=Sample", "event_id"), Some("Sample"));
         assert_eq!(plain_parameter("a=b&event_id=Sample", "event_id"), Some("Sample"));
-        for doubtful in ["event_id=a&event_id=b", "event_id=%53ample", "a%5f=1&event_id=a", "event_id", ""] {
+        for doubtful in [
+            "event_id=a&event_id=b",
+            "event_id=%53ample",
+            "a%5f=1&event_id=a",
+            "event_id",
+            "",
+        ] {
             assert_eq!(plain_parameter(doubtful, "event_id"), None, "{doubtful}");
         }
     }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anteroom_core::RoomId;
+use anteroom_tokens::signing_key::SigningAlgorithm;
 use http::Uri;
 use toml::de::DeValue;
 
@@ -222,30 +223,6 @@ impl Kind for Room {
     }
     fn read(raw: Raw<'_>) -> Result<RoomId, Refusal> {
         RoomId::parse(raw.text()?).map_err(|_| Refusal::Unexpected)
-    }
-}
-
-/// How passes are signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SigningAlgorithm {
-    /// RSA, 2048 bits, SHA-256.
-    Rs256,
-    /// ECDSA on P-256, SHA-256.
-    Es256,
-    /// Ed25519.
-    EdDsa,
-}
-
-impl SigningAlgorithm {
-    const ALL: [Self; 3] = [Self::Rs256, Self::Es256, Self::EdDsa];
-
-    /// The name that a JWT's header has.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rs256 => "RS256",
-            Self::Es256 => "ES256",
-            Self::EdDsa => "EdDSA",
-        }
     }
 }
 

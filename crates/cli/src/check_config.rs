@@ -1,0 +1,52 @@
+//! `anteroom check-config`: is the configuration right, and what would the next start change?
+
+use anteroom_server::config::{Loaded, StoreUrl};
+use anteroom_server::rooms::{ConfiguredRoom, Drift};
+
+/// Prints what was read, and how the stored rooms differ from it.
+pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
+    let rooms = ConfiguredRoom::all(&loaded.rooms)?;
+    match &loaded.file {
+        Some(file) => println!("{} is valid: {} room(s)", file.display(), rooms.len()),
+        None => println!("no configuration file; defaults: room {}", rooms[0].id),
+    }
+    let StoreUrl::File(directory) = &loaded.config.store_url else {
+        println!("store memory: keeps nothing, so there is nothing to compare");
+        return Ok(());
+    };
+    if !directory.join(anteroom_server::STORE_FILE_NAME).exists() {
+        println!("store file:{}: not created yet", directory.display());
+        return Ok(());
+    }
+    let store = match anteroom_server::open_store(&loaded.config.store_url) {
+        Ok(store) => store,
+        Err(error) => {
+            println!("store file:{}: not compared ({:#})", directory.display(), error);
+            return Ok(());
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    for room in &rooms {
+        match runtime.block_on(room.drift(&*store))? {
+            Drift::NotCreated => println!("room {}: will be created", room.id),
+            Drift::Known { differences, .. } if differences.is_empty() => {
+                println!("room {}: as in the file", room.id)
+            }
+            Drift::Known {
+                differences,
+                will_be_applied,
+            } => {
+                let then = if will_be_applied {
+                    "the next start applies the file"
+                } else {
+                    "kept, until the file is edited"
+                };
+                println!("room {}: changed since ({then})", room.id);
+                for difference in differences {
+                    println!("  {difference}");
+                }
+            }
+        }
+    }
+    Ok(())
+}

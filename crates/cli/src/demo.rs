@@ -1,0 +1,58 @@
+//! `anteroom demo`: a server on a temporary directory, and what to try with curl.
+
+use std::ffi::OsString;
+use std::net::TcpListener;
+
+use anteroom_server::config::Config;
+
+use crate::serve;
+
+const ADMIN_KEY: &str = "demo";
+const PREFERRED_PORTS: [u16; 2] = [8080, 8081];
+
+/// Runs until Ctrl-C; the directory goes away with it.
+pub(crate) fn demo() -> anyhow::Result<()> {
+    let directory = tempfile::Builder::new().prefix("anteroom-demo-").tempdir()?;
+    let store = format!("file:{}", directory.path().display());
+    let [public, private] = PREFERRED_PORTS.map(address);
+    let environment = [
+        ("ANTEROOM_PUBLIC_ADDR", public),
+        ("ANTEROOM_PRIVATE_ADDR", private),
+        ("ANTEROOM_STORE_URL", store),
+        ("ANTEROOM_ADMIN_KEY", ADMIN_KEY.to_owned()),
+        ("ANTEROOM_LOG", "warn".to_owned()),
+    ];
+    let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let loaded = Config::load(None, directory.path(), environment)?;
+    serve::run(loaded, |addresses, _| {
+        println!("{}", script(&addresses.public, &addresses.private))
+    })
+}
+
+/// The usual port if it is free, any other if not.
+fn address(port: u16) -> String {
+    let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        port
+    } else {
+        0
+    };
+    format!("127.0.0.1:{port}")
+}
+
+fn script(public: &str, private: &str) -> String {
+    format!(
+        r#"Anteroom is running with one room, `Sample`, whose line moves when you say so. In another terminal:
+
+  P={public} A={private} K='Authorization: Bearer {ADMIN_KEY}'
+  ID=$(curl -s $P/assign_queue_num -d '{{"event_id":"Sample"}}' | cut -d'"' -f4)        # take a place in line
+  curl -s "$P/queue_num?event_id=Sample&request_id=$ID"; echo                         # its number: 1
+  curl -s "$P/serving_num?event_id=Sample"; echo                                      # who is being served: nobody yet
+  curl -s $P/generate_token -d "{{\"event_id\":\"Sample\",\"request_id\":\"$ID\"}}"; echo   # too early: not being served yet
+  curl -s $A/increment_serving_counter -H "$K" -d '{{"event_id":"Sample","increment_by":100}}'; echo   # let 100 in
+  curl -s $P/generate_token -d "{{\"event_id\":\"Sample\",\"request_id\":\"$ID\"}}"; echo   # your pass: three signed tokens
+  curl -s "$P/public_key?event_id=Sample"; echo                                       # the key that any JWT library checks them with
+  curl -s "$A/num_active_tokens?event_id=Sample" -H "$K"; echo                        # visitors inside
+
+Ctrl-C ends it and deletes its data."#
+    )
+}

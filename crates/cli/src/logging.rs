@@ -1,0 +1,62 @@
+//! Logs go to stderr. Only our own modules can be made talkative: others would print headers and bodies, which hold keys.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging with a filter such as `info` or `anteroom_store=debug`.
+pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
+    let filter = EnvFilter::builder().parse(ours_only(filter)).map_err(|error| {
+        anyhow::anyhow!("`log` = {filter:?} cannot be read: {error}; try \"info\" or \"debug\"")
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init()
+        .map_err(|error| anyhow::anyhow!("logging is already running: {error}"))
+}
+
+/// A bare level speaks of our crates; everybody else stays at warnings at most.
+fn ours_only(filter: &str) -> String {
+    let mut directives = vec!["warn".to_owned()];
+    for directive in filter
+        .split(',')
+        .map(str::trim)
+        .filter(|directive| !directive.is_empty())
+    {
+        if directive.contains('=') {
+            let ours = directive.starts_with("anteroom");
+            directives.extend(ours.then(|| directive.to_owned()));
+        } else if directive.starts_with("anteroom") {
+            directives.push(directive.to_owned());
+        } else {
+            let crates = [
+                "anteroom",
+                "anteroom_server",
+                "anteroom_store",
+                "anteroom_tokens",
+                "anteroom_core",
+            ];
+            directives.extend(crates.map(|name| format!("{name}={directive}")));
+        }
+    }
+    directives.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_directive_makes_other_crates_talkative() {
+        assert_eq!(ours_only("hyper=trace,h2=trace"), "warn");
+        assert!(ours_only("trace").starts_with("warn,anteroom=trace,"));
+        assert!(
+            !ours_only("trace")
+                .split(',')
+                .any(|directive| directive == "trace")
+        );
+        assert_eq!(ours_only("anteroom_store=debug"), "warn,anteroom_store=debug");
+    }
+}

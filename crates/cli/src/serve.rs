@@ -1,0 +1,64 @@
+//! `anteroom serve`: the server, from signals to exit.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anteroom_server::config::Loaded;
+use anteroom_server::shutdown::{self, Signal, Signals, Trigger};
+use anteroom_server::{Addresses, Bound, FirstStart};
+use tokio::sync::Notify;
+
+use crate::logging;
+
+/// Runs the server until it is asked to stop.
+pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
+    run(loaded, |addresses, first_start| {
+        let mut stdout = std::io::stdout().lock();
+        // A closed stdout is no reason not to serve.
+        let _ = writeln!(stdout, "public listening on {}", addresses.public);
+        let _ = writeln!(stdout, "private listening on {}", addresses.private);
+        let _ = stdout.flush();
+        if let Some(key) = first_start.admin_key {
+            eprintln!("admin key, shown only now: {key}");
+            eprintln!(
+                "use it as `Authorization: Bearer …` on the private listener; to choose your own, set ANTEROOM_ADMIN_KEY"
+            );
+        }
+    })
+}
+
+/// Runs a server with logging and signals; `ready` is told where it listens.
+pub(crate) fn run(loaded: Loaded, ready: impl FnOnce(&Addresses, FirstStart)) -> anyhow::Result<()> {
+    logging::start(&loaded.config.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signals = shutdown::signals()?;
+        let bound = Bound::bind(&loaded.config).await?;
+        let (trigger, shutdown) = shutdown::channel();
+        let reread = Arc::new(Notify::new());
+        let server = anteroom_server::run(loaded, bound, shutdown, Arc::clone(&reread), ready);
+        tokio::select! {
+            outcome = server => outcome,
+            never = heed(signals, &trigger, &reread) => match never {},
+        }
+    })
+}
+
+/// The first request to stop drains; the second one ends the process at once.
+async fn heed(mut signals: Signals, trigger: &Trigger, reread: &Notify) -> std::convert::Infallible {
+    let mut stopping = false;
+    loop {
+        match signals.next().await {
+            Signal::Hangup => reread.notify_waiters(),
+            Signal::Terminate | Signal::Interrupt if stopping => {
+                eprintln!("stopping at once");
+                std::process::exit(130);
+            }
+            Signal::Terminate | Signal::Interrupt => {
+                eprintln!("finishing what is under way (once more to stop at once)");
+                stopping = true;
+                trigger.pull();
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The AWS API: thirteen calls, answered as clients of Virtual Waiting Room on AWS expect them.
+//!
+//! Always by `event_id`, never by a default room. Checks come in the order of the contract; a refused call changes nothing.
+
+use std::sync::Arc;
+
+use anteroom_core::settings::{DURATION_MAX_SECONDS, ISSUER_MAX_LENGTH, is_issuer};
+use anteroom_core::{Answer, Operation, Outcome, RequestId, SessionKey, Standing, Ticket, UnixMillis};
+use anteroom_store::engine::Actor;
+use anteroom_tokens::{random, request_id};
+use axum::body::Body;
+use axum::extract::State;
+use http::{Request, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::answer::{Answered, AwsError, Caching, json};
+use crate::app::{App, RoomView};
+use crate::passes::{self, Overrides, Pass};
+use crate::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
+
+type Shared = State<Arc<App>>;
+type Outcomes = Result<Answered, AwsError>;
+
+const INVALID_EVENT: &str = "Invalid event ID";
+const INVALID_EVENT_OR_REQUEST: &str = "Invalid event or request ID";
+const INVALID_REQUEST: &str = "Invalid request ID";
+
+fn ok(caching: Caching, body: &serde_json::Value) -> Answered {
+    json(StatusCode::OK, caching, body)
+}
+
+fn room<'a>(app: &'a App, event_id: &str, refusal: &str) -> Result<&'a Arc<RoomView>, AwsError> {
+    app.room(event_id).ok_or_else(|| AwsError::bad_request(refusal))
+}
+
+/// The room of a query whose only parameter is the event.
+fn queried_room<'a>(app: &'a App, parameters: &Parameters) -> Result<&'a Arc<RoomView>, AwsError> {
+    room(
+        app,
+        parameters.one("event_id")?.unwrap_or_default(),
+        INVALID_EVENT,
+    )
+}
+
+/// Room and well-formed request id, or the 400 that AWS gives for either.
+fn room_and_id<'a>(
+    app: &'a App,
+    event_id: &str,
+    request_id: &str,
+) -> Result<(&'a Arc<RoomView>, RequestId), AwsError> {
+    let room = room(app, event_id, INVALID_EVENT_OR_REQUEST)?;
+    let id = request_id::parse(request_id).ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
+    Ok((room, id))
+}
+
+fn queried_room_and_id<'a>(
+    app: &'a App,
+    parameters: &Parameters,
+) -> Result<(&'a Arc<RoomView>, RequestId), AwsError> {
+    let event_id = parameters.one("event_id")?.unwrap_or_default();
+    let request_id = parameters.one("request_id")?.unwrap_or_default();
+    room_and_id(app, event_id, request_id)
+}
+
+#[derive(Deserialize)]
+struct EventBody {
+    event_id: String,
+}
+
+/// POST `/assign_queue_num`: a place in line. It is durable, and its number is there, when this is answered.
+pub(crate) async fn assign_queue_num(State(app): Shared, request: Request<Body>) -> Outcomes {
+    let body: EventBody = read_json(request, app.request_body_max_bytes).await?;
+    let room = room(&app, &body.event_id, INVALID_EVENT)?;
+    let ticket = room.handle.join().await?;
+    let id = room.request_ids.seal(&ticket);
+    Ok(ok(
+        Caching::Never,
+        &json!({"api_request_id": request_id::format(id)}),
+    ))
+}
+
+/// GET `/queue_num`: the number of a place, read from the id itself.
+pub(crate) async fn queue_num(State(app): Shared, parameters: Parameters) -> Outcomes {
+    let (room, id) = queried_room_and_id(&app, &parameters)?;
+    // 202 would make clients poll for ever for a place that will never exist.
+    let (ticket, _) = room
+        .open(id, app.now())
+        .await
+        .ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
+    Ok(ok(
+        Caching::Never,
+        &json!({
+            "queue_number": ticket.position.get(),
+            "entry_time": ticket.entry_time(),
+            "event_id": room.handle.id().as_str(),
+            "status": 1,
+        }),
+    ))
+}
+
+/// GET `/serving_num`, when the short way in `hot` could not be taken.
+pub(crate) async fn serving_num(State(app): Shared, parameters: Parameters) -> Outcomes {
+    let room = queried_room(&app, &parameters)?;
+    let serving = room.handle.with_board(|board| board.serving);
+    Ok(ok(Caching::Board, &json!({"serving_counter": serving})))
+}
+
+/// GET `/waiting_num`, likewise.
+pub(crate) async fn waiting_num(State(app): Shared, parameters: Parameters) -> Outcomes {
+    let room = queried_room(&app, &parameters)?;
+    let waiting = room.handle.with_board(|board| board.waiting);
+    Ok(ok(Caching::Board, &json!({"waiting_num": waiting})))
+}
+
+/// GET `/public_key`: the key that signs passes now.
+pub(crate) async fn public_key(State(app): Shared, parameters: Parameters) -> Outcomes {
+    let event_id = parameters.one("event_id")?.unwrap_or_default();
+    if app.room(event_id).is_none() {
+        return Err(AwsError::new(StatusCode::NOT_FOUND, INVALID_EVENT));
+    }
+    Ok(ok(Caching::Keys, &app.keys.current(app.now()).public_jwk()))
+}
+
+/// GET `/.well-known/jwks.json`: every key that a valid pass may be signed with.
+pub(crate) async fn jwks(State(app): Shared) -> Answered {
+    ok(Caching::Keys, &app.keys.jwks(app.now()))
+}
+
+/// GET `/queue_pos_expiry`: how long an offer still stands.
+pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters) -> Outcomes {
+    let (room, id) = queried_room_and_id(&app, &parameters)?;
+    let now = app.now();
+    let window = room
+        .handle
+        .with_board(|board| board.settings.claim_window_millis());
+    let Some(window) = window else {
+        return Err(AwsError::new(
+            StatusCode::ACCEPTED,
+            "Queue position expiration not enabled",
+        ));
+    };
+    let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
+    let (ticket, board) = room.open(id, now).await.ok_or_else(unknown)?;
+    let remaining_millis = match board.standing(&ticket, now) {
+        Standing::Waiting { .. } => {
+            return Err(AwsError::new(
+                StatusCode::ACCEPTED,
+                "Request ID not being served yet",
+            ));
+        }
+        Standing::Offered { remaining_millis } => remaining_millis.unwrap_or(window),
+        // A claimed place keeps its own clock, whatever became of its neighbours.
+        Standing::Settled => match app
+            .engine
+            .store()
+            .session(room.handle.id(), session_key(&ticket))
+            .await?
+        {
+            Some(session) => board.remaining_millis(session.offered_at, window, now),
+            None => 0,
+        },
+    };
+    if remaining_millis == 0 {
+        return Err(AwsError::new(StatusCode::GONE, "Queue position has expired"));
+    }
+    Ok(ok(
+        Caching::Never,
+        &json!({"expires_in": remaining_millis.div_ceil(1000)}),
+    ))
+}
+
+fn session_key(ticket: &Ticket) -> SessionKey {
+    SessionKey {
+        generation: ticket.generation,
+        position: ticket.position,
+    }
+}
+
+#[derive(Deserialize)]
+struct ClaimBody {
+    event_id: String,
+    request_id: String,
+}
+
+/// POST `/generate_token` on the public listener: an offer becomes a pass, the same on every call.
+pub(crate) async fn generate_token(State(app): Shared, request: Request<Body>) -> Outcomes {
+    let body: ClaimBody = read_json(request, app.request_body_max_bytes).await?;
+    claim(&app, &body, Overrides::default(), Actor::Visitor).await
+}
+
+async fn claim(app: &App, body: &ClaimBody, overrides: Overrides, actor: Actor) -> Outcomes {
+    let (room, id) = room_and_id(app, &body.event_id, &body.request_id)?;
+    let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
+    let (ticket, _) = room.open(id, app.now()).await.ok_or_else(unknown)?;
+    let Pass { tokens, expires_in } = passes::claim(app, room, ticket, id, overrides, actor).await?;
+    Ok(ok(
+        Caching::Never,
+        &json!({
+            "access_token": tokens.access_token,
+            "refresh_token": tokens.refresh_token,
+            "id_token": tokens.id_token,
+            "token_type": "Bearer",
+            "expires_in": expires_in,
+        }),
+    ))
+}
+
+#[derive(Deserialize)]
+struct PrivateClaimBody {
+    #[serde(flatten)]
+    claim: ClaimBody,
+    issuer: Option<String>,
+    validity_period: Option<WholeNumber>,
+}
+
+/// POST `/generate_token` on the private listener: may set issuer and validity of a pass that does not exist yet.
+pub(crate) async fn generate_token_private(
+    State(app): Shared,
+    actor: Operator,
+    request: Request<Body>,
+) -> Outcomes {
+    let body = read_body(request, app.request_body_max_bytes).await?;
+    let body: PrivateClaimBody = parse_json(&body)?;
+    if body.issuer.as_deref().is_some_and(|issuer| !is_issuer(issuer)) {
+        let text = format!("issuer must be 1 to {ISSUER_MAX_LENGTH} visible characters without spaces");
+        return Err(AwsError::bad_request(text));
+    }
+    let validity_seconds = body.validity_period.map(|WholeNumber(seconds)| {
+        let seconds = u64::try_from(seconds)
+            .ok()
+            .filter(|seconds| (1..=DURATION_MAX_SECONDS).contains(seconds));
+        seconds.ok_or_else(|| {
+            AwsError::bad_request(format!(
+                "validity_period must be 1 to {DURATION_MAX_SECONDS} seconds"
+            ))
+        })
+    });
+    let overrides = Overrides {
+        issuer: body.issuer,
+        validity_seconds: validity_seconds.transpose()?,
+    };
+    claim(&app, &body.claim, overrides, actor.0).await
+}
+
+#[derive(Deserialize)]
+struct IncrementBody {
+    event_id: String,
+    increment_by: WholeNumber,
+}
+
+/// POST `/increment_serving_counter`: the operator's hand on the frontier, either way, never below the beginning.
+pub(crate) async fn increment_serving_counter(
+    State(app): Shared,
+    actor: Operator,
+    request: Request<Body>,
+) -> Outcomes {
+    let body: IncrementBody = read_json(request, app.request_body_max_bytes).await?;
+    let room = room(&app, &body.event_id, INVALID_EVENT)?;
+    let answer = room
+        .handle
+        .operate(
+            Operation::Advance {
+                by: body.increment_by.0,
+            },
+            actor.0,
+        )
+        .await?;
+    let Answer::Advanced { serving } = answer else {
+        return Err(AwsError::unavailable("The counter did not answer"));
+    };
+    Ok(ok(Caching::Never, &json!({"serving_num": serving})))
+}
+
+/// GET `/num_active_tokens`: sessions that neither ended nor ran out.
+pub(crate) async fn num_active_tokens(State(app): Shared, parameters: Parameters) -> Outcomes {
+    let event_id = parameters.one("event_id")?.unwrap_or_default();
+    let room = app
+        .room(event_id)
+        .ok_or_else(|| AwsError::new(StatusCode::NOT_FOUND, INVALID_EVENT))?;
+    let active = room.handle.with_board(|board| board.live_sessions);
+    Ok(ok(Caching::Never, &json!({"active_tokens": active})))
+}
+
+/// GET `/expired_tokens`: ids whose pass has run out, from the index by end.
+pub(crate) async fn expired_tokens(State(app): Shared, parameters: Parameters) -> Outcomes {
+    let room = Arc::clone(queried_room(&app, &parameters)?);
+    let board = room.handle.board();
+    let generations: Vec<_> = board.segments.iter().map(|segment| segment.generation).collect();
+    let before = UnixMillis(app.now().seconds() * 1000);
+    // The list may be long, so it is made where a wait hurts nobody.
+    let runtime = tokio::runtime::Handle::current();
+    let listed = tokio::task::spawn_blocking(move || {
+        runtime.block_on(
+            app.engine
+                .store()
+                .expired_passes(room.handle.id(), &generations, before),
+        )
+    });
+    let expired = listed
+        .await
+        .map_err(|_| AwsError::unavailable("The list could not be made"))??;
+    let ids: Vec<String> = expired.into_iter().map(request_id::format).collect();
+    Ok(ok(Caching::Never, &json!(ids)))
+}
+
+#[derive(Deserialize)]
+struct UpdateBody {
+    event_id: String,
+    request_id: String,
+    status: WholeNumber,
+}
+
+/// POST `/update_session`: a visit is over.
+pub(crate) async fn update_session(State(app): Shared, actor: Operator, request: Request<Body>) -> Outcomes {
+    let body: UpdateBody = read_json(request, app.request_body_max_bytes).await?;
+    let (room, id) = room_and_id(&app, &body.event_id, &body.request_id)?;
+    let outcome = match body.status.0 {
+        1 => Outcome::Completed,
+        -1 => Outcome::Abandoned,
+        _ => {
+            return Err(AwsError::bad_request(
+                "status must be 1 (completed) or -1 (abandoned)",
+            ));
+        }
+    };
+    let unknown = || AwsError::from(anteroom_core::Refusal::UnknownSession);
+    let (ticket, _) = room.open(id, app.now()).await.ok_or_else(unknown)?;
+    room.handle
+        .operate(
+            Operation::Close {
+                key: session_key(&ticket),
+                outcome,
+            },
+            actor.0,
+        )
+        .await?;
+    Ok(ok(Caching::Never, &json!({})))
+}
+
+#[derive(Deserialize)]
+struct ResetBody {
+    event_id: Option<String>,
+}
+
+/// POST `/reset_initial_state`: a new line, at once and as a whole. The event comes in the body or in the query.
+pub(crate) async fn reset_initial_state(
+    State(app): Shared,
+    actor: Operator,
+    parameters: Parameters,
+    request: Request<Body>,
+) -> Outcomes {
+    let queried = parameters.one("event_id")?.map(str::to_owned);
+    let body = read_body(request, app.request_body_max_bytes).await?;
+    let in_body = if body.trim_ascii().is_empty() {
+        None
+    } else {
+        parse_json::<ResetBody>(&body)?.event_id
+    };
+    if let (Some(queried), Some(in_body)) = (&queried, &in_body)
+        && queried != in_body
+    {
+        return Err(AwsError::bad_request(
+            "event_id in the query and in the body differ",
+        ));
+    }
+    let event_id = in_body.or(queried).unwrap_or_default();
+    let room = room(&app, &event_id, INVALID_EVENT)?;
+    let [incarnation] = random::bytes::<1>();
+    room.handle
+        .operate(Operation::Reset { incarnation }, actor.0)
+        .await?;
+    Ok(ok(
+        Caching::Never,
+        &json!({"message": "Counters reset. DynamoDB table recreated."}),
+    ))
+}
+
+/// Who calls the private API; put there by the check of its key.
+#[derive(Clone)]
+pub(crate) struct Operator(pub(crate) Actor);
+
+impl<S: Sync> axum::extract::FromRequestParts<S> for Operator {
+    type Rejection = AwsError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, AwsError> {
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(|| AwsError::new(StatusCode::UNAUTHORIZED, "No API key"))
+    }
+}

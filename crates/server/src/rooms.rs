@@ -1,0 +1,211 @@
+//! Rooms of the configuration file: how a `[[room]]` becomes settings, and when it is applied.
+//!
+//! The file is applied to a room when it says something else than the file last applied (a hash of it is kept). So a setting
+//! changed in the evening survives a restart, until the file itself is edited.
+
+use anteroom_core::settings::FIELDS;
+use anteroom_core::{Operation, RoomId, RoomState, Settings, Value};
+use anteroom_store::engine::Actor;
+use anteroom_store::{Engine, Store};
+use anteroom_tokens::random;
+use anyhow::Context;
+
+use crate::config::{ConfigError, Hint, Origin, Problem, RoomTable, nearest, shown};
+
+/// The room that exists when nothing is configured.
+const SAMPLE_ROOM: &str = "Sample";
+const STATE: &str = "state";
+const ID: &str = "id";
+
+/// A room as the file wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfiguredRoom {
+    /// Its name.
+    pub id: RoomId,
+    /// Its settings.
+    pub settings: Settings,
+    /// Its state.
+    pub state: RoomState,
+}
+
+impl ConfiguredRoom {
+    /// The rooms of a file, or the room `Sample` without one.
+    pub fn all(tables: &[RoomTable]) -> Result<Vec<Self>, ConfigError> {
+        let mut rooms = vec![];
+        let mut problems = vec![];
+        for table in tables {
+            match Self::read(table) {
+                Ok(room) => rooms.push(room),
+                Err(found) => problems.extend(found),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(ConfigError::new(problems));
+        }
+        if tables.is_empty() {
+            let id = RoomId::parse(SAMPLE_ROOM).expect("the sample's name is a room id");
+            rooms.push(Self {
+                id,
+                settings: Settings::default(),
+                state: RoomState::Open,
+            });
+        }
+        Ok(rooms)
+    }
+
+    fn read(table: &RoomTable) -> Result<Self, Vec<Problem>> {
+        let mut settings = Settings::default();
+        let mut state = RoomState::Open;
+        let mut problems = vec![];
+        for (key, value) in table.table.iter().filter(|(key, _)| *key != ID) {
+            let origin = || Origin::Key {
+                place: table.place_of(key),
+                name: key.clone(),
+            };
+            let written = shown(&value.to_string());
+            let problem = |explanation: String| Problem::Value {
+                origin: origin(),
+                value: written.clone(),
+                explanation,
+            };
+            if key == STATE {
+                match value.as_str().and_then(RoomState::parse) {
+                    Some(parsed) => state = parsed,
+                    None => problems.push(problem(
+                        "must be \"open\", \"paused\", \"draining\" or \"closed\"".into(),
+                    )),
+                }
+                continue;
+            }
+            if !FIELDS.iter().any(|field| field.name == key) {
+                let valid = FIELDS.iter().map(|field| field.name).chain([ID, STATE]);
+                let hint = Hint(nearest(key, valid).map(str::to_owned));
+                problems.push(Problem::UnknownKey {
+                    place: table.place_of(key),
+                    key: key.clone(),
+                    hint,
+                });
+                continue;
+            }
+            let converted = match value {
+                toml::Value::Boolean(flag) => Some(Value::Flag(*flag)),
+                toml::Value::Integer(number) => Some(Value::Number(*number)),
+                toml::Value::String(text) => Some(Value::Text(text.clone())),
+                _ => None,
+            };
+            let set = converted.map(|value| settings.set(key, &value));
+            if !matches!(set, Some(Ok(()))) {
+                let expected = FIELDS
+                    .iter()
+                    .find(|field| field.name == key)
+                    .map_or("another kind", |field| field.expected);
+                problems.push(problem(format!("must be {expected}")));
+            }
+        }
+        if problems.is_empty()
+            && let Err(contradiction) = settings.check()
+        {
+            let origin = Origin::Key {
+                place: table.place.clone(),
+                name: ID.into(),
+            };
+            let value = shown(table.id.as_str());
+            problems.push(Problem::Value {
+                origin,
+                value,
+                explanation: contradiction.to_string(),
+            });
+        }
+        if problems.is_empty() {
+            Ok(Self {
+                id: table.id.clone(),
+                settings,
+                state,
+            })
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// What the file says, as text, so that two files can be compared.
+    fn fingerprint(&self) -> Vec<u8> {
+        let mut text = format!("{STATE} = {}\n", self.state.as_str());
+        for field in FIELDS {
+            text += &format!("{} = {}\n", field.name, (field.get)(&self.settings));
+        }
+        text.into_bytes()
+    }
+
+    fn value_name(&self) -> String {
+        format!("file-room/{}", self.id)
+    }
+
+    /// Creates the room, or changes it if the file is not the one last applied.
+    pub(crate) async fn apply(&self, engine: &Engine) -> anyhow::Result<()> {
+        let store = engine.store();
+        let name = self.value_name();
+        let applied = store.value(&name).await?;
+        let wanted = self.fingerprint();
+        let [incarnation] = random::bytes::<1>();
+        let existed = engine.room(self.id.as_str()).is_some();
+        let room = engine
+            .create_room(self.id.clone(), self.settings.clone(), self.state, incarnation)
+            .await
+            .with_context(|| format!("cannot create the room {}", self.id))?;
+        if existed && applied.as_deref() != Some(wanted.as_slice()) {
+            let actor = Actor::System("configuration file");
+            let settings = Operation::Configure(Box::new(self.settings.clone()));
+            room.operate(settings, actor.clone()).await?;
+            room.operate(Operation::SetState(self.state), actor).await?;
+            tracing::info!(room = %self.id, "settings changed by the configuration file");
+        }
+        if applied.as_deref() != Some(wanted.as_slice()) {
+            store.replace_value(&name, applied.as_deref(), &wanted).await?;
+        }
+        Ok(())
+    }
+
+    /// The settings of the stored room that differ from the file, as "name: stored, file says …".
+    pub async fn drift(&self, store: &dyn Store) -> anyhow::Result<Drift> {
+        let node = anteroom_store::NodeId(0);
+        let Some(snapshot) = store.load(&self.id, node).await? else {
+            return Ok(Drift::NotCreated);
+        };
+        let applied = store.value(&self.value_name()).await?;
+        let will_be_applied = applied.as_deref() != Some(self.fingerprint().as_slice());
+        let mut differences = vec![];
+        for field in FIELDS {
+            let (stored, file) = ((field.get)(&snapshot.room.settings), (field.get)(&self.settings));
+            if stored != file {
+                differences.push(format!(
+                    "{}: {stored} in the store, {file} in the file",
+                    field.name
+                ));
+            }
+        }
+        if snapshot.room.state != self.state {
+            let (stored, file) = (snapshot.room.state.as_str(), self.state.as_str());
+            differences.push(format!(
+                "{STATE}: \"{stored}\" in the store, \"{file}\" in the file"
+            ));
+        }
+        Ok(Drift::Known {
+            differences,
+            will_be_applied,
+        })
+    }
+}
+
+/// How far a stored room is from the file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Drift {
+    /// The room will be made at the next start.
+    NotCreated,
+    /// It exists.
+    Known {
+        /// What differs.
+        differences: Vec<String>,
+        /// Whether the next start applies the file.
+        will_be_applied: bool,
+    },
+}

@@ -1,0 +1,272 @@
+//! From a configuration to a running server, and back down again.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anteroom_store::{EmbeddedStore, Engine, MemoryStore, NodeId, Store, SystemClock};
+use anteroom_tokens::api_key::{self, ApiKeyDigest};
+use anteroom_tokens::random;
+use anteroom_tokens::secret::MasterSecrets;
+use anteroom_tokens::signer::Signer;
+use anyhow::Context;
+use secrecy::ExposeSecret;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::app::{App, RoomView};
+use crate::config::{Config, Loaded, Secrets, StoreUrl};
+use crate::keys::Keys;
+use crate::listener::{self, Limits};
+use crate::metrics::Metrics;
+use crate::rooms::ConfiguredRoom;
+use crate::routes::{Listener, Service};
+use crate::shutdown::Shutdown;
+use crate::tls::Certificates;
+
+const SECRET_FILE_NAME: &str = "master-secret";
+const ADMIN_KEY_VALUE: &str = "admin-key";
+/// Files the process needs beside connections: database, logs, certificates, the runtime's own.
+const FILES_RESERVED: u64 = 128;
+/// Below this many open files a sale is not survivable, so it is worth a warning.
+const FILES_ADVISED: u64 = 4_096;
+/// Passes that may wait for a signing thread.
+const SIGNING_QUEUE_MAX: usize = 1_024;
+
+/// Both listeners, bound but not yet served.
+pub struct Bound {
+    public: TcpListener,
+    private: TcpListener,
+}
+
+impl Bound {
+    /// Takes both addresses, or says which one is not to be had.
+    pub async fn bind(config: &Config) -> anyhow::Result<Self> {
+        Ok(Self {
+            public: bind("public_addr", config.public_addr).await?,
+            private: bind("private_addr", config.private_addr).await?,
+        })
+    }
+}
+
+async fn bind(setting: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; is it in use? Set `{setting}` to another address (port 0 takes a free one)")
+    })
+}
+
+/// Where the server can be reached.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    /// For visitors.
+    pub public: String,
+    /// For operators.
+    pub private: String,
+}
+
+/// What a first start made that the operator must be told once.
+#[derive(Default)]
+pub struct FirstStart {
+    /// The admin key, in clear for the only time.
+    pub admin_key: Option<String>,
+}
+
+/// Serves until a shutdown is asked for, then drains. `ready` is called once, when both listeners answer; `reread` is
+/// notified when the certificates should be read again.
+pub async fn run(
+    loaded: Loaded,
+    bound: Bound,
+    shutdown: Shutdown,
+    reread: Arc<Notify>,
+    ready: impl FnOnce(&Addresses, FirstStart),
+) -> anyhow::Result<()> {
+    let Loaded {
+        config,
+        secrets,
+        rooms,
+        ..
+    } = loaded;
+    let rooms = ConfiguredRoom::all(&rooms)?;
+    let connections_max = raise_file_limit();
+    let public_tls = certificates(config.public_tls())?;
+    let private_tls = certificates(config.private_tls())?;
+    let addresses = Addresses {
+        public: url(public_tls.is_some(), bound.public.local_addr()?),
+        private: url(private_tls.is_some(), bound.private.local_addr()?),
+    };
+    if !bound.private.local_addr()?.ip().is_loopback() && private_tls.is_none() {
+        tracing::warn!(
+            "the private listener is off loopback without TLS: its key can be read on the network"
+        );
+    }
+    let (app, first_start) = compose(&config, &secrets, &rooms, &addresses).await?;
+    let limits = |share: u64| Limits {
+        header_read_timeout: config.header_read_timeout_seconds,
+        drain_timeout: config.drain_timeout_seconds,
+        max_connections: config
+            .max_connections
+            .unwrap_or((connections_max / 10 * share).max(16)),
+        ..Limits::default()
+    };
+    let public = listener::serve(
+        "public",
+        bound.public,
+        public_tls.clone(),
+        limits(8),
+        Arc::clone(&app.metrics.public_connections),
+        Service::new(Arc::clone(&app), Listener::Public),
+        shutdown.clone(),
+    );
+    let private = listener::serve(
+        "private",
+        bound.private,
+        private_tls.clone(),
+        limits(1),
+        Arc::clone(&app.metrics.private_connections),
+        Service::new(Arc::clone(&app), Listener::Private),
+        shutdown.clone(),
+    );
+    // Ends with this function: dropping the set stops what is left in it.
+    let mut watchers = JoinSet::new();
+    for certificates in [public_tls, private_tls].into_iter().flatten() {
+        watchers.spawn(Arc::clone(&certificates).watch(shutdown.clone()));
+        watchers.spawn(reread_on_notice(certificates, Arc::clone(&reread)));
+    }
+    ready(&addresses, first_start);
+    tracing::info!(public = addresses.public, private = addresses.private, "ready");
+    let (public, private) = tokio::join!(public, private);
+    app.engine.stop().await;
+    tracing::info!(cut = public.cut + private.cut, "stopped");
+    Ok(())
+}
+
+async fn reread_on_notice(certificates: Arc<Certificates>, reread: Arc<Notify>) {
+    loop {
+        reread.notified().await;
+        let certificates = Arc::clone(&certificates);
+        // A failure is logged by the reload itself, and the old certificate stays.
+        let _ = tokio::task::spawn_blocking(move || certificates.reload()).await;
+    }
+}
+
+/// Store, engine, keys and rooms, put together.
+async fn compose(
+    config: &Config,
+    secrets: &Secrets,
+    rooms: &[ConfiguredRoom],
+    addresses: &Addresses,
+) -> anyhow::Result<(Arc<App>, FirstStart)> {
+    let store = open_store(&config.store_url)?;
+    let master = master_secrets(config, secrets)?;
+    let clock = Arc::new(SystemClock);
+    let node = NodeId(random::uuid_v4().as_u128());
+    let engine = Engine::start(Arc::clone(&store), clock, node).await?;
+    let keys = Keys::open(&*store, &master, config.signing_algorithm, engine.now()).await?;
+    for room in rooms {
+        room.apply(&engine).await?;
+    }
+    let views = engine.rooms().into_iter().map(|handle| {
+        let id = handle.id().clone();
+        (id, Arc::new(RoomView::new(handle, &master)))
+    });
+    let (admin_keys, first_start) = admin_keys(&*store, secrets).await?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let app = App {
+        rooms: views.collect(),
+        engine,
+        keys,
+        signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
+        metrics: Metrics::new(),
+        admin_keys,
+        public_url: config
+            .public_url
+            .clone()
+            .unwrap_or_else(|| addresses.public.clone()),
+        request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
+        metrics_open: config.metrics_open,
+    };
+    Ok((Arc::new(app), first_start))
+}
+
+/// The store a URL names.
+pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
+    match url {
+        StoreUrl::Memory => Ok(Arc::new(MemoryStore::default())),
+        StoreUrl::File(directory) => {
+            let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
+            Ok(Arc::new(store.with_context(|| {
+                format!("store_url file:{}", directory.display())
+            })?))
+        }
+    }
+}
+
+/// The master secret: from the environment, from the named file, or made in the data directory.
+fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
+    if let Some(secret) = &secrets.secret {
+        return MasterSecrets::parse(secret.expose_secret()).context("ANTEROOM_SECRET");
+    }
+    if let Some(path) = &config.secret_file {
+        return MasterSecrets::from_file(path).with_context(|| format!("secret_file {}", path.display()));
+    }
+    match &config.store_url {
+        StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),
+        StoreUrl::File(directory) => load_or_generate(&directory.join(SECRET_FILE_NAME)),
+    }
+}
+
+fn load_or_generate(path: &Path) -> anyhow::Result<MasterSecrets> {
+    let loaded = MasterSecrets::load_or_generate(path).with_context(|| path.display().to_string())?;
+    if loaded.generated {
+        tracing::info!(file = %path.display(), "made a master secret; keep a copy: without it no ticket can be read");
+    }
+    if loaded.readable_by_others {
+        tracing::warn!(file = %path.display(), "the master secret can be read by other users; chmod 600 it");
+    }
+    Ok(loaded.secrets)
+}
+
+/// The keys the private listener accepts: the one of the environment, or one made at the first start.
+async fn admin_keys(store: &dyn Store, secrets: &Secrets) -> anyhow::Result<(Vec<ApiKeyDigest>, FirstStart)> {
+    if let Some(key) = &secrets.admin_key {
+        return Ok((vec![ApiKeyDigest::of(key.expose_secret())], FirstStart::default()));
+    }
+    if let Some(stored) = store.value(ADMIN_KEY_VALUE).await? {
+        let digest = stored
+            .try_into()
+            .map_err(|_| anyhow::anyhow!("the stored admin key cannot be read"))?;
+        return Ok((vec![ApiKeyDigest::from_bytes(digest)], FirstStart::default()));
+    }
+    let key = api_key::generate();
+    let digest = ApiKeyDigest::of(&key);
+    if !store
+        .replace_value(ADMIN_KEY_VALUE, None, &digest.to_bytes())
+        .await?
+    {
+        anyhow::bail!("another node made the admin key at this moment; start again");
+    }
+    Ok((vec![digest], FirstStart { admin_key: Some(key) }))
+}
+
+fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Certificates>>> {
+    files
+        .map(|(certificate, key)| Ok(Arc::new(Certificates::load(certificate, key)?)))
+        .transpose()
+}
+
+fn url(tls: bool, address: SocketAddr) -> String {
+    format!("{}://{address}", if tls { "https" } else { "http" })
+}
+
+/// Raises the soft limit on open files to the hard one; returns how many connections that allows.
+fn raise_file_limit() -> u64 {
+    let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1_024);
+    if limit < FILES_ADVISED {
+        tracing::warn!(
+            limit,
+            "few files may be open at once, and every connection is one; raise `ulimit -n`"
+        );
+    }
+    limit.saturating_sub(FILES_RESERVED)
+}

@@ -473,7 +473,6 @@ impl Owner {
             operations.push(answer);
         }
         let opens_line = room.newest().generation != before.0;
-        let joined_before = if opens_line { room.newest().base } else { before.1 };
         if turn.effects.changed {
             room.version += 1;
         }
@@ -488,7 +487,7 @@ impl Owner {
             effects,
             answers,
             audit,
-            joined_before,
+            joined_before: before.1,
             opens_line,
             expected,
         })

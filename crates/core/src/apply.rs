@@ -243,9 +243,12 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     let now = now.max(room.clock);
     room.clock = now;
     for mut session in ended {
+        let Some(segment) = room.segment_mut(session.key.generation) else {
+            continue;
+        };
         if session.status == SessionStatus::Active && session.ends_at() <= now {
             session.status = SessionStatus::Expired;
-            room.counts_mut(session.key.generation).expired += 1;
+            segment.counts.expired += 1;
             pay_off_exit_credit(room);
             effects.changed = true;
             effects.sessions.push(session);
@@ -304,6 +307,8 @@ fn change(
     session: Option<Session>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
+    // A store may still have the record of a line that is closed for good; nothing counts it any more.
+    let session = session.filter(|session| room.segment_mut(session.key.generation).is_some());
     match operation {
         Operation::Tick => Ok(Answer::Done),
         Operation::Join { count } => join(room, now, *count),
@@ -456,7 +461,10 @@ fn close(
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     let mut session = session.ok_or(Refusal::UnknownSession)?;
-    let counts = room.counts_mut(session.key.generation);
+    let segment = room
+        .segment_mut(session.key.generation)
+        .ok_or(Refusal::UnknownSession)?;
+    let counts = &mut segment.counts;
     let was_active = match session.status {
         SessionStatus::Ended(_) => return Err(Refusal::AlreadyEnded),
         SessionStatus::Active => true,

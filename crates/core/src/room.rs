@@ -178,18 +178,6 @@ impl Room {
             .find(|segment| segment.generation == generation)
     }
 
-    /// The counts a session of `generation` is booked under.
-    pub(crate) fn counts_mut(&mut self, generation: Generation) -> &mut Counts {
-        match self
-            .segments
-            .iter()
-            .position(|segment| segment.generation == generation)
-        {
-            Some(index) => &mut self.segments[index].counts,
-            None => &mut self.past,
-        }
-    }
-
     /// What must hold of any room at any time; called after every operation, in release builds too.
     pub fn assert_sound(&self) {
         assert!(

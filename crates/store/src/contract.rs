@@ -8,15 +8,18 @@
 //!   returns the newer snapshot; the caller applies the same operations to that and tries again.
 //! * **Joins commute.** [`Store::join`] adds to the number of joins without looking at the version, only at the *epoch*: an
 //!   epoch ends whenever a join would mean something else (another state, another line). A commit adds its own joins to what
-//!   is stored, so that joins of other nodes in between are kept; it answers with the total.
+//!   is stored, so that joins of other nodes in between are kept; it answers with the total. Where that cannot be (a commit
+//!   that opens a new line has counted the old one, or the positions do not suffice for both), the commit conflicts.
 //! * **Nothing is done twice.** Every commit and join names its node and number. Asking again with the same number answers
-//!   as the first time and changes nothing; a snapshot tells which number of a node it contains.
+//!   as the first time and changes nothing; an older number conflicts; a snapshot tells which number of a node it contains.
 //! * **Durable before answered.** When a call returns `Ok`, what it wrote survives whatever the store claims to survive.
 //! * **Errors are data.** *Transient*: nothing happened, try later. *Ambiguous*: it may have happened; load, look, and never
 //!   retry blindly. *Permanent*: this store will not work again without an operator.
 //! * **Order.** Calls of one caller that awaits each are seen in that order by everybody.
 
-use anteroom_core::{Effects, Event, Generation, RequestId, Room, RoomId, Session, SessionKey, UnixMillis};
+use anteroom_core::{
+    Effects, Event, Generation, MAX_POSITION, RequestId, Room, RoomId, Session, SessionKey, UnixMillis,
+};
 use async_trait::async_trait;
 
 /// How long a session stays readable after its end. After that its ticket answers "gone", never with a second pass.
@@ -90,7 +93,7 @@ pub struct Commit {
     pub expected: Option<u64>,
     /// Whether `next` has a newest generation that the store does not know yet.
     pub opens_line: bool,
-    /// The last position handed out in that generation when it was computed (its base, if it is new).
+    /// The last position handed out in the newest generation of the room it was computed from.
     pub joined_before: u64,
     /// The room as it should be.
     pub next: Room,
@@ -103,7 +106,44 @@ pub struct Commit {
 impl Commit {
     /// The joins it adds to the newest generation.
     pub fn joins(&self) -> u64 {
-        self.next.newest().joined - self.joined_before
+        let newest = self.next.newest();
+        newest.joined
+            - if self.opens_line {
+                newest.base
+            } else {
+                self.joined_before
+            }
+    }
+
+    pub(crate) fn own_joins(&self) -> OwnJoins {
+        OwnJoins {
+            opens_line: self.opens_line,
+            base: self.next.newest().base,
+            joined_before: self.joined_before,
+            count: self.joins(),
+        }
+    }
+}
+
+/// What a commit has to do with joins: enough to decide whether it fits beside those of other nodes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnJoins {
+    pub(crate) opens_line: bool,
+    pub(crate) base: u64,
+    pub(crate) joined_before: u64,
+    pub(crate) count: u64,
+}
+
+impl OwnJoins {
+    /// The last position handed out after the commit, given the last one `stored` (`None` without a room); `None` if the commit
+    /// cannot stand beside the joins in between.
+    pub(crate) fn joined_after(self, stored: Option<u64>) -> Option<u64> {
+        match stored {
+            Some(stored) if self.opens_line && stored != self.joined_before => None,
+            Some(stored) if !self.opens_line => stored.checked_add(self.count),
+            _ => self.base.checked_add(self.count),
+        }
+        .filter(|&joined| joined <= MAX_POSITION)
     }
 }
 

@@ -16,7 +16,7 @@ use anteroom_core::{
     Session, SessionKey, Settings, Ticket, UnixMillis, apply,
 };
 use arc_swap::ArcSwap;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Stopwatch};
 use crate::contract::{
@@ -32,7 +32,8 @@ pub const SWEEP_MAX: usize = 1_024;
 /// How often a turn is computed anew after a conflict before its callers are told to come back.
 pub const CONFLICTS_MAX: u32 = 16;
 /// How long an owner waits after a failure before it looks at the store again by itself.
-const RETRY_PAUSE: Duration = Duration::from_millis(250);
+const RETRY_PAUSE: Duration = Duration::from_millis(RETRY_PAUSE_MILLIS);
+const RETRY_PAUSE_MILLIS: u64 = 250;
 
 /// Why an operation was not done.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -161,6 +162,9 @@ pub struct Engine {
     node: NodeId,
     rooms: ArcSwap<HashMap<RoomId, Arc<RoomHandle>>>,
     owners: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    /// Held while a room is made, so that it gets one owner.
+    creating: tokio::sync::Mutex<()>,
+    stopping: watch::Sender<bool>,
     counters: Arc<EngineCounters>,
 }
 
@@ -177,6 +181,8 @@ impl Engine {
             node,
             rooms: ArcSwap::default(),
             owners: Mutex::default(),
+            creating: tokio::sync::Mutex::default(),
+            stopping: watch::Sender::default(),
             counters: Arc::default(),
         });
         for room in engine.store.rooms().await? {
@@ -222,6 +228,7 @@ impl Engine {
         state: RoomState,
         incarnation: u8,
     ) -> Result<Arc<RoomHandle>, EngineError> {
+        let _one_at_a_time = self.creating.lock().await;
         if let Some(existing) = self.room(id.as_str()) {
             return Ok(existing);
         }
@@ -256,8 +263,9 @@ impl Engine {
         Ok(self.own(id, room).await?)
     }
 
-    /// Ends every owner after what it has in hand, and waits for it.
+    /// Ends every owner after what has queued up for it, and waits for it. What comes later is refused.
     pub async fn stop(&self) {
+        self.stopping.send_replace(true);
         self.rooms.store(Arc::default());
         let owners = std::mem::take(&mut *self.owners.lock().unwrap_or_else(PoisonError::into_inner));
         for owner in owners {
@@ -294,7 +302,7 @@ impl Engine {
             counters: self.counters.clone(),
         };
         owner.refresh_next_session_end().await?;
-        let task = tokio::spawn(owner.run(requests));
+        let task = tokio::spawn(owner.run(requests, self.stopping.subscribe()));
         self.owners
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -347,12 +355,17 @@ struct JoinedRange {
 }
 
 impl Owner {
-    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+    async fn run(mut self, mut requests: mpsc::Receiver<Request>, mut stopping: watch::Receiver<bool>) {
         let mut batch = Vec::new();
         loop {
             batch.clear();
             let pause = self.time_until_due();
             tokio::select! {
+                // An engine that is gone altogether counts as stopping.
+                _ = stopping.wait_for(|&stopping| stopping), if !requests.is_closed() => {
+                    requests.close();
+                    continue;
+                }
                 received = requests.recv_many(&mut batch, TURN_OPERATIONS_MAX) => if received == 0 { return },
                 () = tokio::time::sleep(pause) => {}
             }
@@ -368,7 +381,7 @@ impl Owner {
             .into_iter()
             .flatten()
             .min();
-        let far = Duration::from_secs(3600);
+        let far = Duration::from_hours(1);
         due.map_or(far, |due| {
             Duration::from_millis(due.since(self.clock.now())).min(far)
         })
@@ -391,10 +404,9 @@ impl Owner {
                         Request::Operate { answer, .. } => drop(answer.send(Err(error.clone().into()))),
                     }
                 }
+                // Where that fails, the next turn loads it: when somebody asks, or after a pause.
                 if self.load().await.is_ok() {
                     self.publish();
-                } else if !batch.is_empty() {
-                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
             }
         }
@@ -412,6 +424,7 @@ impl Owner {
             let mut computed = self.compute(room, batch).await?;
             match self.write(&mut computed).await? {
                 None => {
+                    self.note_session_ends(&computed).await;
                     self.room = Some(computed.room);
                     return Ok(computed.answers);
                 }
@@ -473,7 +486,6 @@ impl Owner {
             operations.push(answer);
         }
         let opens_line = room.newest().generation != before.0;
-        let joined_before = if opens_line { room.newest().base } else { before.1 };
         if turn.effects.changed {
             room.version += 1;
         }
@@ -488,7 +500,7 @@ impl Owner {
             effects,
             answers,
             audit,
-            joined_before,
+            joined_before: before.1,
             opens_line,
             expected,
         })
@@ -541,7 +553,6 @@ impl Owner {
         count(&self.counters.commit_micros, micros);
         if outcome.is_none() {
             count(&self.counters.joins, joined);
-            self.note_session_ends(computed).await?;
         }
         Ok(outcome)
     }
@@ -600,16 +611,24 @@ impl Owner {
         }
     }
 
-    /// Keeps the time of the next end of a session without asking the store, except after a sweep.
-    async fn note_session_ends(&mut self, computed: &Computed) -> Result<(), StoreError> {
-        let swept_or_reset = self
+    /// Keeps the time of the next end of a session without asking the store, except once that time has come: then there was
+    /// a sweep, or the session had ended by name and there was nothing to sweep.
+    async fn note_session_ends(&mut self, computed: &Computed) {
+        let passed_or_reset = self
             .next_session_end
             .is_some_and(|end| end <= computed.room.clock)
             || !computed.effects.closed_generations.is_empty();
-        if swept_or_reset {
+        if passed_or_reset {
             let generations = generations(&computed.room);
-            self.next_session_end = self.store.next_session_end(&self.id, &generations).await?;
-            return Ok(());
+            match self.store.next_session_end(&self.id, &generations).await {
+                Ok(next) => self.next_session_end = next,
+                // What was written is written and will be answered so; the next turn asks again.
+                Err(error) => {
+                    tracing::warn!(room = %self.id, %error, "the next end of a session is not known");
+                    self.next_session_end = Some(self.clock.now().plus(RETRY_PAUSE_MILLIS));
+                }
+            }
+            return;
         }
         for session in &computed.effects.sessions {
             if session.status == anteroom_core::SessionStatus::Active {
@@ -617,7 +636,6 @@ impl Owner {
                 self.next_session_end = Some(self.next_session_end.map_or(end, |next| next.min(end)));
             }
         }
-        Ok(())
     }
 
     async fn refresh_next_session_end(&mut self) -> Result<(), StoreError> {

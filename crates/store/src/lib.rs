@@ -6,6 +6,8 @@
 
 pub mod clock;
 pub mod codec;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 
 pub mod contract;
 pub mod embedded;

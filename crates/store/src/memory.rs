@@ -1,6 +1,6 @@
 //! The store that forgets: everything in maps under one lock. For trials and tests, and the plainest reading of the contract.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
@@ -16,7 +16,7 @@ struct StoredRoom {
     room: Option<Room>,
     sessions: BTreeMap<SessionKey, Session>,
     /// Active sessions by end.
-    ending: BTreeMap<(UnixMillis, SessionKey), ()>,
+    ending: BTreeSet<(UnixMillis, SessionKey)>,
     /// All retained sessions by end.
     by_end: BTreeMap<(UnixMillis, SessionKey), RequestId>,
     /// Last number of each node, and the answer to it.
@@ -57,24 +57,25 @@ impl StoredRoom {
             self.ending.remove(&(before.ends_at(), before.key));
         }
         if session.status == SessionStatus::Active {
-            self.ending.insert(place, ());
+            self.ending.insert(place);
         }
         self.by_end.insert(place, session.request_id);
     }
 
     fn forget_generations(&mut self, closed: &[Generation]) {
         self.sessions.retain(|key, _| !closed.contains(&key.generation));
-        self.ending
-            .retain(|(_, key), ()| !closed.contains(&key.generation));
+        self.ending.retain(|(_, key)| !closed.contains(&key.generation));
         self.by_end
             .retain(|(_, key), _| !closed.contains(&key.generation));
     }
 
     fn forget_ended_before(&mut self, limit: UnixMillis) {
-        while let Some(entry) = self.by_end.first_entry().filter(|entry| entry.key().0 < limit) {
-            let ((end, key), _) = entry.remove_entry();
-            self.sessions.remove(&key);
-            self.ending.remove(&(end, key));
+        let old = self.by_end.keys().take_while(|(end, _)| *end < limit).copied();
+        // One that still counts as active is left to the tick.
+        let old: Vec<_> = old.filter(|place| !self.ending.contains(place)).collect();
+        for place in old {
+            self.by_end.remove(&place);
+            self.sessions.remove(&place.1);
         }
     }
 }
@@ -92,20 +93,23 @@ impl Store for MemoryStore {
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         let mut state = self.state();
         let state = &mut *state;
+        if commit.expected.is_some() && !state.rooms.contains_key(&commit.room) {
+            return Ok(CommitOutcome::Conflict(None));
+        }
         let stored = state.rooms.entry(commit.room.clone()).or_default();
-        if let Some(&(number, joined)) = stored.last.get(&commit.node)
-            && number >= commit.number
-        {
+        let last = stored.last.get(&commit.node).copied();
+        if let Some((_, joined)) = last.filter(|&(number, _)| number == commit.number) {
             return Ok(CommitOutcome::Done { joined });
         }
-        if stored.room.as_ref().map(|room| room.version) != commit.expected {
+        let in_turn = last.is_none_or(|(number, _)| number < commit.number)
+            && stored.room.as_ref().map(|room| room.version) == commit.expected;
+        let stored_joined = stored.room.as_ref().map(|room| room.newest().joined);
+        let joined = commit.own_joins().joined_after(stored_joined);
+        let Some(joined) = joined.filter(|_| in_turn) else {
             return Ok(CommitOutcome::Conflict(
                 snapshot(Some(stored), commit.node).map(Box::new),
             ));
-        }
-        let same_line = stored.room.as_ref().filter(|_| !commit.opens_line);
-        let joined =
-            same_line.map_or(commit.next.newest().base, |room| room.newest().joined) + commit.joins();
+        };
         let mut next = commit.next.clone();
         next.segments
             .back_mut()
@@ -141,17 +145,17 @@ impl Store for MemoryStore {
         let Some(stored) = state.rooms.get_mut(&batch.room) else {
             return Ok(JoinOutcome::Conflict(None));
         };
-        if let Some(&(number, joined)) = stored.last.get(&batch.node)
-            && number >= batch.number
-        {
+        let last = stored.last.get(&batch.node).copied();
+        if let Some((_, joined)) = last.filter(|&(number, _)| number == batch.number) {
             return Ok(JoinOutcome::Joined {
                 first: joined + 1 - batch.count,
             });
         }
+        let in_turn = last.is_none_or(|(number, _)| number < batch.number);
         let room = stored
             .room
             .as_mut()
-            .filter(|room| room.epoch == batch.epoch && room.places_left() >= batch.count);
+            .filter(|room| in_turn && room.epoch == batch.epoch && room.places_left() >= batch.count);
         let Some(room) = room else {
             return Ok(JoinOutcome::Conflict(
                 snapshot(Some(stored), batch.node).map(Box::new),
@@ -183,7 +187,7 @@ impl Store for MemoryStore {
         let Some(stored) = state.rooms.get(room) else {
             return Ok(vec![]);
         };
-        let due = stored.ending.keys().take_while(|(end, _)| *end <= until);
+        let due = stored.ending.iter().take_while(|(end, _)| *end <= until);
         let due = due
             .filter(|(_, key)| generations.contains(&key.generation))
             .take(limit);
@@ -203,7 +207,7 @@ impl Store for MemoryStore {
         };
         let mut ends = stored
             .ending
-            .keys()
+            .iter()
             .filter(|(_, key)| generations.contains(&key.generation));
         Ok(ends.next().map(|&(end, _)| end))
     }

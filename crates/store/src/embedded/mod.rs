@@ -130,7 +130,7 @@ impl EmbeddedStore {
         opener: Box<dyn Fn() -> Result<Database, redb::DatabaseError> + Send + Sync>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
-        let database = open_database(&*opener)?;
+        let database = open_database(&*opener, FirstOpen::Yes)?;
         let database: SharedDatabase = Arc::new(RwLock::new(Some(Arc::new(database))));
         let ready = Arc::new(AtomicBool::new(true));
         let (requests, queue) = mpsc::channel(WRITER_QUEUE_MAX);
@@ -159,8 +159,9 @@ impl EmbeddedStore {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
+        // While it is being reopened the lock is held, so it is missing only when that has failed.
         let database =
-            database.ok_or_else(|| StoreError::Transient("the database is being reopened".into()))?;
+            database.ok_or_else(|| StoreError::Permanent("the database could not be reopened".into()))?;
         let transaction = database.begin_read().map_err(Failure::from)?;
         Ok(work(&transaction)?)
     }
@@ -198,8 +199,15 @@ impl Drop for EmbeddedStore {
     }
 }
 
+/// Whether a process opens the file for the first time, or again after a failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FirstOpen {
+    Yes,
+    No,
+}
+
 /// Opens the database, makes its tables, and checks or sets its schema version.
-fn open_database(opener: &Opener) -> Result<Database, OpenError> {
+fn open_database(opener: &Opener, first_open: FirstOpen) -> Result<Database, OpenError> {
     let database = opener().map_err(|error| match error {
         redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
         other => OpenError::Other(other.to_string()),
@@ -209,6 +217,9 @@ fn open_database(opener: &Opener) -> Result<Database, OpenError> {
     let found = prepare_tables(&transaction).map_err(other)?;
     if found > SCHEMA_VERSION {
         return Err(OpenError::Newer { found });
+    }
+    if first_open == FirstOpen::Yes {
+        forget_nodes(&transaction).map_err(other)?;
     }
     transaction.commit().map_err(|error| other(error.into()))?;
     Ok(database)
@@ -237,11 +248,15 @@ fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
     Ok(found.unwrap_or(SCHEMA_VERSION))
 }
 
+fn forget_nodes(transaction: &WriteTransaction) -> Result<(), Failure> {
+    Ok(transaction.open_table(LAST)?.retain(|_, _| false)?)
+}
+
 /// A room as its tables have it.
 fn read_snapshot(
     rooms: &impl ReadableTable<RoomNumber, &'static [u8]>,
     lines: &impl ReadableTable<RoomNumber, (u64, u64, u64)>,
-    last: &impl ReadableTable<RoomNumber, (u128, u64, u64)>,
+    last: &impl ReadableTable<tables::NodePlace, (u64, u64)>,
     chunks: &impl ReadableTable<tables::ChunkPlace, &'static [u8; 512]>,
     number: RoomNumber,
     node: NodeId,
@@ -266,10 +281,7 @@ fn read_snapshot(
                 .restore(place.value().3, codec::decode_chunk(bytes.value()));
         }
     }
-    let last = last.get(number)?.map(|last| last.value());
-    let last_number = last
-        .filter(|&(last_node, _, _)| last_node == node.0)
-        .map(|(_, number, _)| number);
+    let last_number = last.get((number, node.0))?.map(|last| last.value().0);
     Ok(Some(Snapshot { room, last_number }))
 }
 
@@ -353,16 +365,19 @@ impl Store for EmbeddedStore {
             };
             let ending = transaction.open_table(ENDING)?;
             let sessions = transaction.open_table(SESSIONS)?;
-            let mut ended = vec![];
+            let mut places = vec![];
             for &generation in generations {
-                for entry in ending
-                    .range(ends_until(number, generation, until.0))?
-                    .take(limit - ended.len())
-                {
-                    let (room, opened, incarnation, _, position) = entry?.0.value();
-                    if let Some(bytes) = sessions.get((room, opened, incarnation, position))? {
-                        ended.push(codec::decode_session(bytes.value())?);
-                    }
+                for entry in ending.range(ends_until(number, generation, until.0))?.take(limit) {
+                    places.push(entry?.0.value());
+                }
+            }
+            // The index is in order within a generation; the earliest end of all comes first.
+            places
+                .sort_by_key(|&(_, opened, incarnation, end, position)| (end, opened, incarnation, position));
+            let mut ended = vec![];
+            for (room, opened, incarnation, _, position) in places.into_iter().take(limit) {
+                if let Some(bytes) = sessions.get((room, opened, incarnation, position))? {
+                    ended.push(codec::decode_session(bytes.value())?);
                 }
             }
             Ok(ended)
@@ -463,6 +478,7 @@ impl Store for EmbeddedStore {
     }
 
     fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+        let writer_lives = self.writer.as_ref().is_some_and(|writer| !writer.is_finished());
+        writer_lives && self.ready.load(Ordering::Relaxed)
     }
 }

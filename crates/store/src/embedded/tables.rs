@@ -11,6 +11,8 @@ pub(super) type SessionPlace = (RoomNumber, u32, u8, u64);
 pub(super) type EndPlace = (RoomNumber, u32, u8, u64, u64);
 /// (room, generation opened, incarnation, chunk).
 pub(super) type ChunkPlace = (RoomNumber, u32, u8, u64);
+/// (room, node).
+pub(super) type NodePlace = (RoomNumber, u128);
 /// (room, generation opened, incarnation).
 pub(super) type Line = (RoomNumber, u32, u8);
 
@@ -22,8 +24,9 @@ pub(super) const ROOM_NUMBERS: TableDefinition<'_, &str, RoomNumber> = TableDefi
 pub(super) const ROOMS: TableDefinition<'_, RoomNumber, &[u8]> = TableDefinition::new("rooms");
 /// What joins and commits compare: last position handed out, epoch, version.
 pub(super) const LINES: TableDefinition<'_, RoomNumber, (u64, u64, u64)> = TableDefinition::new("lines");
-/// Last commit or join of a room: node, its number, and the last position handed out by it.
-pub(super) const LAST: TableDefinition<'_, RoomNumber, (u128, u64, u64)> = TableDefinition::new("last");
+/// Last commit or join of each node in a room: its number, and the last position handed out by it. Emptied when a process opens
+/// the file, because its nodes are all it will hear of.
+pub(super) const LAST: TableDefinition<'_, NodePlace, (u64, u64)> = TableDefinition::new("last");
 /// Chunks of taken bits.
 pub(super) const CHUNKS: TableDefinition<'_, ChunkPlace, &[u8; 512]> = TableDefinition::new("chunks");
 /// Sessions.

@@ -13,8 +13,8 @@ use super::tables::{
 use super::{Failure, read_snapshot};
 use crate::codec;
 use crate::contract::{
-    AUDIT_MAX, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, OUTBOX_MAX, SESSION_RETENTION_MILLIS,
-    Snapshot, StoredEvent,
+    AUDIT_MAX, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, OUTBOX_MAX, OwnJoins,
+    SESSION_RETENTION_MILLIS, Snapshot, StoredEvent,
 };
 
 /// How many records of closed lines and of retained sessions one round of housekeeping deletes.
@@ -26,9 +26,7 @@ pub(super) struct EncodedCommit {
     node: NodeId,
     number: u64,
     expected: Option<u64>,
-    opens_line: bool,
-    base: u64,
-    joins: u64,
+    joins: OwnJoins,
     epoch: u64,
     version: u64,
     room: Vec<u8>,
@@ -77,9 +75,7 @@ impl EncodedCommit {
             node: commit.node,
             number: commit.number,
             expected: commit.expected,
-            opens_line: commit.opens_line,
-            base: next.newest().base,
-            joins: commit.joins(),
+            joins: commit.own_joins(),
             epoch: next.epoch,
             version: next.version,
             room: codec::encode_room(next),
@@ -114,36 +110,30 @@ pub(super) fn commit(
     commit: &EncodedCommit,
 ) -> Result<CommitOutcome, Failure> {
     let existing = number_of(transaction, &commit.name)?;
-    if let Some(number) = existing {
-        let last = transaction
-            .open_table(LAST)?
-            .get(number)?
-            .map(|last| last.value());
-        if let Some((_, _, joined)) =
-            last.filter(|&(node, done, _)| node == commit.node.0 && done >= commit.number)
-        {
-            return Ok(CommitOutcome::Done { joined });
+    let (last, stored) = match existing {
+        Some(number) => {
+            let (last, lines) = (transaction.open_table(LAST)?, transaction.open_table(LINES)?);
+            let last = last.get((number, commit.node.0))?.map(|last| last.value());
+            (last, lines.get(number)?.map(|line| line.value()))
         }
-    }
-    let stored = match existing {
-        Some(number) => transaction
-            .open_table(LINES)?
-            .get(number)?
-            .map(|line| line.value()),
-        None => None,
+        None => (None, None),
     };
-    if stored.map(|(_, _, version)| version) != commit.expected {
+    if let Some((_, joined)) = last.filter(|&(done, _)| done == commit.number) {
+        return Ok(CommitOutcome::Done { joined });
+    }
+    let in_turn = last.is_none_or(|(done, _)| done < commit.number)
+        && stored.map(|(_, _, version)| version) == commit.expected;
+    let joined = commit.joins.joined_after(stored.map(|(joined, _, _)| joined));
+    let Some(joined) = joined.filter(|_| in_turn) else {
         let snapshot = existing
             .map(|number| snapshot(transaction, number, commit.node))
             .transpose()?;
         return Ok(CommitOutcome::Conflict(snapshot.flatten().map(Box::new)));
-    }
+    };
     let number = match existing {
         Some(number) => number,
         None => new_number(transaction, &commit.name)?,
     };
-    let joined_before = stored.filter(|_| !commit.opens_line).map(|(joined, _, _)| joined);
-    let joined = joined_before.unwrap_or(commit.base) + commit.joins;
     transaction
         .open_table(ROOMS)?
         .insert(number, commit.room.as_slice())?;
@@ -152,7 +142,7 @@ pub(super) fn commit(
         .insert(number, (joined, commit.epoch, commit.version))?;
     transaction
         .open_table(LAST)?
-        .insert(number, (commit.node.0, commit.number, joined))?;
+        .insert((number, commit.node.0), (commit.number, joined))?;
     write_sessions(transaction, number, &commit.sessions)?;
     write_chunks(transaction, number, &commit.chunks)?;
     close_lines(transaction, number, &commit.closed)?;
@@ -260,10 +250,8 @@ pub(super) fn join(transaction: &WriteTransaction, batch: &JoinBatch) -> Result<
         return Ok(JoinOutcome::Conflict(None));
     };
     let mut last = transaction.open_table(LAST)?;
-    let before = last.get(number)?.map(|last| last.value());
-    if let Some((_, _, joined)) =
-        before.filter(|&(node, done, _)| node == batch.node.0 && done >= batch.number)
-    {
+    let before = last.get((number, batch.node.0))?.map(|last| last.value());
+    if let Some((_, joined)) = before.filter(|&(done, _)| done == batch.number) {
         return Ok(JoinOutcome::Joined {
             first: joined + 1 - batch.count,
         });
@@ -271,7 +259,9 @@ pub(super) fn join(transaction: &WriteTransaction, batch: &JoinBatch) -> Result<
     let mut lines = transaction.open_table(LINES)?;
     let stored = lines.get(number)?.map(|line| line.value());
     let fits = |&(joined, epoch, _): &(u64, u64, u64)| {
-        epoch == batch.epoch && joined.saturating_add(batch.count) <= anteroom_core::MAX_POSITION
+        before.is_none_or(|(done, _)| done < batch.number)
+            && epoch == batch.epoch
+            && joined.saturating_add(batch.count) <= anteroom_core::MAX_POSITION
     };
     let Some((joined, epoch, version)) = stored.filter(fits) else {
         drop((lines, last));
@@ -280,7 +270,7 @@ pub(super) fn join(transaction: &WriteTransaction, batch: &JoinBatch) -> Result<
         ));
     };
     lines.insert(number, (joined + batch.count, epoch, version))?;
-    last.insert(number, (batch.node.0, batch.number, joined + batch.count))?;
+    last.insert((number, batch.node.0), (batch.number, joined + batch.count))?;
     Ok(JoinOutcome::Joined { first: joined + 1 })
 }
 

@@ -8,7 +8,7 @@ use redb::{Database, WriteTransaction};
 use tokio::sync::{mpsc, oneshot};
 
 use super::transaction::{self, EncodedCommit};
-use super::{Failure, Opener, SharedDatabase, open_database};
+use super::{Failure, FirstOpen, Opener, SharedDatabase, open_database};
 use crate::clock::Clock;
 use crate::contract::{CommitOutcome, JoinBatch, JoinOutcome, StoreError};
 
@@ -16,6 +16,8 @@ use crate::contract::{CommitOutcome, JoinBatch, JoinOutcome, StoreError};
 const GROUP_MAX: usize = 512;
 /// How often records nobody can ask for any more are looked for.
 const HOUSEKEEPING_INTERVAL_MILLIS: u64 = 1_000;
+/// The same while there are known to be more of them than one round deletes.
+const HOUSEKEEPING_BACKLOG_INTERVAL_MILLIS: u64 = 50;
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -88,20 +90,27 @@ impl Writer {
         while self.queue.blocking_recv_many(&mut group, GROUP_MAX) > 0 {
             let now = self.clock.now();
             let housekeep = now >= housekeeping_due;
-            if let Err((pending, failure)) = self.write_group(&mut group, housekeep.then_some(now)) {
-                self.handle_failure(pending, &mut group, &failure);
-            } else if housekeep {
-                housekeeping_due = now.plus(HOUSEKEEPING_INTERVAL_MILLIS);
+            match self.write_group(&mut group, housekeep.then_some(now)) {
+                Ok(Some(backlog)) => {
+                    housekeeping_due = now.plus(if backlog {
+                        HOUSEKEEPING_BACKLOG_INTERVAL_MILLIS
+                    } else {
+                        HOUSEKEEPING_INTERVAL_MILLIS
+                    });
+                }
+                Ok(None) => {}
+                Err((pending, failure)) => self.handle_failure(pending, &mut group, &failure),
             }
         }
     }
 
-    /// One transaction for the whole group: everybody is answered after its sync, or nobody.
+    /// One transaction for the whole group: everybody is answered after its sync, or nobody. Returns whether housekeeping, if
+    /// it was due, left something for the next time.
     fn write_group(
         &self,
         group: &mut Vec<Request>,
         housekeep_at: Option<UnixMillis>,
-    ) -> Result<(), (Vec<Pending>, Failure)> {
+    ) -> Result<Option<bool>, (Vec<Pending>, Failure)> {
         let database = self
             .database
             .read()
@@ -111,7 +120,7 @@ impl Writer {
             for request in group.drain(..) {
                 request.refuse(StoreError::Permanent("the database could not be reopened".into()));
             }
-            return Ok(());
+            return Ok(None);
         };
         let transaction = database.begin_write().map_err(|error| (vec![], error.into()))?;
         let mut pending = Vec::with_capacity(group.len());
@@ -126,26 +135,20 @@ impl Writer {
                 }
             }
         }
-        if let Some(now) = housekeep_at
-            && let Err(failure) = transaction::housekeep(&transaction, now)
-        {
-            return Err((pending, failure));
-        }
+        let backlog = match housekeep_at.map(|now| transaction::housekeep(&transaction, now)) {
+            None => None,
+            Some(Ok(backlog)) => Some(backlog),
+            Some(Err(failure)) => return Err((pending, failure)),
+        };
         if let Err(error) = transaction.commit() {
             return Err((pending, error.into()));
         }
         pending.into_iter().for_each(Pending::send);
-        Ok(())
+        Ok(backlog)
     }
 
     fn handle_failure(&self, pending: Vec<Pending>, unwritten: &mut Vec<Request>, failure: &Failure) {
         tracing::error!(%failure, "a commit failed; opening the database again");
-        for answer in pending {
-            answer.refuse(StoreError::Ambiguous(failure.to_string()));
-        }
-        for request in unwritten.drain(..) {
-            request.refuse(StoreError::Transient(failure.to_string()));
-        }
         match self.reopen() {
             Ok(()) => tracing::warn!("the database is open again"),
             Err(reason) => {
@@ -155,6 +158,13 @@ impl Writer {
                     "the database could not be opened again; not ready from now on"
                 );
             }
+        }
+        // Whoever is told now looks at the room again, and must see what is on disk.
+        for answer in pending {
+            answer.refuse(StoreError::Ambiguous(failure.to_string()));
+        }
+        for request in unwritten.drain(..) {
+            request.refuse(StoreError::Transient(failure.to_string()));
         }
     }
 
@@ -175,7 +185,7 @@ impl Writer {
                 }
             }
         }
-        let database = open_database(&*self.opener).map_err(|error| error.to_string())?;
+        let database = open_database(&*self.opener, FirstOpen::No).map_err(|error| error.to_string())?;
         *shared = Some(Arc::new(database));
         Ok(())
     }

@@ -1,0 +1,85 @@
+//! The one list of scenarios that every store must pass, each named by what the contract promises.
+//!
+//! A scenario gets an empty store and asserts. Times are taken from the machine's clock, so that a store that goes by its own
+//! clock agrees; nothing here waits for time to pass except for what a store may do late (deleting old records).
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "the suite is a test that lives in the library only to be shared"
+)]
+
+mod caller;
+mod commits;
+mod engines;
+mod joins;
+mod records;
+mod sessions;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::contract::Store;
+
+/// A scenario at work.
+pub type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Plays one scenario over an empty store; panics where the contract is broken.
+pub type Scenario = fn(Arc<dyn Store>) -> Running;
+
+macro_rules! scenarios {
+    ($($module:ident :: $name:ident,)+) => {
+        &[ $( (stringify!($name), |store| Box::pin($module::$name(store))), )+ ]
+    };
+}
+
+/// Every scenario with its name.
+pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
+    commits::a_snapshot_reads_back_exactly,
+    commits::a_stale_version_conflicts_and_writes_nothing,
+    commits::a_room_is_made_once,
+    commits::a_commit_adds_its_joins_to_those_in_between,
+    commits::a_commit_that_opens_a_line_conflicts_with_joins_in_between,
+    commits::a_commit_never_passes_the_last_position,
+    commits::a_repeated_commit_answers_the_same_and_changes_nothing,
+    commits::a_snapshot_tells_the_last_number_of_each_node,
+    commits::rooms_are_independent,
+    joins::joins_do_not_look_at_the_version,
+    joins::a_join_of_an_ended_epoch_conflicts_and_writes_nothing,
+    joins::a_join_beyond_the_last_position_is_refused,
+    joins::a_repeated_join_answers_the_same_and_changes_nothing,
+    joins::concurrent_joins_leave_no_gap_and_no_duplicate,
+    sessions::sessions_come_by_end_within_limit_and_generations,
+    sessions::an_ended_session_leaves_the_index_but_stays_listed,
+    sessions::expired_passes_are_strictly_before,
+    sessions::a_reset_makes_sessions_invisible,
+    sessions::sessions_are_kept_for_the_retention_and_no_longer,
+    records::events_and_audit_come_with_their_commit,
+    records::outbox_and_audit_are_bounded,
+    records::values_are_compared_and_set,
+    engines::joins_through_several_engines_keep_their_order,
+    engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
+    engines::the_board_shows_what_was_answered,
+    engines::a_room_made_twice_at_once_has_one_owner,
+    engines::stopping_answers_what_is_queued_and_refuses_the_rest,
+};
+
+/// Plays every scenario, each over a store of its own.
+pub async fn run_all<Made>(make: impl Fn() -> Made)
+where
+    Made: Future<Output = Arc<dyn Store>>,
+{
+    for (name, scenario) in SCENARIOS {
+        let _named = NamedInPanic(name);
+        scenario(make().await).await;
+    }
+}
+
+/// Says which scenario it was when one fails.
+struct NamedInPanic(&'static str);
+
+impl Drop for NamedInPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the scenario that failed: {}", self.0);
+        }
+    }
+}

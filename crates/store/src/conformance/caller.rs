@@ -1,0 +1,291 @@
+//! A caller of the bare store: it keeps a room and its numbers as an owner would, but one call at a time and in plain sight.
+
+use std::sync::Arc;
+
+use anteroom_core::{
+    Answer, Claim, Effects, Generation, MAX_POSITION, Operation, Outcome, Position, Reads, Refusal,
+    RequestId, Room, RoomId, Session, SessionKey, Settings, Ticket, UnixMillis, apply,
+};
+
+use crate::clock::{Clock, SystemClock};
+use crate::contract::{AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store};
+
+pub(super) const NODE: NodeId = NodeId(1);
+pub(super) const OTHER_NODE: NodeId = NodeId(2);
+pub(super) const HOUR_MILLIS: u64 = 3_600_000;
+
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) id: RoomId,
+    pub(super) node: NodeId,
+    pub(super) number: u64,
+    pub(super) now: UnixMillis,
+    pub(super) room: Room,
+}
+
+impl Caller {
+    /// Makes a room as of now.
+    pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Self {
+        Self::open_at(store, name, SystemClock.now()).await
+    }
+
+    /// Makes a room as of `now`.
+    pub(super) async fn open_at(store: &Arc<dyn Store>, name: &str, now: UnixMillis) -> Self {
+        Self::open_room(store, name, Room::open(Settings::default(), now, 1)).await
+    }
+
+    /// Makes a room whose line has only `places` left.
+    pub(super) async fn open_near_the_end(store: &Arc<dyn Store>, name: &str, places: u64) -> Self {
+        let mut room = Room::open(Settings::default(), SystemClock.now(), 1);
+        let end = MAX_POSITION - places;
+        let segment = room.segments.back_mut().unwrap();
+        (segment.base, segment.joined, segment.serving, segment.floor) = (end, end, end, end);
+        Self::open_room(store, name, room).await
+    }
+
+    async fn open_room(store: &Arc<dyn Store>, name: &str, mut room: Room) -> Self {
+        room.version = 1;
+        let mut caller = Self {
+            store: store.clone(),
+            id: RoomId::parse(name).unwrap(),
+            node: NODE,
+            number: 0,
+            now: room.clock,
+            room,
+        };
+        let creation = caller.creation();
+        let outcome = store.commit(&creation).await.unwrap();
+        assert!(matches!(outcome, CommitOutcome::Done { .. }), "{outcome:?}");
+        caller
+    }
+
+    /// The commit that makes the room as this caller has it.
+    pub(super) fn creation(&mut self) -> Commit {
+        self.number += 1;
+        Commit {
+            room: self.id.clone(),
+            node: self.node,
+            number: self.number,
+            expected: None,
+            opens_line: true,
+            joined_before: self.room.newest().joined,
+            next: self.room.clone(),
+            effects: Effects::default(),
+            audit: vec![],
+        }
+    }
+
+    /// Another node that has seen the same.
+    pub(super) fn on_another_node(&self) -> Self {
+        Self {
+            node: OTHER_NODE,
+            number: 0,
+            ..self.clone()
+        }
+    }
+
+    /// The commit of these operations, and their answers; the caller's own room does not change.
+    pub(super) async fn prepare(
+        &mut self,
+        operations: &[Operation],
+    ) -> (Commit, Vec<Result<Answer, Refusal>>) {
+        self.number += 1;
+        let (mut next, mut effects, mut answers) = (self.room.clone(), Effects::default(), vec![]);
+        for operation in operations {
+            let session = match operation.session_key() {
+                Some(key) => self.store.session(&self.id, key).await.unwrap(),
+                None => None,
+            };
+            let reads = Reads {
+                session,
+                ended: vec![],
+            };
+            let applied = apply(next, self.now, operation, reads);
+            next = applied.room;
+            effects.absorb(applied.effects);
+            answers.push(applied.answer);
+        }
+        (self.commit_of(next, effects), answers)
+    }
+
+    fn commit_of(&self, mut next: Room, effects: Effects) -> Commit {
+        next.version = self.room.version + 1;
+        Commit {
+            room: self.id.clone(),
+            node: self.node,
+            number: self.number,
+            expected: Some(self.room.version),
+            opens_line: next.newest().generation != self.room.newest().generation,
+            joined_before: self.room.newest().joined,
+            next,
+            effects,
+            audit: vec![],
+        }
+    }
+
+    /// Commits and goes on from what was committed; returns the last position handed out.
+    pub(super) async fn commit(&mut self, commit: &Commit) -> u64 {
+        match self.store.commit(commit).await.unwrap() {
+            CommitOutcome::Done { joined } => {
+                self.room = commit.next.clone();
+                self.room.segments.back_mut().unwrap().joined = joined;
+                joined
+            }
+            CommitOutcome::Conflict(newer) => panic!("unexpected conflict with {newer:?}"),
+        }
+    }
+
+    /// Commits something that must conflict; returns the newer snapshot.
+    pub(super) async fn commit_in_vain(&self, commit: &Commit) -> Option<Snapshot> {
+        match self.store.commit(commit).await.unwrap() {
+            CommitOutcome::Done { joined } => panic!("no conflict, joined {joined}"),
+            CommitOutcome::Conflict(newer) => newer.map(|newer| *newer),
+        }
+    }
+
+    /// Carries out one operation that the rules allow.
+    pub(super) async fn perform(&mut self, operation: Operation) -> Answer {
+        let (commit, mut answers) = self.prepare(&[operation]).await;
+        self.commit(&commit).await;
+        answers.remove(0).unwrap()
+    }
+
+    /// Lets the sessions end that the store says are over.
+    pub(super) async fn sweep(&mut self) {
+        self.number += 1;
+        let ended = self.ended(self.now, usize::MAX).await;
+        let reads = Reads { session: None, ended };
+        let applied = apply(self.room.clone(), self.now, &Operation::Tick, reads);
+        let commit = self.commit_of(applied.room, applied.effects);
+        self.commit(&commit).await;
+    }
+
+    /// Joins, lets the frontier pass and claims; returns the session.
+    pub(super) async fn admit(&mut self, validity_seconds: u64) -> Session {
+        self.perform(Operation::Join { count: 1 }).await;
+        let newest = self.room.newest();
+        let (ticket, missing) = (
+            self.ticket(newest.joined),
+            newest.joined.saturating_sub(newest.serving),
+        );
+        if missing > 0 {
+            let by = i64::try_from(missing).unwrap();
+            self.perform(Operation::Advance { by }).await;
+        }
+        let claim = self.perform(claim(ticket, Some(validity_seconds))).await;
+        let Answer::Claimed { session, begun: true } = claim else {
+            panic!("{claim:?}")
+        };
+        session
+    }
+
+    pub(super) async fn close(&mut self, key: SessionKey, outcome: Outcome) -> Session {
+        match self.perform(Operation::Close { key, outcome }).await {
+            Answer::Session(session) => session,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A ticket of the newest generation.
+    pub(super) fn ticket(&self, position: u64) -> Ticket {
+        Ticket {
+            lane: 0,
+            generation: self.room.newest().generation,
+            position: Position::new(position).unwrap(),
+            entered: 0,
+            copy: 0,
+        }
+    }
+
+    /// The next batch of joins.
+    pub(super) fn batch(&mut self, count: u64) -> JoinBatch {
+        self.number += 1;
+        JoinBatch {
+            room: self.id.clone(),
+            node: self.node,
+            number: self.number,
+            epoch: self.room.epoch,
+            count,
+        }
+    }
+
+    /// Joins on the side, as a node does that has nothing else to write; the caller's own room does not change.
+    pub(super) async fn join(&mut self, count: u64) -> u64 {
+        let batch = self.batch(count);
+        match self.store.join(&batch).await.unwrap() {
+            JoinOutcome::Joined { first } => first,
+            JoinOutcome::Conflict(newer) => panic!("unexpected conflict with {newer:?}"),
+        }
+    }
+
+    pub(super) async fn snapshot(&self) -> Snapshot {
+        self.store.load(&self.id, self.node).await.unwrap().unwrap()
+    }
+
+    pub(super) async fn session(&self, key: SessionKey) -> Option<Session> {
+        self.store.session(&self.id, key).await.unwrap()
+    }
+
+    /// The generations that count.
+    pub(super) fn generations(&self) -> Vec<Generation> {
+        self.room
+            .segments
+            .iter()
+            .map(|segment| segment.generation)
+            .collect()
+    }
+
+    pub(super) async fn ended(&self, until: UnixMillis, limit: usize) -> Vec<Session> {
+        let generations = self.generations();
+        self.store
+            .sessions_ended(&self.id, &generations, until, limit)
+            .await
+            .unwrap()
+    }
+
+    pub(super) async fn next_end(&self) -> Option<UnixMillis> {
+        let generations = self.generations();
+        self.store.next_session_end(&self.id, &generations).await.unwrap()
+    }
+
+    /// Whose passes ended before that, sorted.
+    pub(super) async fn expired(&self, before: UnixMillis) -> Vec<RequestId> {
+        let generations = self.generations();
+        let mut expired = self
+            .store
+            .expired_passes(&self.id, &generations, before)
+            .await
+            .unwrap();
+        expired.sort();
+        expired
+    }
+
+    pub(super) fn audit_record(&self, action: &str) -> AuditRecord {
+        AuditRecord {
+            at: self.now,
+            room: self.id.clone(),
+            actor: "somebody".into(),
+            action: action.into(),
+        }
+    }
+}
+
+/// A request id that tells the generation and the position apart.
+pub(super) fn request_id(ticket: &Ticket) -> RequestId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&ticket.position.get().to_be_bytes());
+    bytes[8..12].copy_from_slice(&ticket.generation.opened.to_be_bytes());
+    bytes[12] = ticket.generation.incarnation;
+    RequestId(bytes)
+}
+
+pub(super) fn claim(ticket: Ticket, validity_seconds: Option<u64>) -> Operation {
+    Operation::Claim(Claim {
+        ticket,
+        request_id: request_id(&ticket),
+        issuer: "https://issuer.example".into(),
+        validity_seconds,
+        key_id: "key-1".into(),
+    })
+}

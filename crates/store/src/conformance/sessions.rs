@@ -1,0 +1,163 @@
+//! Sessions: found by key, by end, and gone when their time or their line is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anteroom_core::{Operation, Outcome, Session, SessionStatus, UnixMillis};
+
+use super::caller::{Caller, HOUR_MILLIS};
+use crate::clock::{Clock, Stopwatch, SystemClock};
+use crate::contract::{SESSION_RETENTION_MILLIS, Store};
+
+/// How late a store may delete what nobody is to see any more.
+const DELETED_WITHIN: Duration = Duration::from_secs(20);
+
+fn keys(sessions: &[Session]) -> Vec<anteroom_core::SessionKey> {
+    sessions.iter().map(|session| session.key).collect()
+}
+
+pub(super) async fn sessions_come_by_end_within_limit_and_generations(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    let late = caller.admit(300).await;
+    let middle = caller.admit(200).await;
+    let twin = caller.admit(200).await;
+    let first_generation = caller.generations();
+    caller.perform(Operation::OpenSegment { incarnation: 4 }).await;
+    let early = caller.admit(100).await;
+    let latest = caller.admit(400).await;
+    let second_generation = [*caller.generations().last().unwrap()];
+    let far = UnixMillis(u64::MAX);
+    let all = [&early, &middle, &twin, &late, &latest].map(|session| session.key);
+    assert_eq!(keys(&caller.ended(far, 10).await), all);
+    assert_eq!(
+        keys(&caller.ended(far, 2).await),
+        all[..2],
+        "the earliest ends first"
+    );
+    assert_eq!(caller.ended(far, 0).await, []);
+    let exactly = caller.ended(middle.ends_at(), 10).await;
+    assert_eq!(
+        exactly,
+        [early.clone(), middle.clone(), twin],
+        "the end itself counts"
+    );
+    let before = UnixMillis(middle.ends_at().0 - 1);
+    assert_eq!(keys(&caller.ended(before, 10).await), [early.key]);
+    let of_first = store
+        .sessions_ended(&caller.id, &first_generation, far, 10)
+        .await
+        .unwrap();
+    assert_eq!(keys(&of_first), all[1..4]);
+    let of_second = store
+        .next_session_end(&caller.id, &second_generation)
+        .await
+        .unwrap();
+    assert_eq!(of_second, Some(early.ends_at()));
+    assert_eq!(caller.next_end().await, Some(early.ends_at()));
+    let of_none = store.next_session_end(&caller.id, &[]).await.unwrap();
+    assert_eq!(of_none, None);
+    caller.close(early.key, Outcome::Completed).await;
+    assert_eq!(caller.next_end().await, Some(middle.ends_at()));
+}
+
+pub(super) async fn an_ended_session_leaves_the_index_but_stays_listed(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    let (completed, expired) = (caller.admit(100).await, caller.admit(50).await);
+    let far = UnixMillis(u64::MAX);
+    let mut passes = vec![completed.request_id, expired.request_id];
+    passes.sort();
+    assert_eq!(caller.expired(far).await, passes, "active ones are listed too");
+    caller.close(completed.key, Outcome::Completed).await;
+    assert_eq!(keys(&caller.ended(far, 10).await), [expired.key]);
+    caller.now = expired.ends_at();
+    caller.sweep().await;
+    assert_eq!(caller.ended(far, 10).await, []);
+    assert_eq!(caller.next_end().await, None);
+    let stored = caller.session(expired.key).await.unwrap();
+    assert_eq!(stored.status, SessionStatus::Expired);
+    let relabelled = caller.close(expired.key, Outcome::Abandoned).await;
+    assert_eq!(relabelled.status, SessionStatus::Ended(Outcome::Abandoned));
+    assert_eq!(caller.session(expired.key).await, Some(relabelled));
+    assert_eq!(caller.expired(far).await, passes);
+    assert_eq!(caller.ended(far, 10).await, []);
+    assert_eq!(caller.snapshot().await.room, caller.room);
+}
+
+pub(super) async fn expired_passes_are_strictly_before(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    let session = caller.admit(100).await;
+    let end = session.ends_at();
+    assert_eq!(caller.expired(end).await, []);
+    assert_eq!(caller.expired(end.plus(1)).await, [session.request_id]);
+    assert_eq!(caller.expired(UnixMillis(0)).await, []);
+    let of_no_generation = store.expired_passes(&caller.id, &[], end.plus(1)).await.unwrap();
+    assert_eq!(of_no_generation, []);
+}
+
+pub(super) async fn a_reset_makes_sessions_invisible(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    let before = caller.admit(100).await;
+    caller.perform(Operation::Reset { incarnation: 7 }).await;
+    let after = caller.admit(200).await;
+    assert_eq!(
+        (before.key.position, after.key.position),
+        (after.key.position, before.key.position)
+    );
+    let far = UnixMillis(u64::MAX);
+    assert_eq!(keys(&caller.ended(far, 10).await), [after.key]);
+    assert_eq!(caller.expired(far).await, [after.request_id]);
+    assert_eq!(caller.next_end().await, Some(after.ends_at()));
+    assert_eq!(caller.session(after.key).await, Some(after));
+    assert_eq!(caller.snapshot().await.room, caller.room);
+    let watch = Stopwatch::start();
+    while caller.session(before.key).await.is_some() {
+        assert!(
+            watch.elapsed() < DELETED_WITHIN,
+            "a closed line is deleted in time"
+        );
+        nudge(&mut caller).await;
+    }
+}
+
+pub(super) async fn sessions_are_kept_for_the_retention_and_no_longer(store: Arc<dyn Store>) {
+    let real_now = SystemClock.now();
+    let long_ago = UnixMillis(real_now.0 - SESSION_RETENTION_MILLIS - 2 * HOUR_MILLIS);
+    let mut caller = Caller::open_at(&store, "room", long_ago).await;
+    let hour = HOUR_MILLIS / 1000;
+    let (old, old_and_active) = (caller.admit(hour).await, caller.admit(hour).await);
+    caller.close(old.key, Outcome::Completed).await;
+    let kept = caller.admit(3 * hour).await;
+    caller.now = real_now;
+    let watch = Stopwatch::start();
+    while caller.session(old.key).await.is_some() {
+        assert!(
+            watch.elapsed() < DELETED_WITHIN,
+            "an old session is deleted in time"
+        );
+        nudge(&mut caller).await;
+    }
+    // One that nobody has swept yet must not vanish, or it would count as active for ever.
+    assert_eq!(
+        keys(&caller.ended(real_now, 10).await),
+        [old_and_active.key, kept.key]
+    );
+    caller.sweep().await;
+    assert_eq!(caller.room.active(), 0);
+    let watch = Stopwatch::start();
+    while caller.session(old_and_active.key).await.is_some() {
+        assert!(
+            watch.elapsed() < DELETED_WITHIN,
+            "a swept session is deleted in time"
+        );
+        nudge(&mut caller).await;
+    }
+    let stored = caller.session(kept.key).await.unwrap();
+    assert_eq!(stored.status, SessionStatus::Expired);
+    assert_eq!(caller.expired(real_now).await, [kept.request_id]);
+}
+
+/// Writes something, because a store may delete along with other writes only.
+async fn nudge(caller: &mut Caller) {
+    caller.perform(Operation::Advance { by: 1 }).await;
+    tokio::task::yield_now().await;
+}

@@ -1,0 +1,572 @@
+//! Power loss under load: what was acknowledged survives, and nothing is handed out twice.
+//!
+//! The database lives on a disk of the test's own. It keeps what was written since the last sync aside; when the power goes, a
+//! random part of that survives, in random order and some of it torn. Engines drive the store until that happens, again and
+//! again on what is left, and a ledger outside compares what was acknowledged with what is found.
+//!
+//! `ANTEROOM_TEST_FULL=1` plays many more seeds; every failure names its seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anteroom_core::{
+    Answer, Claim, Event, Operation, Outcome, RequestId, RoomId, RoomState, Session, SessionKey, Settings,
+    Ticket, UnixMillis,
+};
+use anteroom_store::embedded::OpenError;
+use anteroom_store::{Actor, EmbeddedStore, Engine, EngineError, NodeId, RoomHandle, Store, SystemClock};
+use redb::{Database, StorageBackend};
+use tokio::task::JoinSet;
+
+const SEEDS: u64 = 40;
+const SEEDS_FULL: u64 = 1_500;
+const CRASHES_PER_SEED: u64 = 5;
+/// The power goes after at most so many calls of the disk.
+const FUSE_MAX: u64 = 700;
+/// The same for a life that is to end while the database is being opened or repaired.
+const FUSE_WHILE_OPENING_MAX: u64 = 60;
+const TASKS: u64 = 4;
+const ROOMS: [&str; 2] = ["one", "two"];
+/// Disks write whole sectors; what is torn is torn between them, or anywhere.
+const SECTOR_BYTES: usize = 512;
+const CACHE_BYTES: usize = 1 << 20;
+
+/// A small generator of numbers (splitmix64), so that a seed says it all.
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).unwrap()
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.index(last + 1));
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Change {
+    Write { offset: usize, data: Vec<u8> },
+    SetLength(usize),
+}
+
+impl Change {
+    fn apply(&self, image: &mut Vec<u8>) {
+        match self {
+            Self::Write { offset, data } => {
+                let end = offset + data.len();
+                if image.len() < end {
+                    image.resize(end, 0);
+                }
+                image[*offset..end].copy_from_slice(data);
+            }
+            Self::SetLength(length) => image.resize(*length, 0),
+        }
+    }
+}
+
+/// What is on the platters, what the machine believes is there, and what lies between the two.
+struct DiskState {
+    synced: Vec<u8>,
+    current: Vec<u8>,
+    unsynced: Vec<Change>,
+    /// Calls until the power goes; `None`: it stays.
+    fuse: Option<u64>,
+    syncs: u64,
+}
+
+#[derive(Clone)]
+struct Disk(Arc<Mutex<DiskState>>);
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Disk")
+    }
+}
+
+impl Disk {
+    fn new(image: Vec<u8>, fuse: Option<u64>) -> Self {
+        Self(Arc::new(Mutex::new(DiskState {
+            synced: image.clone(),
+            current: image,
+            unsynced: vec![],
+            fuse,
+            syncs: 0,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, DiskState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lost_power(&self) -> bool {
+        self.state().fuse == Some(0)
+    }
+
+    fn syncs(&self) -> u64 {
+        self.state().syncs
+    }
+
+    /// One call of the machine. The one during which the power goes fails, and so does every later one.
+    fn call<T>(&self, work: impl FnOnce(&mut DiskState, bool) -> T) -> io::Result<T> {
+        let mut state = self.state();
+        if state.fuse == Some(0) {
+            return Err(io::Error::other("no power"));
+        }
+        state.fuse = state.fuse.map(|left| left - 1);
+        let dying = state.fuse == Some(0);
+        let result = work(&mut state, dying);
+        if dying {
+            Err(io::Error::other("the power went"))
+        } else {
+            Ok(result)
+        }
+    }
+
+    /// What is found when the power is back: all that was synced and some of the rest.
+    fn surviving_image(&self, random: &mut Random) -> Vec<u8> {
+        let state = self.state();
+        let mut image = state.synced.clone();
+        let mut changes = state.unsynced.clone();
+        // Sometimes everything or nothing of it arrived, mostly a part.
+        let percent = [0, 10, 50, 90, 100][random.index(5)];
+        if random.chance(70) {
+            random.shuffle(&mut changes);
+        }
+        for change in changes {
+            if !random.chance(percent) {
+                continue;
+            }
+            match change {
+                Change::Write { offset, data } if random.chance(25) => {
+                    tear(&mut image, offset, &data, random);
+                }
+                whole => whole.apply(&mut image),
+            }
+        }
+        image
+    }
+}
+
+/// Writes a part: up to some byte, or some of the sectors.
+fn tear(image: &mut Vec<u8>, offset: usize, data: &[u8], random: &mut Random) {
+    if random.chance(50) {
+        let written = random.index(data.len() + 1);
+        let data = data[..written].to_vec();
+        Change::Write { offset, data }.apply(image);
+        return;
+    }
+    for (index, sector) in data.chunks(SECTOR_BYTES).enumerate() {
+        if random.chance(50) {
+            let (offset, data) = (offset + index * SECTOR_BYTES, sector.to_vec());
+            Change::Write { offset, data }.apply(image);
+        }
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.call(|state, _| state.current.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        let found = self.call(|state, _| {
+            let found = state.current.get(offset..offset + out.len());
+            found.map(|bytes| out.copy_from_slice(bytes))
+        })?;
+        found.ok_or_else(|| io::Error::other("read beyond the end"))
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        self.change(Change::SetLength(length))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.call(|state, dying| {
+            if !dying {
+                let changes = std::mem::take(&mut state.unsynced);
+                for change in changes {
+                    change.apply(&mut state.synced);
+                }
+                state.syncs += 1;
+            }
+        })
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        let data = data.to_vec();
+        self.change(Change::Write { offset, data })
+    }
+}
+
+impl Disk {
+    /// What is written while the power goes may arrive too.
+    fn change(&self, change: Change) -> io::Result<()> {
+        self.call(|state, _| {
+            change.apply(&mut state.current);
+            state.unsynced.push(change);
+        })
+    }
+}
+
+/// What visitors and operators of one room have been told.
+#[derive(Default)]
+struct Ledger {
+    created: bool,
+    joined: BTreeSet<Ticketed>,
+    tickets: Vec<Ticket>,
+    sessions: BTreeMap<SessionKey, Session>,
+    /// Sessions whose end was asked for without an answer.
+    perhaps_ended: BTreeSet<SessionKey>,
+    left: Vec<Ticket>,
+    serving: u64,
+}
+
+type Ticketed = (anteroom_core::Generation, u64);
+type Ledgers = Arc<Mutex<BTreeMap<&'static str, Ledger>>>;
+
+fn with_ledger<T>(ledgers: &Ledgers, room: &'static str, work: impl FnOnce(&mut Ledger) -> T) -> T {
+    work(
+        ledgers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(room)
+            .or_default(),
+    )
+}
+
+fn open(disk: &Disk) -> Result<EmbeddedStore, OpenError> {
+    let disk = disk.clone();
+    EmbeddedStore::open_with(
+        Box::new(move || {
+            Database::builder()
+                .set_cache_size(CACHE_BYTES)
+                .create_with_backend(disk.clone())
+        }),
+        Arc::new(SystemClock),
+    )
+}
+
+/// Everything the room takes, at random, until the power goes.
+async fn work_until_power_goes(
+    room: Arc<RoomHandle>,
+    name: &'static str,
+    ledgers: Ledgers,
+    mut random: Random,
+) {
+    loop {
+        let choice = random.below(100);
+        let ticket = with_ledger(&ledgers, name, |ledger| {
+            let count = ledger.tickets.len();
+            (count > 0).then(|| ledger.tickets[random.index(count)])
+        });
+        let done = match (choice, ticket) {
+            (0..45, _) | (_, None) => room.join().await.map(|ticket| {
+                with_ledger(&ledgers, name, |ledger| {
+                    let place = (ticket.generation, ticket.position.get());
+                    assert!(ledger.joined.insert(place), "{place:?} was acknowledged twice");
+                    ledger.tickets.push(ticket);
+                });
+            }),
+            (45..60, _) => {
+                let by = 1 + i64::try_from(random.below(4)).unwrap();
+                let advanced = room
+                    .operate(Operation::Advance { by }, Actor::Operator("test".into()))
+                    .await;
+                advanced.map(|answer| {
+                    let Answer::Advanced { serving } = answer else {
+                        panic!("{answer:?}")
+                    };
+                    with_ledger(&ledgers, name, |ledger| {
+                        ledger.serving = ledger.serving.max(serving)
+                    });
+                })
+            }
+            (60..85, Some(ticket)) => claim(&room, name, &ledgers, ticket).await,
+            (85..95, Some(ticket)) => close(&room, name, &ledgers, ticket, &mut random).await,
+            (_, Some(ticket)) => match room.operate(Operation::Leave { ticket }, Actor::Visitor).await {
+                // Leaving with a session ends it.
+                Ok(Answer::Session(session)) => {
+                    with_ledger(&ledgers, name, |ledger| {
+                        ledger.sessions.insert(session.key, session);
+                    });
+                    Ok(())
+                }
+                Ok(_) => {
+                    with_ledger(&ledgers, name, |ledger| ledger.left.push(ticket));
+                    Ok(())
+                }
+                Err(error) => {
+                    with_ledger(&ledgers, name, |ledger| ledger.perhaps_ended.insert(key(&ticket)));
+                    Err(error)
+                }
+            },
+        };
+        match done {
+            Ok(()) | Err(EngineError::Refused(_)) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn key(ticket: &Ticket) -> SessionKey {
+    SessionKey {
+        generation: ticket.generation,
+        position: ticket.position,
+    }
+}
+
+async fn claim(
+    room: &RoomHandle,
+    name: &'static str,
+    ledgers: &Ledgers,
+    ticket: Ticket,
+) -> Result<(), EngineError> {
+    let claim = Operation::Claim(Claim {
+        ticket,
+        request_id: RequestId(u128::from(ticket.position.get()).to_be_bytes()),
+        issuer: format!("https://{name}.example"),
+        validity_seconds: Some(10_000 + ticket.position.get()),
+        key_id: "key".into(),
+    });
+    let answer = room.operate(claim, Actor::Visitor).await?;
+    let Answer::Claimed { session, .. } = answer else {
+        panic!("{answer:?}")
+    };
+    with_ledger(ledgers, name, |ledger| {
+        let before = ledger.sessions.get(&session.key);
+        if let Some(before) = before {
+            assert!(same_but_status(before, &session), "{before:?} became {session:?}");
+        } else {
+            ledger.sessions.insert(session.key, session);
+        }
+    });
+    Ok(())
+}
+
+async fn close(
+    room: &RoomHandle,
+    name: &'static str,
+    ledgers: &Ledgers,
+    ticket: Ticket,
+    random: &mut Random,
+) -> Result<(), EngineError> {
+    let outcome = if random.chance(50) {
+        Outcome::Completed
+    } else {
+        Outcome::Abandoned
+    };
+    let key = key(&ticket);
+    match room
+        .operate(Operation::Close { key, outcome }, Actor::Operator("test".into()))
+        .await
+    {
+        Ok(Answer::Session(session)) => {
+            with_ledger(ledgers, name, |ledger| {
+                ledger.sessions.insert(key, session);
+            });
+            Ok(())
+        }
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => {
+            with_ledger(ledgers, name, |ledger| ledger.perhaps_ended.insert(key));
+            Err(error)
+        }
+    }
+}
+
+fn same_but_status(one: &Session, other: &Session) -> bool {
+    let status = one.status;
+    *one == Session {
+        status,
+        ..other.clone()
+    }
+}
+
+/// One life of the machine: open, work, lose power. Returns whether it came to work at all.
+async fn live_until_power_goes(disk: &Disk, ledgers: &Ledgers, random: &mut Random, life: u64) -> bool {
+    let store = match open(disk) {
+        Ok(store) => Arc::new(store),
+        Err(error) => {
+            assert!(disk.lost_power(), "it must open while there is power: {error}");
+            return false;
+        }
+    };
+    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NodeId(u128::from(life) + 1)).await;
+    let Ok(engine) = engine else {
+        assert!(disk.lost_power());
+        return false;
+    };
+    let mut tasks = JoinSet::new();
+    for name in ROOMS {
+        let id = RoomId::parse(name).unwrap();
+        let made = engine
+            .create_room(id, Settings::default(), RoomState::Open, 1)
+            .await;
+        let Ok(room) = made else {
+            break;
+        };
+        with_ledger(ledgers, name, |ledger| ledger.created = true);
+        for _ in 0..TASKS {
+            let random = Random(random.next());
+            tasks.spawn(work_until_power_goes(room.clone(), name, ledgers.clone(), random));
+        }
+    }
+    tasks.join_all().await;
+    assert!(disk.lost_power(), "nothing else makes the store fail");
+    engine.stop().await;
+    true
+}
+
+/// Compares what is found with what was acknowledged.
+async fn check(image: Vec<u8>, ledgers: &Ledgers) {
+    let store = open(&Disk::new(image, None)).expect("what is left must open");
+    let rooms = store.rooms().await.unwrap();
+    let (mut events_expected, mut begun_expected) = (0, 0);
+    for name in ROOMS {
+        let id = RoomId::parse(name).unwrap();
+        let created = with_ledger(ledgers, name, |ledger| ledger.created);
+        assert!(rooms.contains(&id) || !created, "{name} is lost");
+        let Some(snapshot) = store.load(&id, NodeId(0)).await.unwrap() else {
+            continue;
+        };
+        let room = snapshot.room;
+        room.assert_sound();
+        let segment = room.newest();
+        let generations = [segment.generation];
+        let end_of_time = UnixMillis(u64::MAX);
+        let active = store
+            .sessions_ended(&id, &generations, end_of_time, usize::MAX)
+            .await
+            .unwrap();
+        let passes = store
+            .expired_passes(&id, &generations, end_of_time)
+            .await
+            .unwrap();
+        let counts = room.counts();
+        assert_eq!(passes.len() as u64, counts.claimed, "a session for each claim");
+        assert_eq!(active.len() as u64, counts.live_sessions());
+        let frontier = segment.joined.min(segment.serving);
+        assert_eq!(room.offers(), segment.taken.live_between(segment.floor, frontier));
+        begun_expected += counts.claimed;
+        events_expected += counts.claimed + counts.completed + counts.abandoned;
+        let (sessions, perhaps_ended) = with_ledger(ledgers, name, |ledger| {
+            for place in &ledger.joined {
+                assert_eq!(place.0, segment.generation);
+                assert!(place.1 <= segment.joined, "{place:?} is not covered");
+            }
+            for ticket in &ledger.left {
+                let position = ticket.position.get();
+                assert!(position <= segment.floor || segment.taken.contains(position));
+            }
+            assert!(segment.serving >= ledger.serving, "the frontier fell back");
+            (ledger.sessions.clone(), ledger.perhaps_ended.clone())
+        });
+        for (key, acknowledged) in sessions {
+            let stored = store.session(&id, key).await.unwrap().expect("its session");
+            let position = key.position.get();
+            assert!(position <= segment.floor || segment.taken.contains(position));
+            if perhaps_ended.contains(&key) {
+                assert!(same_but_status(&stored, &acknowledged));
+            } else {
+                assert_eq!(stored, acknowledged);
+            }
+        }
+    }
+    let events = store.events(0, usize::MAX).await.unwrap();
+    assert_eq!(
+        events.len() as u64,
+        events_expected,
+        "each change with its event, or neither"
+    );
+    let begun = events
+        .iter()
+        .filter(|(_, stored)| matches!(stored.event, Event::TokenGenerated { .. }));
+    assert_eq!(begun.count() as u64, begun_expected);
+}
+
+/// Names the seed when something fails.
+struct SeedInPanic(u64);
+
+impl Drop for SeedInPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}", self.0);
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_power_loss() {
+    let full = std::env::var_os("ANTEROOM_TEST_FULL").is_some_and(|value| value == "1");
+    let first_seed = std::env::var("ANTEROOM_TEST_SEED")
+        .ok()
+        .map(|seed| seed.parse::<u64>().expect("a seed is a number"));
+    let seeds = match first_seed {
+        Some(seed) => seed..seed + 1,
+        None => 0..if full { SEEDS_FULL } else { SEEDS },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (mut lives, mut syncs, mut joins, mut claims) = (0, 0, 0, 0);
+    for seed in seeds {
+        let _named = SeedInPanic(seed);
+        let mut random = Random(seed);
+        let ledgers = Ledgers::default();
+        let mut image = vec![];
+        for life in 0..CRASHES_PER_SEED {
+            let fuse_max = if random.chance(30) {
+                FUSE_WHILE_OPENING_MAX
+            } else {
+                FUSE_MAX
+            };
+            let fuse = 1 + random.below(fuse_max);
+            let disk = Disk::new(image, Some(fuse));
+            let worked = runtime.block_on(live_until_power_goes(&disk, &ledgers, &mut random, life));
+            lives += u64::from(worked);
+            syncs += disk.syncs();
+            image = disk.surviving_image(&mut random);
+            runtime.block_on(check(image.clone(), &ledgers));
+        }
+        for name in ROOMS {
+            with_ledger(&ledgers, name, |ledger| {
+                joins += ledger.joined.len();
+                claims += ledger.sessions.len();
+            });
+        }
+    }
+    println!("{lives} lives, {syncs} syncs, {joins} joins, {claims} claims");
+    if first_seed.is_none() {
+        assert!(
+            lives > SEEDS && joins > 1_000 && claims > 100,
+            "the test must get to work"
+        );
+    }
+}

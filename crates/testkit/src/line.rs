@@ -25,6 +25,18 @@ pub struct Figures {
     pub expired: Vec<String>,
 }
 
+impl Figures {
+    /// Figures of a room in which no pass is past its end.
+    pub fn of(serving: i64, waiting: i64, active: i64) -> Self {
+        Self {
+            serving,
+            waiting,
+            active,
+            expired: Vec::new(),
+        }
+    }
+}
+
 /// A room, a visitor's connection and an operator's connection.
 #[derive(Debug)]
 pub struct Line {

@@ -367,11 +367,13 @@ fn increments_amid_lapses_are_counted_once_each() {
     let mut line = server.line("Sale");
     line.join_many(300);
     line.advance(FIRST);
+    let begun = now();
     let by_hand: i64 = thread::scope(|scope| {
         let advance = || {
             let mut line = line.another();
             let mut steps = 0;
             while line.waiting() == JOINED {
+                assert!(begun.elapsed() < PATIENCE, "nobody has lapsed");
                 steps += 1;
                 line.advance(i64::from(steps <= 5));
             }
@@ -391,6 +393,7 @@ fn increments_amid_lapses_are_counted_once_each() {
             break;
         }
         assert_eq!(serving, FIRST + by_hand + (JOINED - waiting));
+        assert!(begun.elapsed() < PATIENCE * 2, "the line stands still");
         looks += 1;
         pause();
     }

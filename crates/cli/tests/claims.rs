@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anteroom_testkit::{Client, Line, Server, full, pause, wait_until};
+use anteroom_testkit::{Client, Line, Server, SetOnDrop, full, pause, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 /// How long all visitors together may take.
@@ -45,16 +45,21 @@ fn a_hundred_concurrent_claims_of_one_ticket_give_one_session_one_token_set_and_
         metric(&mut line.operator, "anteroom_passes_signed_total").abs() < 0.5,
         "nothing is signed yet"
     );
+    // The connections are made beforehand, so that the claims themselves meet.
+    let mut visitors: Vec<Line> = (0..CLAIMS).map(|_| line.another()).collect();
+    for visitor in &mut visitors {
+        assert_eq!(visitor.serving(), 2);
+    }
     let barrier = Barrier::new(CLAIMS);
-    let claim = || {
-        let mut line = line.another();
-        // The connection is made before the barrier, so that the claims themselves meet.
-        line.serving();
+    let claim = |mut visitor: Line| {
         barrier.wait();
-        line.tokens(&ids[0])
+        visitor.tokens(&ids[0])
     };
     let sets: BTreeSet<[String; 3]> = thread::scope(|scope| {
-        let claims: Vec<_> = (0..CLAIMS).map(|_| scope.spawn(claim)).collect();
+        let claims: Vec<_> = visitors
+            .into_iter()
+            .map(|visitor| scope.spawn(|| claim(visitor)))
+            .collect();
         claims
             .into_iter()
             .map(|handle| handle.join().expect("a claim does not panic"))
@@ -103,6 +108,7 @@ fn a_max_size_room_is_never_over_its_capacity_and_serves_everybody_in_order() {
     let line = server.line("Small");
     let tally = Tally::default();
     let positions: BTreeSet<i64> = thread::scope(|scope| {
+        let end = SetOnDrop(&tally.over);
         let watcher = scope.spawn(|| watch(line.another(), &tally));
         let visiting: Vec<_> = (0..visitors)
             .map(|_| scope.spawn(|| visit(line.another(), &tally)))
@@ -111,7 +117,7 @@ fn a_max_size_room_is_never_over_its_capacity_and_serves_everybody_in_order() {
             .into_iter()
             .map(|handle| handle.join().expect("a visitor does not panic"))
             .collect();
-        tally.over.store(true, Ordering::SeqCst);
+        drop(end);
         watcher.join().expect("the watcher saw nothing wrong");
         positions
     });

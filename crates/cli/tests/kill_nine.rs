@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anteroom_testkit::{Client, Server, aws, full, now, pause, wait_until};
+use anteroom_testkit::{Client, Server, SetOnDrop, aws, full, now, pause, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 const EVENT: &str = "Sample";
@@ -78,6 +78,7 @@ fn joining_while_killed_and_restarted_repeats_no_position_loses_none_acknowledge
         let visitors: Vec<_> = (0..connections)
             .map(|_| scope.spawn(|| keep_joining(&scene)))
             .collect();
+        let end = SetOnDrop(&scene.over);
         for round in 1..=rounds {
             // What an operator and a visitor were told before the kill must hold after it.
             let mut line = server.line(EVENT);
@@ -106,7 +107,7 @@ fn joining_while_killed_and_restarted_repeats_no_position_loses_none_acknowledge
         wait_until("joins go on after the last kill", PATIENCE, || {
             scene.acknowledged.load(Ordering::SeqCst) >= enough
         });
-        scene.over.store(true, Ordering::SeqCst);
+        drop(end);
         visitors
             .into_iter()
             .flat_map(|handle| handle.join().expect("a visitor does not panic"))

@@ -45,6 +45,10 @@ fn violations(metadata: &Value) -> Vec<String> {
 
 /// What is wrong with `from` depending on `to`, if anything.
 fn judge(from: &str, to: &str, only_for_tests: bool) -> Option<String> {
+    // A crate's tests may switch on a feature of the crate itself.
+    if from == to && only_for_tests {
+        return None;
+    }
     let rank = |name: &str| ORDER.iter().position(|other| *other == name);
     let wrong = match (rank(from), rank(to)) {
         (Some(upper), Some(lower)) if upper >= lower => Some("points upwards"),
@@ -119,7 +123,7 @@ fn the_checker_finds_made_up_violations() {
         ("anteroom-tokens", &[]),
         (
             "anteroom-core",
-            &[("anteroom-store", json!("dev")), ("anteroom-core", json!("dev"))],
+            &[("anteroom-store", json!("dev")), ("anteroom-core", json!(null))],
         ),
         ("anteroom-testkit", &[("anteroom-core", json!(null))]),
         (
@@ -154,7 +158,10 @@ fn the_checker_is_content_with_a_made_up_workspace_in_order() {
             "anteroom-server",
             &[("anteroom-store", json!(null)), ("anteroom-tokens", json!(null))],
         ),
-        ("anteroom-store", &[("anteroom-core", json!(null))]),
+        (
+            "anteroom-store",
+            &[("anteroom-core", json!(null)), ("anteroom-store", json!("dev"))],
+        ),
         ("anteroom-tokens", &[("anteroom-core", json!(null))]),
         ("anteroom-core", &[]),
         ("anteroom-testkit", &[]),

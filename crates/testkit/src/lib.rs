@@ -17,4 +17,4 @@ pub use components::{full, python_with, require, workspace_root};
 pub use http::{Answer, Client, Request, Wire};
 pub use line::{Figures, Line};
 pub use server::{Builder, Ended, Server};
-pub use wait::{POLL_INTERVAL, now, pause, unix_seconds, wait_for, wait_until};
+pub use wait::{POLL_INTERVAL, SetOnDrop, now, pause, unix_seconds, wait_for, wait_until};

@@ -1,5 +1,6 @@
 //! Waiting for a state with a deadline: the only kind of waiting a test may do.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -52,6 +53,17 @@ pub fn wait_until(what: &str, deadline: Duration, mut holds: impl FnMut() -> boo
     wait_for(what, deadline, || holds().then_some(()));
 }
 
+/// Sets a flag when it goes out of scope, also by a panic: what tells the other threads of a test that it is over, so
+/// that a failed test ends instead of waiting for them for ever.
+#[derive(Debug)]
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +76,16 @@ mod tests {
             (looks == 3).then_some(looks)
         });
         assert_eq!(found, 3);
+    }
+
+    #[test]
+    fn a_panic_sets_the_flag_on_its_way_out() {
+        let over = AtomicBool::new(false);
+        let panicked = std::panic::catch_unwind(|| {
+            let _end = SetOnDrop(&over);
+            panic!("for the test");
+        });
+        assert!(panicked.is_err() && over.load(Ordering::SeqCst));
     }
 
     #[test]

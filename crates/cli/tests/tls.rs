@@ -1,0 +1,296 @@
+//! TLS on both listeners: HTTP/2 and HTTP/1.1 by ALPN, and certificates that are replaced while the server runs.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anteroom_testkit::{Answer, Client, Server, now};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
+/// How long a replaced certificate may take to be noticed.
+const RELOADED_WITHIN: Duration = Duration::from_mins(1);
+
+/// A self-signed certificate for loopback and its key.
+struct Identity {
+    certificate: CertificateDer<'static>,
+    certificate_pem: String,
+    key_pem: String,
+}
+
+impl Identity {
+    fn new() -> Self {
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate can be made");
+        Self {
+            certificate: made.cert.der().clone(),
+            certificate_pem: made.cert.pem(),
+            key_pem: made.signing_key.serialize_pem(),
+        }
+    }
+
+    /// Puts certificate and key in place, each in one step, as certificate managers do.
+    fn install(&self, directory: &Path, name: &str) {
+        for (suffix, text) in [("cert.pem", &self.certificate_pem), ("key.pem", &self.key_pem)] {
+            let temporary = directory.join(format!("{name}-{suffix}.new"));
+            fs::write(&temporary, text).expect("a file can be written");
+            fs::rename(temporary, directory.join(format!("{name}-{suffix}"))).expect("a file can be renamed");
+        }
+    }
+}
+
+/// A server with TLS on both listeners.
+fn start(directory: &Path) -> Server {
+    let path = |file: &str| directory.join(file).display().to_string();
+    let config = format!(
+        "public_tls_cert = \"{}\"\npublic_tls_key = \"{}\"\nprivate_tls_cert = \"{}\"\nprivate_tls_key = \"{}\"\n\
+         [[room]]\nid = \"Sealed\"\n",
+        path("public-cert.pem"),
+        path("public-key.pem"),
+        path("private-cert.pem"),
+        path("private-key.pem"),
+    );
+    Server::builder(BINARY)
+        .config(config)
+        .memory()
+        .start()
+        .expect("the server starts")
+}
+
+fn trusting(identities: &[&Identity], protocols: &[&str]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for identity in identities {
+        roots
+            .add(identity.certificate.clone())
+            .expect("a root can be added");
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider knows TLS 1.2 and 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
+    Arc::new(config)
+}
+
+/// What one call over TLS showed.
+struct Shown {
+    answer: Answer,
+    version: Version,
+    certificate: CertificateDer<'static>,
+}
+
+/// One GET over a TLS connection of its own, by whatever protocol was agreed on.
+async fn get(
+    address: SocketAddr,
+    config: Arc<ClientConfig>,
+    target: &str,
+    bearer: &str,
+) -> anyhow::Result<Shown> {
+    let name = ServerName::try_from("localhost")?;
+    let stream = TlsConnector::from(config)
+        .connect(name, TcpStream::connect(address).await?)
+        .await?;
+    let session = stream.get_ref().1;
+    let http2 = session.alpn_protocol() == Some(b"h2");
+    let certificate = session
+        .peer_certificates()
+        .and_then(|chain| chain.first())
+        .cloned();
+    let certificate = certificate.ok_or_else(|| anyhow::anyhow!("the server showed no certificate"))?;
+    let request = Request::get(format!("https://localhost:{}{target}", address.port()))
+        .header("Host", format!("localhost:{}", address.port()))
+        .header("Authorization", format!("Bearer {bearer}"))
+        .body(Full::<Bytes>::default())?;
+    // Dropping the set at the end of the call ends the connection with it.
+    let mut connections = JoinSet::new();
+    let response = if http2 {
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        connections.spawn(async move { connection.await.ok() });
+        sender.send_request(request).await?
+    } else {
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        connections.spawn(async move { connection.await.ok() });
+        sender.send_request(request).await?
+    };
+    let version = response.version();
+    let (head, body) = response.into_parts();
+    let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let answer = Answer {
+        status: head.status.as_u16(),
+        headers: head
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect(),
+        body: body.collect().await?.to_bytes().to_vec(),
+    };
+    Ok(Shown {
+        answer,
+        version,
+        certificate,
+    })
+}
+
+#[tokio::test]
+async fn both_listeners_speak_h2_and_http_1_1_over_tls() {
+    let directory = tempfile::tempdir().unwrap();
+    let (public, private) = (Identity::new(), Identity::new());
+    public.install(directory.path(), "public");
+    private.install(directory.path(), "private");
+    let server = start(directory.path());
+    let stdout = server.stdout();
+    assert!(
+        stdout.contains(&format!("public listening on https://{}\n", server.public())),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains(&format!("private listening on https://{}\n", server.private())),
+        "{stdout}"
+    );
+    let listeners = [
+        (
+            server.public(),
+            &public,
+            "/serving_num?event_id=Sealed",
+            "{\"serving_counter\":0}",
+        ),
+        (
+            server.private(),
+            &private,
+            "/num_active_tokens?event_id=Sealed",
+            "{\"active_tokens\":0}",
+        ),
+    ];
+    let offers: [(&[&str], Version); 4] = [
+        (&["h2", "http/1.1"], Version::HTTP_2),
+        (&["h2"], Version::HTTP_2),
+        (&["http/1.1"], Version::HTTP_11),
+        (&[], Version::HTTP_11),
+    ];
+    for (address, identity, target, body) in listeners {
+        for (protocols, version) in offers {
+            let shown = get(
+                address,
+                trusting(&[identity], protocols),
+                target,
+                server.admin_key(),
+            )
+            .await
+            .unwrap();
+            assert_eq!(
+                (shown.answer.status, shown.version),
+                (200, version),
+                "{target} {protocols:?}: {:?}",
+                shown.answer
+            );
+            assert_eq!(shown.answer.json().to_string(), body);
+            assert_eq!(shown.answer.header("Access-Control-Allow-Origin"), Some("*"));
+            assert_eq!(shown.certificate, identity.certificate);
+        }
+        // A client that does not know the certificate is not talked to.
+        let stranger = Identity::new();
+        assert!(
+            get(address, trusting(&[&stranger], &[]), target, server.admin_key())
+                .await
+                .is_err()
+        );
+    }
+    let refused = get(
+        server.private(),
+        trusting(&[&private], &["h2"]),
+        "/num_active_tokens?event_id=Sealed",
+        "wrong",
+    );
+    assert_eq!(refused.await.unwrap().answer.status, 401);
+}
+
+#[tokio::test]
+async fn clear_text_and_garbage_on_a_tls_port_harm_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let identity = Identity::new();
+    identity.install(directory.path(), "public");
+    identity.install(directory.path(), "private");
+    let server = start(directory.path());
+    for garbage in [
+        &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+        &[0; 64],
+        b"\x16\x03\x01\xff\xff",
+    ] {
+        let client = Client::new(server.public());
+        let mut wire = anteroom_testkit::Wire::connect(client.address(), Duration::from_secs(30)).unwrap();
+        wire.write(garbage).unwrap();
+        wire.finish_writing().unwrap();
+        assert!(wire.closed_within(Duration::from_secs(30)), "{garbage:?}");
+    }
+    let shown = get(
+        server.public(),
+        trusting(&[&identity], &["h2"]),
+        "/waiting_num?event_id=Sealed",
+        "",
+    )
+    .await
+    .unwrap();
+    assert_eq!(shown.answer.status, 200);
+}
+
+#[tokio::test]
+async fn a_replaced_certificate_is_served_without_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = (Identity::new(), Identity::new());
+    old.install(directory.path(), "public");
+    old.install(directory.path(), "private");
+    let server = start(directory.path());
+    let process_id = server.process_id();
+    let both = trusting(&[&old, &new], &["h2", "http/1.1"]);
+    let key = server.admin_key();
+    let listeners = [
+        (server.public(), "public", "/serving_num?event_id=Sealed"),
+        (server.private(), "private", "/num_active_tokens?event_id=Sealed"),
+    ];
+    for (address, name, target) in listeners {
+        let shown = get(address, Arc::clone(&both), target, key).await.unwrap();
+        assert_eq!(shown.certificate, old.certificate);
+        // A certificate that cannot be used must not take the place of one that can.
+        fs::write(
+            directory.path().join(format!("{name}-cert.pem")),
+            "not a certificate",
+        )
+        .unwrap();
+        let shown = get(address, Arc::clone(&both), target, key).await.unwrap();
+        assert_eq!(
+            (shown.answer.status, shown.certificate),
+            (200, old.certificate.clone())
+        );
+        new.install(directory.path(), name);
+        let replaced = now();
+        loop {
+            let shown = get(address, Arc::clone(&both), target, key).await.unwrap();
+            assert_eq!(shown.answer.status, 200);
+            if shown.certificate == new.certificate {
+                break;
+            }
+            assert!(
+                replaced.elapsed() < RELOADED_WITHIN,
+                "{name}: still the old certificate"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    assert_eq!(server.process_id(), process_id);
+}

@@ -6,6 +6,7 @@
 //! A commit that fails is answered as ambiguous, because nobody can know what reached the disk; the database is opened again
 //! from disk. If that fails too, the store is no longer ready and says so.
 
+mod creation;
 mod tables;
 mod transaction;
 mod writer;
@@ -84,6 +85,14 @@ pub enum OpenError {
         /// Why.
         reason: std::io::Error,
     },
+    /// The file cannot be made in it.
+    #[error("cannot create the database in {}: {reason}", path.display())]
+    Create {
+        /// In which directory.
+        path: PathBuf,
+        /// Why.
+        reason: std::io::Error,
+    },
     /// Another process has it.
     #[error("the database is in use by another process")]
     InUse,
@@ -118,14 +127,20 @@ impl EmbeddedStore {
             path: directory.to_owned(),
             reason,
         })?;
+        let unique = format!("{}-{}", std::process::id(), clock.now().0);
+        creation::create_if_missing(directory, &unique).map_err(|reason| OpenError::Create {
+            path: directory.to_owned(),
+            reason,
+        })?;
         let file = directory.join(FILE_NAME);
         Self::open_with(
-            Box::new(move || Database::builder().set_cache_size(CACHE_MAX_BYTES).create(&file)),
+            Box::new(move || Database::builder().set_cache_size(CACHE_MAX_BYTES).open(&file)),
             clock,
         )
     }
 
-    /// Opens the store by a function that opens its database, which is called again after a failed commit.
+    /// Opens the store by a function that opens its database, which is called again after a failed commit. That the database
+    /// comes into being whole or not at all is the function's business.
     pub fn open_with(
         opener: Box<dyn Fn() -> Result<Database, redb::DatabaseError> + Send + Sync>,
         clock: Arc<dyn Clock>,

@@ -1,0 +1,64 @@
+//! Making the file: whole or not at all.
+//!
+//! A database interrupted while it was being made would be refused as no database at all, and a file whose directory entry was
+//! never synced can vanish with everything in it. So the file is made under another name, gets its own when it is complete, and
+//! the directory is synced before anybody relies on it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use redb::Database;
+
+use super::FILE_NAME;
+
+/// Makes the database in `directory` unless there is one. `unique` tells apart those who try at the same time.
+pub(super) fn create_if_missing(directory: &Path, unique: &str) -> io::Result<()> {
+    let file = directory.join(FILE_NAME);
+    if file.try_exists()? {
+        return Ok(());
+    }
+    let unfinished = directory.join(format!("{FILE_NAME}.new-{unique}"));
+    let made = Database::create(&unfinished).map_err(io::Error::other);
+    let named = made.and_then(|database| {
+        drop(database);
+        File::open(&unfinished)?.sync_all()?;
+        give_name(&unfinished, &file)
+    });
+    fs::remove_file(&unfinished).or_else(missing_is_fine)?;
+    named?;
+    sync_directory(directory)?;
+    match directory.canonicalize()?.parent() {
+        Some(parent) => sync_directory(parent),
+        None => Ok(()),
+    }
+}
+
+/// A link never replaces a file that somebody else has made, and perhaps opened, meanwhile.
+fn give_name(unfinished: &Path, file: &Path) -> io::Result<()> {
+    match fs::hard_link(unfinished, file) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // Some file systems have no links; there the check before must do.
+        Err(_) if !file.try_exists()? => fs::rename(unfinished, file),
+        linked => linked,
+    }
+}
+
+fn missing_is_fine(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound {
+        Ok(())
+    } else {
+        Err(error)
+    }
+}
+
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_directory: &Path) -> io::Result<()> {
+    // Elsewhere directories cannot be opened as files, and their entries are written through.
+    Ok(())
+}

@@ -11,6 +11,7 @@ mod serve;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anteroom_server::Hinted;
 use anteroom_server::config::{Config, ConfigError, Loaded};
 use clap::{Parser, Subcommand};
 
@@ -70,6 +71,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
+            if let Some(hint) = hint(&error) {
+                eprintln!("hint: {hint}");
+            }
             if error.is::<ConfigError>() {
                 ExitCode::from(2)
             } else {
@@ -77,4 +81,12 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// What may help.
+fn hint(error: &anyhow::Error) -> Option<&str> {
+    if error.is::<ConfigError>() {
+        return Some("anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting");
+    }
+    error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str())
 }

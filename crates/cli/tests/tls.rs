@@ -84,6 +84,8 @@ fn trusting(identities: &[&Identity], protocols: &[&str]) -> Arc<ClientConfig> {
         .iter()
         .map(|protocol| protocol.as_bytes().to_vec())
         .collect();
+    // A resumed session shows the certificate of the first handshake, whatever the server has by now.
+    config.resumption = rustls::client::Resumption::disabled();
     Arc::new(config)
 }
 

@@ -21,4 +21,4 @@ pub mod tls;
 mod run;
 
 pub use anteroom_store::embedded::FILE_NAME as STORE_FILE_NAME;
-pub use run::{Addresses, Bound, FirstStart, open_store, run};
+pub use run::{Addresses, Bound, FirstStart, Hinted, open_store, run};

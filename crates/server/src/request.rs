@@ -23,7 +23,12 @@ pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<By
         let text = format!("The body is larger than {limit} bytes");
         AwsError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     };
-    let body = Limited::new(request.into_body(), limit);
+    let body = request.into_body();
+    // What is announced to be too large need not be waited for.
+    if hyper::body::Body::size_hint(&body).lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let body = Limited::new(body, limit);
     match tokio::time::timeout(BODY_READ_TIMEOUT, body.collect()).await {
         Err(_) => Err(AwsError::new(
             StatusCode::REQUEST_TIMEOUT,

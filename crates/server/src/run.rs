@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use anteroom_store::embedded::OpenError;
 use anteroom_store::{EmbeddedStore, Engine, MemoryStore, NodeId, Store, SystemClock};
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use anteroom_tokens::random;
@@ -51,9 +52,20 @@ impl Bound {
 }
 
 async fn bind(setting: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; is it in use? Set `{setting}` to another address (port 0 takes a free one)")
+    TcpListener::bind(address).await.with_context(|| Hinted {
+        what: format!("cannot listen on {address}"),
+        hint: format!("is another server running? set `{setting}` to another address; port 0 takes a free one"),
     })
+}
+
+/// A failure of which we know what helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct Hinted {
+    /// What does not work.
+    what: String,
+    /// What to try.
+    pub hint: String,
 }
 
 /// Where the server can be reached.
@@ -205,10 +217,16 @@ pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
 /// The master secret: from the environment, from the named file, or made in the data directory.
 fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
     if let Some(secret) = &secrets.secret {
-        return MasterSecrets::parse(secret.expose_secret()).context("ANTEROOM_SECRET");
+        return MasterSecrets::parse(secret.expose_secret()).with_context(|| Hinted {
+            what: "ANTEROOM_SECRET".into(),
+            hint: "make one with `openssl rand -base64 32`".into(),
+        });
     }
     if let Some(path) = &config.secret_file {
-        return MasterSecrets::from_file(path).with_context(|| format!("secret_file {}", path.display()));
+        return MasterSecrets::from_file(path).with_context(|| Hinted {
+            what: format!("secret_file {}", path.display()),
+            hint: "a file with one secret a line, the first one seals; make one with `openssl rand -base64 32`".into(),
+        });
     }
     match &config.store_url {
         StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),

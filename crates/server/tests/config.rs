@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anteroom_tokens::signing_key::SigningAlgorithm;
 use anteroom_server::config::{
-    Config, ConfigError, Loaded, SETTINGS, SigningAlgorithm, StoreUrl, reference, variable_name,
+    Config, ConfigError, Loaded, SETTINGS, StoreUrl, reference, variable_name,
 };
 use secrecy::ExposeSecret;
 

@@ -207,8 +207,14 @@ pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::default())),
         StoreUrl::File(directory) => {
             let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
-            Ok(Arc::new(store.with_context(|| {
-                format!("store_url file:{}", directory.display())
+            let hint = match &store {
+                Err(OpenError::InUse) => "one server at a time can have a data directory; stop the other one first",
+                Err(OpenError::Newer { .. }) => "use the newer version, or another directory in `store_url`",
+                _ => "`store_url` names a directory that this user can write to",
+            };
+            Ok(Arc::new(store.with_context(|| Hinted {
+                what: format!("store_url file:{}", directory.display()),
+                hint: hint.to_owned(),
             })?))
         }
     }
@@ -268,9 +274,12 @@ async fn admin_keys(store: &dyn Store, secrets: &Secrets) -> anyhow::Result<(Vec
 }
 
 fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Certificates>>> {
-    files
-        .map(|(certificate, key)| Ok(Arc::new(Certificates::load(certificate, key)?)))
-        .transpose()
+    let Some((certificate, key)) = files else { return Ok(None) };
+    let certificates = Certificates::load(certificate, key).map_err(|error| Hinted {
+        what: error.to_string(),
+        hint: "a PEM certificate chain and the PEM key that belongs to it, readable by this user".into(),
+    })?;
+    Ok(Some(Arc::new(certificates)))
 }
 
 fn url(tls: bool, address: SocketAddr) -> String {

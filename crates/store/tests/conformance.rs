@@ -1,5 +1,7 @@
 //! The one list of scenarios over the stores of this crate.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
 use std::sync::Arc;
 
 use anteroom_core::{RequestId, Room, RoomId, Session, UnixMillis};

@@ -6,9 +6,13 @@
 //!
 //! `ANTEROOM_TEST_FULL=1` plays many more seeds; every failure names its seed.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+#[path = "crash/disk.rs"]
+mod disk;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anteroom_core::{
     Answer, Claim, Event, Operation, Outcome, RequestId, RoomId, RoomState, Session, SessionKey, Settings,
@@ -16,7 +20,8 @@ use anteroom_core::{
 };
 use anteroom_store::embedded::OpenError;
 use anteroom_store::{Actor, EmbeddedStore, Engine, EngineError, NodeId, RoomHandle, Store, SystemClock};
-use redb::{Database, StorageBackend};
+use disk::{Disk, Random};
+use redb::Database;
 use tokio::task::JoinSet;
 
 const SEEDS: u64 = 40;
@@ -28,210 +33,7 @@ const FUSE_MAX: u64 = 700;
 const FUSE_WHILE_OPENING_MAX: u64 = 60;
 const TASKS: u64 = 4;
 const ROOMS: [&str; 2] = ["one", "two"];
-/// Disks write whole sectors; what is torn is torn between them, or anywhere.
-const SECTOR_BYTES: usize = 512;
 const CACHE_BYTES: usize = 1 << 20;
-
-/// A small generator of numbers (splitmix64), so that a seed says it all.
-#[derive(Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn index(&mut self, length: usize) -> usize {
-        usize::try_from(self.below(length as u64)).unwrap()
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.index(last + 1));
-        }
-    }
-}
-
-#[derive(Clone)]
-enum Change {
-    Write { offset: usize, data: Vec<u8> },
-    SetLength(usize),
-}
-
-impl Change {
-    fn apply(&self, image: &mut Vec<u8>) {
-        match self {
-            Self::Write { offset, data } => {
-                let end = offset + data.len();
-                if image.len() < end {
-                    image.resize(end, 0);
-                }
-                image[*offset..end].copy_from_slice(data);
-            }
-            Self::SetLength(length) => image.resize(*length, 0),
-        }
-    }
-}
-
-/// What is on the platters, what the machine believes is there, and what lies between the two.
-struct DiskState {
-    synced: Vec<u8>,
-    current: Vec<u8>,
-    unsynced: Vec<Change>,
-    /// Calls until the power goes; `None`: it stays.
-    fuse: Option<u64>,
-    syncs: u64,
-}
-
-#[derive(Clone)]
-struct Disk(Arc<Mutex<DiskState>>);
-
-impl std::fmt::Debug for Disk {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Disk")
-    }
-}
-
-impl Disk {
-    fn new(image: Vec<u8>, fuse: Option<u64>) -> Self {
-        Self(Arc::new(Mutex::new(DiskState {
-            synced: image.clone(),
-            current: image,
-            unsynced: vec![],
-            fuse,
-            syncs: 0,
-        })))
-    }
-
-    fn state(&self) -> MutexGuard<'_, DiskState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lost_power(&self) -> bool {
-        self.state().fuse == Some(0)
-    }
-
-    fn syncs(&self) -> u64 {
-        self.state().syncs
-    }
-
-    /// One call of the machine. The one during which the power goes fails, and so does every later one.
-    fn call<T>(&self, work: impl FnOnce(&mut DiskState, bool) -> T) -> io::Result<T> {
-        let mut state = self.state();
-        if state.fuse == Some(0) {
-            return Err(io::Error::other("no power"));
-        }
-        state.fuse = state.fuse.map(|left| left - 1);
-        let dying = state.fuse == Some(0);
-        let result = work(&mut state, dying);
-        if dying {
-            Err(io::Error::other("the power went"))
-        } else {
-            Ok(result)
-        }
-    }
-
-    /// What is found when the power is back: all that was synced and some of the rest.
-    fn surviving_image(&self, random: &mut Random) -> Vec<u8> {
-        let state = self.state();
-        let mut image = state.synced.clone();
-        let mut changes = state.unsynced.clone();
-        // Sometimes everything or nothing of it arrived, mostly a part.
-        let percent = [0, 10, 50, 90, 100][random.index(5)];
-        if random.chance(70) {
-            random.shuffle(&mut changes);
-        }
-        for change in changes {
-            if !random.chance(percent) {
-                continue;
-            }
-            match change {
-                Change::Write { offset, data } if random.chance(25) => {
-                    tear(&mut image, offset, &data, random);
-                }
-                whole => whole.apply(&mut image),
-            }
-        }
-        image
-    }
-}
-
-/// Writes a part: up to some byte, or some of the sectors.
-fn tear(image: &mut Vec<u8>, offset: usize, data: &[u8], random: &mut Random) {
-    if random.chance(50) {
-        let written = random.index(data.len() + 1);
-        let data = data[..written].to_vec();
-        Change::Write { offset, data }.apply(image);
-        return;
-    }
-    for (index, sector) in data.chunks(SECTOR_BYTES).enumerate() {
-        if random.chance(50) {
-            let (offset, data) = (offset + index * SECTOR_BYTES, sector.to_vec());
-            Change::Write { offset, data }.apply(image);
-        }
-    }
-}
-
-impl StorageBackend for Disk {
-    fn len(&self) -> io::Result<u64> {
-        self.call(|state, _| state.current.len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        let found = self.call(|state, _| {
-            let found = state.current.get(offset..offset + out.len());
-            found.map(|bytes| out.copy_from_slice(bytes))
-        })?;
-        found.ok_or_else(|| io::Error::other("read beyond the end"))
-    }
-
-    fn set_len(&self, length: u64) -> io::Result<()> {
-        let length = usize::try_from(length).map_err(io::Error::other)?;
-        self.change(Change::SetLength(length))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.call(|state, dying| {
-            if !dying {
-                let changes = std::mem::take(&mut state.unsynced);
-                for change in changes {
-                    change.apply(&mut state.synced);
-                }
-                state.syncs += 1;
-            }
-        })
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        let data = data.to_vec();
-        self.change(Change::Write { offset, data })
-    }
-}
-
-impl Disk {
-    /// What is written while the power goes may arrive too.
-    fn change(&self, change: Change) -> io::Result<()> {
-        self.call(|state, _| {
-            change.apply(&mut state.current);
-            state.unsynced.push(change);
-        })
-    }
-}
 
 /// What visitors and operators of one room have been told.
 #[derive(Default)]
@@ -302,7 +104,7 @@ async fn work_until_power_goes(
                         panic!("{answer:?}")
                     };
                     with_ledger(&ledgers, name, |ledger| {
-                        ledger.serving = ledger.serving.max(serving)
+                        ledger.serving = ledger.serving.max(serving);
                     });
                 })
             }

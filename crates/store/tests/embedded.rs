@@ -1,0 +1,354 @@
+//! The embedded store when things go wrong: failing disks, other owners, newer files, and what is to be deleted.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anteroom_core::{
+    Answer, Board, Claim, Operation, RequestId, RoomId, RoomState, Settings, Ticket, UnixMillis,
+};
+use anteroom_store::embedded::{FILE_NAME, OpenError, SCHEMA_VERSION};
+use anteroom_store::{
+    Actor, EmbeddedStore, Engine, EngineError, ManualClock, NodeId, RoomHandle, Store, StoreError,
+    SystemClock,
+};
+use redb::{Database, ReadableDatabase, ReadableTableMetadata, StorageBackend, TableHandle};
+use tokio::task::JoinSet;
+
+/// A disk that keeps everything but fails when told to.
+#[derive(Clone, Default)]
+struct FailingDisk {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// The call of a write, a sync or a change of length that fails, counted down; 0 is "none".
+    fails_after: Arc<AtomicU64>,
+    /// Whether every call fails from the next one on.
+    broken: Arc<std::sync::atomic::AtomicBool>,
+    failures: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for FailingDisk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("FailingDisk")
+    }
+}
+
+impl FailingDisk {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self, writes: bool) -> io::Result<()> {
+        let due = writes
+            && self
+                .fails_after
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+                == Ok(1);
+        if due || self.broken.load(Ordering::SeqCst) {
+            self.failures.fetch_add(1, Ordering::SeqCst);
+            return Err(io::Error::other("the disk failed"));
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<EmbeddedStore, OpenError> {
+        let disk = self.clone();
+        EmbeddedStore::open_with(
+            Box::new(move || Database::builder().create_with_backend(disk.clone())),
+            Arc::new(SystemClock),
+        )
+    }
+}
+
+impl StorageBackend for FailingDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.check(false)?;
+        Ok(self.bytes().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.check(false)?;
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        out.copy_from_slice(&self.bytes()[offset..offset + out.len()]);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.check(true)?;
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        self.bytes().resize(length, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.check(true)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check(true)?;
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        self.bytes()[offset..offset + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+async fn engine_on(store: Arc<dyn Store>) -> (Arc<Engine>, Arc<RoomHandle>) {
+    let engine = Engine::start(store, Arc::new(SystemClock), NodeId(1))
+        .await
+        .unwrap();
+    let room = engine
+        .create_room(
+            RoomId::parse("room").unwrap(),
+            Settings::default(),
+            RoomState::Open,
+            1,
+        )
+        .await
+        .unwrap();
+    (engine, room)
+}
+
+async fn advance(room: &RoomHandle, by: i64) -> Result<Answer, EngineError> {
+    room.operate(Operation::Advance { by }, Actor::Operator("test".into()))
+        .await
+}
+
+async fn claim(room: &RoomHandle, ticket: Ticket) -> Result<Answer, EngineError> {
+    let claim = Claim {
+        ticket,
+        request_id: RequestId(u128::from(ticket.position.get()).to_be_bytes()),
+        issuer: "https://issuer.example".into(),
+        validity_seconds: None,
+        key_id: "key".into(),
+    };
+    room.operate(Operation::Claim(claim), Actor::Visitor).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_commit_is_ambiguous_and_the_store_goes_on() {
+    let disk = FailingDisk::default();
+    let store = Arc::new(disk.open().unwrap());
+    let (engine, room) = engine_on(store.clone()).await;
+    let mut positions = BTreeSet::new();
+    let (mut serving, mut ambiguous) = (0, 0);
+    for nth_call in 1..=40 {
+        disk.fails_after.store(nth_call, Ordering::SeqCst);
+        let mut failed = false;
+        // A commit has fewer calls than this loop turns, so the failure comes within it.
+        for turn in 0.. {
+            assert!(turn < 100, "call {nth_call} never failed");
+            match room.join().await {
+                Ok(ticket) => assert!(positions.insert(ticket.position.get()), "handed out twice"),
+                Err(EngineError::Store(StoreError::Ambiguous(_))) => {
+                    failed = true;
+                    ambiguous += 1;
+                }
+                Err(EngineError::Store(StoreError::Transient(_))) => failed = true,
+                Err(error) => panic!("{error}"),
+            }
+            match advance(&room, 1).await {
+                Ok(Answer::Advanced { serving: now }) => {
+                    assert!(now > serving, "the frontier fell back");
+                    serving = now;
+                }
+                Err(EngineError::Store(StoreError::Ambiguous(_))) => {
+                    failed = true;
+                    ambiguous += 1;
+                }
+                Err(EngineError::Store(StoreError::Transient(_))) => failed = true,
+                other => panic!("{other:?}"),
+            }
+            if failed || disk.fails_after.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+        }
+        assert!(store.is_ready());
+        let ticket = room.join().await.expect("the database is open again");
+        assert!(positions.insert(ticket.position.get()));
+        assert!(
+            positions.last() == Some(&ticket.position.get()),
+            "in order of arrival"
+        );
+    }
+    assert!(ambiguous > 10, "most of these calls belong to a commit");
+    let stored = store.load(room.id(), NodeId(1)).await.unwrap().unwrap().room;
+    assert!(stored.newest().joined >= *positions.last().unwrap());
+    assert!(stored.serving() >= serving);
+    assert_eq!(*room.board(), Board::of(&stored));
+    engine.stop().await;
+    // What the disk has is what the store told.
+    drop((engine, store));
+    let reopened = disk.open().unwrap();
+    let found = reopened.load(room.id(), NodeId(1)).await.unwrap().unwrap().room;
+    assert_eq!(found, stored);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_failure_makes_the_store_not_ready_and_says_why() {
+    let disk = FailingDisk::default();
+    let store = Arc::new(disk.open().unwrap());
+    let (engine, room) = engine_on(store.clone()).await;
+    let ticket = room.join().await.unwrap();
+    let board = room.board();
+    assert!(store.is_ready());
+    disk.broken.store(true, Ordering::SeqCst);
+    let first = room.join().await.unwrap_err();
+    assert!(
+        matches!(
+            first,
+            EngineError::Store(StoreError::Ambiguous(_) | StoreError::Transient(_))
+        ),
+        "{first}"
+    );
+    assert!(!store.is_ready());
+    let sentence = "the store does not work: the database could not be reopened";
+    assert_eq!(room.join().await.unwrap_err().to_string(), sentence);
+    assert_eq!(advance(&room, 1).await.unwrap_err().to_string(), sentence);
+    assert_eq!(store.rooms().await.unwrap_err().to_string(), sentence);
+    let value = store.replace_value("name", None, b"value").await;
+    assert_eq!(value.unwrap_err().to_string(), sentence);
+    assert_eq!(room.board(), board, "reads go on from the last board");
+    engine.stop().await;
+    drop((engine, store));
+    disk.broken.store(false, Ordering::SeqCst);
+    let store = Arc::new(disk.open().unwrap());
+    let (engine, room) = engine_on(store).await;
+    assert!(room.join().await.unwrap().position > ticket.position);
+    engine.stop().await;
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_with_a_sentence() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock));
+    let store = open().unwrap();
+    let (known, newer) = (SCHEMA_VERSION.to_le_bytes(), (SCHEMA_VERSION + 1).to_le_bytes());
+    assert!(store.replace_value("schema", Some(&known), &newer).await.unwrap());
+    drop(store);
+    let refused = open().err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "the database was written by a newer version (schema 2, this program knows 1); use that version"
+    );
+    assert!(matches!(refused, OpenError::Newer { found: 2 }));
+}
+
+#[tokio::test]
+async fn a_database_has_one_owner_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock));
+    let store = open().unwrap();
+    assert!(matches!(open(), Err(OpenError::InUse)));
+    assert!(store.replace_value("name", None, b"value").await.unwrap());
+    drop(store);
+    let value = open().unwrap().value("name").await.unwrap();
+    assert_eq!(value.as_deref(), Some(b"value".as_slice()));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, b"").unwrap();
+    let refused = EmbeddedStore::open(&file.join("data"), Arc::new(SystemClock));
+    let refused = refused.err().unwrap().to_string();
+    assert!(
+        refused.starts_with("cannot create the data directory"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn an_unfinished_file_is_no_obstacle() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(format!("{FILE_NAME}.new-1-1")), b"torn").unwrap();
+    drop(EmbeddedStore::open(directory.path(), Arc::new(SystemClock)).unwrap());
+    EmbeddedStore::open(directory.path(), Arc::new(SystemClock)).unwrap();
+}
+
+/// How many rows each table of a closed database has, those without rows left out.
+fn rows(directory: &std::path::Path) -> Vec<(String, u64)> {
+    let database = Database::open(directory.join(FILE_NAME)).unwrap();
+    let transaction = database.begin_read().unwrap();
+    let mut rows = vec![];
+    for table in transaction.list_tables().unwrap() {
+        let name = table.name().to_owned();
+        let length = transaction.open_untyped_table(table).unwrap().len().unwrap();
+        if length > 0 {
+            rows.push((name, length));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn housekeeping_deletes_the_records_of_closed_lines_little_by_little() {
+    const VISITORS: u64 = 700;
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(UnixMillis(1_800_000_000_000)));
+    let open = || Arc::new(EmbeddedStore::open(directory.path(), clock.clone()).unwrap());
+    let start = |store| Engine::start(store, clock.clone(), NodeId(1));
+    let engine = start(open()).await.unwrap();
+    let room = engine
+        .create_room(
+            RoomId::parse("room").unwrap(),
+            Settings::default(),
+            RoomState::Open,
+            1,
+        )
+        .await
+        .unwrap();
+    advance(&room, i64::try_from(VISITORS).unwrap() + 1)
+        .await
+        .unwrap();
+    let mut tasks = JoinSet::new();
+    for _ in 0..VISITORS {
+        let room = room.clone();
+        tasks.spawn(async move {
+            let ticket = room.join().await.unwrap();
+            // One of them stays away, so that the bits of the others are needed.
+            if ticket.position.get() > 1 {
+                claim(&room, ticket).await.unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+    let reset = Operation::Reset { incarnation: 2 };
+    room.operate(reset, Actor::Operator("test".into())).await.unwrap();
+    advance(&room, 1).await.unwrap();
+    let ticket = room.join().await.unwrap();
+    claim(&room, ticket).await.unwrap();
+    engine.stop().await;
+    drop((engine, room));
+    let old_rows = |rows: &[(String, u64)]| -> u64 {
+        let of_lines = ["by_end", "chunks", "closed_lines", "ending", "sessions"];
+        rows.iter()
+            .filter(|(name, _)| of_lines.contains(&name.as_str()))
+            .map(|&(_, count)| count)
+            .sum()
+    };
+    let mut before = old_rows(&rows(directory.path()));
+    assert!(
+        before > 3 * VISITORS - 600,
+        "hardly anything is deleted at once: {before}"
+    );
+    for round in 0.. {
+        assert!(round < 20, "{before} rows are left");
+        clock.advance(1_000);
+        let engine = start(open()).await.unwrap();
+        let room = engine.room("room").unwrap();
+        advance(&room, 1).await.unwrap();
+        engine.stop().await;
+        drop((engine, room));
+        let after = old_rows(&rows(directory.path()));
+        assert!(after < before && before - after <= 600, "{before} became {after}");
+        before = after;
+        // The one session of the new line: its record, its end twice, and its bit.
+        if before == 4 {
+            break;
+        }
+    }
+}

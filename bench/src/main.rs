@@ -1,1 +1,120 @@
-fn main() {}
+//! Speed as ratios: Anteroom against a bare hyper server that answers the same bytes, in one run on one machine.
+//!
+//! `bench/run` builds and calls this. The machine is shared and noisy, so nothing here is compared with a clock alone: rounds of
+//! both servers alternate, medians are compared, and the ratio is what counts. Servers are pinned to core 0, the load to core 1.
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    reason = "a bench prints, looks at the clock, and divides"
+)]
+
+mod baseline;
+mod figures;
+mod load;
+mod memory;
+mod servers;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use figures::Comparison;
+use load::{Requests, run_load};
+use servers::{Anteroom, Baseline};
+
+/// How long one round of one server lasts.
+const ROUND: Duration = Duration::from_secs(2);
+/// How many rounds each server gets.
+const ROUNDS: usize = 7;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["baseline", answer_file] => baseline::serve(answer_file),
+        ["http", binary] => http(binary, ROUNDS, ROUND),
+        ["http", binary, "--quick"] => http(binary, 1, Duration::from_millis(300)),
+        ["claims", binary] => claims(binary, 5, 600),
+        ["claims", binary, "--quick"] => claims(binary, 1, 30),
+        ["memory", binary] => memory::compare(binary, 10_000_000, 100_000),
+        ["memory", binary, "--quick"] => memory::compare(binary, 1_000_000, 2_000),
+        _ => bail!("usage: anteroom-bench http|claims|memory BINARY [--quick]"),
+    }
+}
+
+/// Reads and durable joins against a bare hyper server that answers the same bytes.
+fn http(binary: &str, rounds: usize, round: Duration) -> Result<()> {
+    let anteroom = Anteroom::start(binary, None)?;
+    let ticket = anteroom.join()?;
+    anteroom.join()?;
+    let cases = [
+        ("serving_num", Requests::get("/serving_num?event_id=Sample"), vec![64, 256], "0.9 / 1.0"),
+        ("waiting_num", Requests::get("/waiting_num?event_id=Sample"), vec![64, 256], "0.9 / 1.0"),
+        (
+            "queue_num of a ticket",
+            Requests::get(&format!("/queue_num?event_id=Sample&request_id={ticket}")),
+            vec![64, 256],
+            "0.8 / 0.9",
+        ),
+        (
+            "assign_queue_num, durable",
+            Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#),
+            vec![64, 256],
+            "0.5 / 0.7",
+        ),
+    ];
+    println!("| what | connections | Anteroom a second | bare hyper a second | ratio | gate / goal |");
+    println!("|---|---|---|---|---|---|");
+    for (what, requests, connections, gate) in cases {
+        let baseline = Baseline::answering_like(&anteroom, &requests)?;
+        for connections in connections {
+            let mut comparison = Comparison::default();
+            // One round of each first that is not counted: caches, buffers, the branch predictor.
+            for counted in std::iter::once(false).chain(std::iter::repeat_n(true, rounds)) {
+                let ours = run_load(anteroom.public(), &requests, connections, round)?;
+                let theirs = run_load(baseline.address(), &requests, connections, round)?;
+                if counted {
+                    comparison.add(ours, theirs);
+                }
+            }
+            println!("| {what} | {connections} | {comparison} | {gate} |");
+        }
+    }
+    Ok(())
+}
+
+/// Claims, each with three RS256 signatures, against a third of what `openssl speed` signs on the same core.
+fn claims(binary: &str, rounds: usize, claims_a_round: usize) -> Result<()> {
+    let anteroom = Anteroom::start(binary, None)?;
+    let mut comparison = Comparison::default();
+    for _ in 0..rounds {
+        let tickets = anteroom.join_many(claims_a_round)?;
+        anteroom.advance(i64::try_from(claims_a_round)?)?;
+        let ours = load::run_each(
+            anteroom.public(),
+            64,
+            tickets.into_iter().map(|ticket| {
+                Requests::post(
+                    "/generate_token",
+                    &format!(r#"{{"event_id":"Sample","request_id":"{ticket}"}}"#),
+                )
+            }),
+        )?;
+        comparison.add(ours, openssl_signatures_a_second()? / 3.0);
+    }
+    println!("| what | connections | Anteroom a second | openssl speed rsa2048 / 3 | ratio | gate |");
+    println!("|---|---|---|---|---|---|");
+    println!("| claim (3 RS256 signatures, durable) | 64 | {comparison} | 0.9 |");
+    Ok(())
+}
+
+fn openssl_signatures_a_second() -> Result<f64> {
+    let mut command = servers::pinned("openssl");
+    let output = command.args(["speed", "-seconds", "2", "rsa2048"]).output().context("openssl speed")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.trim_start().starts_with("rsa") && line.contains("2048"));
+    let line = line.with_context(|| format!("openssl speed printed no rsa 2048 line:\n{text}"))?;
+    let rate = line.split_whitespace().rev().nth(1).context("no rate in openssl's line")?;
+    Ok(rate.parse()?)
+}

@@ -32,10 +32,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
             Drift::Known { differences, .. } if differences.is_empty() => {
                 println!("room {}: as in the file", room.id)
             }
-            Drift::Known {
-                differences,
-                will_be_applied,
-            } => {
+            Drift::Known { differences, will_be_applied } => {
                 let then = if will_be_applied {
                     "the next start applies the file"
                 } else {

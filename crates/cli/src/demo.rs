@@ -24,18 +24,12 @@ pub(crate) fn demo() -> anyhow::Result<()> {
     ];
     let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let loaded = Config::load(None, directory.path(), environment)?;
-    serve::run(loaded, |addresses, _| {
-        println!("{}", script(&addresses.public, &addresses.private))
-    })
+    serve::run(loaded, |addresses, _| println!("{}", script(&addresses.public, &addresses.private)))
 }
 
 /// The usual port if it is free, any other if not.
 fn address(port: u16) -> String {
-    let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-        port
-    } else {
-        0
-    };
+    let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
     format!("127.0.0.1:{port}")
 }
 

@@ -20,24 +20,15 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
 /// A bare level speaks of our crates; everybody else stays at warnings at most.
 fn ours_only(filter: &str) -> String {
     let mut directives = vec!["warn".to_owned()];
-    for directive in filter
-        .split(',')
-        .map(str::trim)
-        .filter(|directive| !directive.is_empty())
-    {
+    for directive in filter.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
         if directive.contains('=') {
             let ours = directive.starts_with("anteroom");
             directives.extend(ours.then(|| directive.to_owned()));
         } else if directive.starts_with("anteroom") {
             directives.push(directive.to_owned());
         } else {
-            let crates = [
-                "anteroom",
-                "anteroom_server",
-                "anteroom_store",
-                "anteroom_tokens",
-                "anteroom_core",
-            ];
+            let crates =
+                ["anteroom", "anteroom_server", "anteroom_store", "anteroom_tokens", "anteroom_core"];
             directives.extend(crates.map(|name| format!("{name}={directive}")));
         }
     }
@@ -52,11 +43,7 @@ mod tests {
     fn no_directive_makes_other_crates_talkative() {
         assert_eq!(ours_only("hyper=trace,h2=trace"), "warn");
         assert!(ours_only("trace").starts_with("warn,anteroom=trace,"));
-        assert!(
-            !ours_only("trace")
-                .split(',')
-                .any(|directive| directive == "trace")
-        );
+        assert!(!ours_only("trace").split(',').any(|directive| directive == "trace"));
         assert_eq!(ours_only("anteroom_store=debug"), "warn,anteroom_store=debug");
     }
 }

@@ -51,20 +51,16 @@ struct Configuration {
 impl Configuration {
     fn load(&self) -> anyhow::Result<Loaded> {
         let directory = std::env::current_dir()?;
-        Ok(Config::load(
-            self.config.as_deref(),
-            &directory,
-            std::env::vars_os(),
-        )?)
+        Ok(Config::load(self.config.as_deref(), &directory, std::env::vars_os())?)
     }
 }
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Serve { configuration } => configuration.load().and_then(serve::serve),
-        Command::CheckConfig { configuration } => configuration
-            .load()
-            .and_then(|loaded| check_config::check(&loaded)),
+        Command::CheckConfig { configuration } => {
+            configuration.load().and_then(|loaded| check_config::check(&loaded))
+        }
         Command::Demo => demo::demo(),
     };
     match outcome {
@@ -74,11 +70,7 @@ fn main() -> ExitCode {
             if let Some(hint) = hint(&error) {
                 eprintln!("hint: {hint}");
             }
-            if error.is::<ConfigError>() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::FAILURE
-            }
+            if error.is::<ConfigError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -86,7 +78,9 @@ fn main() -> ExitCode {
 /// What may help.
 fn hint(error: &anyhow::Error) -> Option<&str> {
     if error.is::<ConfigError>() {
-        return Some("anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting");
+        return Some(
+            "anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting",
+        );
     }
     error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str())
 }

@@ -6,10 +6,7 @@ use serde_json::json;
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 
 fn start() -> Server {
-    Server::builder(BINARY)
-        .memory()
-        .start()
-        .expect("the server starts")
+    Server::builder(BINARY).memory().start().expect("the server starts")
 }
 
 #[test]
@@ -29,20 +26,9 @@ fn health_is_open_and_metrics_need_the_key() {
         content_type.starts_with("text/plain") || content_type.starts_with("application/openmetrics-text")
     );
     let text = metrics.text();
-    assert!(
-        text.contains("# TYPE anteroom_") && text.contains("anteroom_passes_signed"),
-        "{text}"
-    );
+    assert!(text.contains("# TYPE anteroom_") && text.contains("anteroom_passes_signed"), "{text}");
     // What is for operators is not on the public listener.
-    assert_eq!(
-        server
-            .visitor()
-            .with_bearer(server.admin_key())
-            .get("/metrics")
-            .unwrap()
-            .status,
-        404
-    );
+    assert_eq!(server.visitor().with_bearer(server.admin_key()).get("/metrics").unwrap().status, 404);
 }
 
 #[test]
@@ -78,10 +64,7 @@ fn the_private_listener_refuses_everybody_without_the_key() {
                 request = request.header("Authorization", value);
             }
             let answer = anonymous.send(&request).unwrap();
-            assert_eq!(
-                answer.status, 401,
-                "{method} {path} {authorization:?}: {answer:?}"
-            );
+            assert_eq!(answer.status, 401, "{method} {path} {authorization:?}: {answer:?}");
             assert!(answer.error().len() > 5, "{answer:?}");
             assert!(
                 answer.header("WWW-Authenticate").is_some(),
@@ -98,20 +81,10 @@ fn the_private_listener_refuses_everybody_without_the_key() {
 
 #[test]
 fn without_an_admin_key_the_private_calls_are_closed_to_everybody() {
-    let server = Server::builder(BINARY)
-        .memory()
-        .without_env("ANTEROOM_ADMIN_KEY")
-        .start()
-        .unwrap();
+    let server = Server::builder(BINARY).memory().without_env("ANTEROOM_ADMIN_KEY").start().unwrap();
     let mut anonymous = Client::new(server.private());
     let empty = Request::new("GET", "/num_active_tokens?event_id=Sample").header("Authorization", "Bearer ");
     assert_eq!(anonymous.send(&empty).unwrap().status, 401);
-    assert_eq!(
-        anonymous
-            .get("/num_active_tokens?event_id=Sample")
-            .unwrap()
-            .status,
-        401
-    );
+    assert_eq!(anonymous.get("/num_active_tokens?event_id=Sample").unwrap().status, 401);
     assert_eq!(anonymous.get("/livez").unwrap().status, 200);
 }

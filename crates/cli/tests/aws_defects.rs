@@ -11,10 +11,7 @@ use serde_json::{Value, json};
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 
 fn start() -> Server {
-    Server::builder(BINARY)
-        .memory()
-        .start()
-        .expect("the server starts")
+    Server::builder(BINARY).memory().start().expect("the server starts")
 }
 
 // Section 3.3: taking a place.
@@ -52,10 +49,7 @@ fn a_malformed_entry_among_good_ones_shifts_loses_and_repeats_no_number() {
             (0..joins_each).map(one).collect::<Vec<_>>()
         };
         let joined: Vec<_> = (0..threads).map(|_| scope.spawn(join_amid_garbage)).collect();
-        joined
-            .into_iter()
-            .flat_map(|handle| handle.join().expect("a joiner does not panic"))
-            .collect()
+        joined.into_iter().flat_map(|handle| handle.join().expect("a joiner does not panic")).collect()
     });
     let mut line = line.another();
     // Nobody polls 202 for ever: each acknowledged id has its place at once, and together they fill 1..=n without gap.
@@ -73,10 +67,7 @@ fn entry_time_is_the_moment_of_the_call() {
     let id = line.join();
     let after = unix_seconds();
     let entry_time = line.place(&id).json()["entry_time"].as_u64().unwrap();
-    assert!(
-        (before..=after).contains(&entry_time),
-        "{entry_time} is not within {before}..={after}"
-    );
+    assert!((before..=after).contains(&entry_time), "{entry_time} is not within {before}..={after}");
     // And it stays that moment, however late and often it is asked for.
     line.advance(1);
     assert_eq!(line.claim(&id).status, 200);
@@ -138,29 +129,12 @@ fn text_in_the_entry_is_data_and_never_reaches_a_neighbour() {
 fn ids_that_html_cleaning_would_change_are_refused_not_rewritten() {
     let server = start();
     let mut line = server.line("Sample");
-    for event in [
-        "<b>Sample</b>",
-        "Sample&amp;",
-        "Sample&",
-        "&Sample",
-        "Sample<script>",
-        "S&a",
-    ] {
+    for event in ["<b>Sample</b>", "Sample&amp;", "Sample&", "&Sample", "Sample<script>", "S&a"] {
         let answer = aws::serving_num(&mut line.public, event).unwrap();
+        assert_eq!((answer.status, answer.error().as_str()), (400, "Invalid event ID"), "{event}");
+        assert_eq!(aws::assign_queue_num(&mut line.public, event).unwrap().status, 400, "{event}");
         assert_eq!(
-            (answer.status, answer.error().as_str()),
-            (400, "Invalid event ID"),
-            "{event}"
-        );
-        assert_eq!(
-            aws::assign_queue_num(&mut line.public, event).unwrap().status,
-            400,
-            "{event}"
-        );
-        assert_eq!(
-            aws::increment_serving_counter(&mut line.operator, event, 1)
-                .unwrap()
-                .status,
+            aws::increment_serving_counter(&mut line.operator, event, 1).unwrap().status,
             400,
             "{event}"
         );
@@ -174,13 +148,8 @@ fn the_pattern_of_request_ids_is_anchored_at_both_ends() {
     let mut line = server.line("Sample");
     let id = line.join();
     line.advance(1);
-    for padded in [
-        format!("{id}x"),
-        format!("x{id}"),
-        format!("{id} "),
-        format!(" {id}"),
-        format!("{id}\n"),
-    ] {
+    for padded in [format!("{id}x"), format!("x{id}"), format!("{id} "), format!(" {id}"), format!("{id}\n")]
+    {
         assert_eq!(line.place(&padded).status, 400, "{padded:?}");
         assert_eq!(line.expiry(&padded).status, 400, "{padded:?}");
         assert_eq!(line.claim(&padded).status, 400, "{padded:?}");
@@ -197,32 +166,15 @@ fn bad_json_gets_a_400_with_a_sentence_on_every_post_and_never_a_502() {
         (&mut line.public, &["/assign_queue_num", "/generate_token"][..]),
         (
             &mut line.operator,
-            &[
-                "/generate_token",
-                "/increment_serving_counter",
-                "/reset_initial_state",
-                "/update_session",
-            ][..],
+            &["/generate_token", "/increment_serving_counter", "/reset_initial_state", "/update_session"][..],
         ),
     ];
     for (client, paths) in posts {
         for path in paths {
-            for body in [
-                "",
-                "null",
-                "{",
-                "{}",
-                "[]",
-                "\"Sample\"",
-                "{\"event_id\": 7}",
-                "\u{0}",
-            ] {
+            for body in ["", "null", "{", "{}", "[]", "\"Sample\"", "{\"event_id\": 7}", "\u{0}"] {
                 let answer = client.send(&Request::new("POST", path).body(body)).unwrap();
                 assert_eq!(answer.status, 400, "{path} {body:?}: {answer:?}");
-                assert!(
-                    answer.error().len() > 10,
-                    "{path} {body:?}: a sentence, not {answer:?}"
-                );
+                assert!(answer.error().len() > 10, "{path} {body:?}: a sentence, not {answer:?}");
             }
         }
     }
@@ -232,14 +184,8 @@ fn bad_json_gets_a_400_with_a_sentence_on_every_post_and_never_a_502() {
 fn serving_counter_is_a_number_from_the_first_moment() {
     let server = start();
     let mut visitor = server.visitor();
-    assert_eq!(
-        aws::serving_num(&mut visitor, "Sample").unwrap().json(),
-        json!({ "serving_counter": 0 })
-    );
-    assert_eq!(
-        aws::waiting_num(&mut visitor, "Sample").unwrap().json(),
-        json!({ "waiting_num": 0 })
-    );
+    assert_eq!(aws::serving_num(&mut visitor, "Sample").unwrap().json(), json!({ "serving_counter": 0 }));
+    assert_eq!(aws::waiting_num(&mut visitor, "Sample").unwrap().json(), json!({ "waiting_num": 0 }));
 }
 
 #[test]
@@ -261,27 +207,17 @@ fn fractions_and_overflow_are_refused_and_one_point_zero_counts_as_one() {
     let mut line = server.line("Sample");
     let mut increment = |by: &str| {
         let body = format!("{{\"event_id\": \"Sample\", \"increment_by\": {by}}}");
-        line.operator
-            .send(&Request::new("POST", "/increment_serving_counter").body(body))
-            .expect("an answer")
+        line.operator.send(&Request::new("POST", "/increment_serving_counter").body(body)).expect("an answer")
     };
     assert_eq!(increment("1.0").json(), json!({ "serving_num": 1 }));
-    for refused in [
-        "1.5",
-        "0.1",
-        "9223372036854775808",
-        "-9223372036854775809",
-        "1e30",
-        "9223372036854775807",
-    ] {
+    for refused in
+        ["1.5", "0.1", "9223372036854775808", "-9223372036854775809", "1e30", "9223372036854775807"]
+    {
         let answer = increment(refused);
         assert_eq!(answer.status, 400, "{refused}: {answer:?}");
         answer.error();
     }
-    assert_eq!(
-        increment("9223372036854775806").json(),
-        json!({ "serving_num": i64::MAX })
-    );
+    assert_eq!(increment("9223372036854775806").json(), json!({ "serving_num": i64::MAX }));
     assert_eq!(increment("1").status, 400);
     assert_eq!(increment("0").json(), json!({ "serving_num": i64::MAX }));
     assert_eq!(line.serving(), i64::MAX);
@@ -352,10 +288,7 @@ fn concurrent_first_claims_over_both_listeners_give_one_token_set_and_one_sessio
             })
         };
         let claims: Vec<_> = (0..CLAIMS).map(claim).collect();
-        claims
-            .into_iter()
-            .map(|handle| handle.join().expect("a claim does not panic"))
-            .collect()
+        claims.into_iter().map(|handle| handle.join().expect("a claim does not panic")).collect()
     });
     assert_eq!(sets.len(), 1, "{sets:?}");
     assert_eq!((line.active(), line.waiting()), (1, 1));
@@ -372,10 +305,7 @@ fn a_late_claim_does_not_revive_a_session_that_has_ended() {
         assert_eq!(line.close(id, status).status, 200);
         for _ in 0..3 {
             assert_eq!(line.claim(id).status, 410);
-            assert_eq!(
-                line.claim_privately(id, &json!({ "validity_period": 60 })).status,
-                410
-            );
+            assert_eq!(line.claim_privately(id, &json!({ "validity_period": 60 })).status, 410);
         }
         assert_eq!(line.active(), 0);
     }
@@ -406,12 +336,7 @@ fn a_reset_of_a_wrong_event_is_refused_and_resets_nothing() {
     let mut line = server.line("Sample");
     line.join();
     line.advance(7);
-    assert_eq!(
-        aws::reset_initial_state(&mut line.operator, "Other")
-            .unwrap()
-            .status,
-        400
-    );
+    assert_eq!(aws::reset_initial_state(&mut line.operator, "Other").unwrap().status, 400);
     let neither = line.operator.post("/reset_initial_state", &json!({})).unwrap();
     assert_eq!(neither.status, 400);
     assert_eq!((line.serving(), line.waiting()), (7, 1));
@@ -444,16 +369,10 @@ fn concurrent_increments_are_all_counted() {
             (0..each).map(|_| line.advance(1)).collect::<Vec<_>>()
         };
         let advanced: Vec<_> = (0..THREADS).map(|_| scope.spawn(advance)).collect();
-        advanced
-            .into_iter()
-            .flat_map(|handle| handle.join().expect("an operator does not panic"))
-            .collect()
+        advanced.into_iter().flat_map(|handle| handle.join().expect("an operator does not panic")).collect()
     });
     // Each operator is told the figure that his own step made.
     let total = i64::try_from(THREADS * each).unwrap();
-    assert_eq!(
-        answers.into_iter().collect::<BTreeSet<_>>(),
-        (1..=total).collect()
-    );
+    assert_eq!(answers.into_iter().collect::<BTreeSet<_>>(), (1..=total).collect());
     assert_eq!(line.serving(), total);
 }

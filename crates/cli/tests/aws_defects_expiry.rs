@@ -24,11 +24,7 @@ fn expiring(period: u32, moves_on: bool) -> String {
 const NOT_EXPIRING: &str = "[[room]]\nid = \"Sale\"\nenable_queue_position_expiry = false\n";
 
 fn start(config: impl Into<String>) -> Server {
-    Server::builder(BINARY)
-        .config(config)
-        .memory()
-        .start()
-        .expect("the server starts")
+    Server::builder(BINARY).config(config).memory().start().expect("the server starts")
 }
 
 /// Serving and waiting as they were at one moment: a lapse changes both, so a waiting figure that is the same before and
@@ -61,18 +57,10 @@ fn increments_of_zero_and_back_and_forth_do_not_restart_the_clocks_of_others() {
         if answer.status == 410 {
             break;
         }
-        let left = answer.json()["expires_in"]
-            .as_i64()
-            .expect("expires_in is a number");
-        assert!(
-            left <= left_before,
-            "the clock went back from {left_before} to {left}"
-        );
+        let left = answer.json()["expires_in"].as_i64().expect("expires_in is a number");
+        assert!(left <= left_before, "the clock went back from {left_before} to {left}");
         left_before = left;
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "increments keep the place alive for ever"
-        );
+        assert!(begun.elapsed() < PATIENCE, "increments keep the place alive for ever");
         pause();
     }
     assert_eq!(left_before, 1);
@@ -89,10 +77,7 @@ fn an_increment_of_zero_does_not_forget_who_has_claimed() {
     let mut line = server.line("Sale");
     let ids = line.join_many(11);
     line.advance(SERVED);
-    assert_eq!(
-        (line.claim(&ids[0]).status, line.claim(&ids[3]).status),
-        (200, 200)
-    );
+    assert_eq!((line.claim(&ids[0]).status, line.claim(&ids[3]).status), (200, 200));
     for _ in 0..3 {
         line.advance(0);
     }
@@ -115,17 +100,9 @@ fn the_clock_starts_only_when_a_place_is_both_joined_and_served() {
     let second = line.join();
     let joined = now();
     let told = line.expiry(&second);
-    assert_eq!(
-        (told.status, told.json()["expires_in"].as_i64()),
-        (200, Some(2)),
-        "{told:?}"
-    );
+    assert_eq!((told.status, told.json()["expires_in"].as_i64()), (200, Some(2)), "{told:?}");
     line.wait_until_lapsed(&second);
-    assert!(
-        joined.elapsed() > Duration::from_millis(1900),
-        "lapsed after {:?}",
-        joined.elapsed()
-    );
+    assert!(joined.elapsed() > Duration::from_millis(1900), "lapsed after {:?}", joined.elapsed());
 }
 
 #[test]
@@ -168,17 +145,12 @@ fn expiry_switched_on_after_the_counter_moved_gives_no_502_and_starts_the_clocks
     let ids = line.join_many(3);
     line.advance(2);
     let answer = line.expiry(&ids[0]);
-    assert_eq!(
-        (answer.status, answer.error().as_str()),
-        (202, "Queue position expiration not enabled")
-    );
+    assert_eq!((answer.status, answer.error().as_str()), (202, "Queue position expiration not enabled"));
 
     server.set_config(expiring(600, false));
     server.restart().unwrap();
     let mut line = server.line("Sale");
-    let left = line.expiry(&ids[0]).json()["expires_in"]
-        .as_i64()
-        .expect("a served place tells its rest");
+    let left = line.expiry(&ids[0]).json()["expires_in"].as_i64().expect("a served place tells its rest");
     assert!((540..=600).contains(&left), "{left}");
     assert_eq!(line.expiry(&ids[2]).status, 202);
     assert_eq!(line.claim(&ids[0]).status, 200);
@@ -248,10 +220,7 @@ fn a_claim_in_the_last_moment_either_succeeds_or_lapses_but_never_both() {
             })
         };
         let claims: Vec<_> = ids.iter().zip(0..VISITORS).map(claim).collect();
-        claims
-            .into_iter()
-            .map(|handle| handle.join().expect("a claim does not panic"))
-            .sum()
+        claims.into_iter().map(|handle| handle.join().expect("a claim does not panic")).sum()
     });
     line.wait_until_waiting(0);
     assert_eq!((line.active(), line.serving()), (claimed, i64::from(VISITORS)));
@@ -297,10 +266,7 @@ fn a_boundary_position_that_has_claimed_or_ended_does_not_stall_expiry() {
     line.advance(2);
     line.advance(2);
     // The visitors exactly at both boundaries are gone from the line in different ways.
-    assert_eq!(
-        (line.claim(&ids[1]).status, line.claim(&ids[3]).status),
-        (200, 200)
-    );
+    assert_eq!((line.claim(&ids[1]).status, line.claim(&ids[3]).status), (200, 200));
     assert_eq!(line.close(&ids[3], -1).status, 200);
     line.wait_until_waiting(0);
     assert_eq!((line.serving(), line.active()), (8, 1));
@@ -380,10 +346,7 @@ fn increments_amid_lapses_are_counted_once_each() {
             steps.min(5)
         };
         let operators: Vec<_> = (0..4).map(|_| scope.spawn(advance)).collect();
-        operators
-            .into_iter()
-            .map(|handle| handle.join().expect("an operator does not panic"))
-            .sum()
+        operators.into_iter().map(|handle| handle.join().expect("an operator does not panic")).sum()
     });
     // Serving is what operators added plus what has lapsed, at every moment until it reaches the tail.
     let mut looks = 0;

@@ -50,19 +50,13 @@ fn verify_with_pyjwt(python: &Path, token: &str, key: &Value, audience: &str) ->
 
 #[track_caller]
 fn assert_error(answer: &Answer, status: u16, text: &str) {
-    assert_eq!(
-        (answer.status, answer.error().as_str()),
-        (status, text),
-        "{answer:?}"
-    );
+    assert_eq!((answer.status, answer.error().as_str()), (status, text), "{answer:?}");
 }
 
 #[track_caller]
 fn number(answer: &Answer, name: &str) -> i64 {
     let body = answer.json();
-    body[name]
-        .as_i64()
-        .unwrap_or_else(|| panic!("{name} is not a number: {answer:?}"))
+    body[name].as_i64().unwrap_or_else(|| panic!("{name} is not a number: {answer:?}"))
 }
 
 /// A lower-case UUID, as AWS's gateway mints them.
@@ -84,10 +78,7 @@ const NO_SESSION: &str = "Request ID doesn't exist or status already set.";
 #[test]
 fn the_whole_aws_walk_with_waiting_num_right_at_every_step() {
     // No configuration file: the room `Sample` is simply there.
-    let server = Server::builder(BINARY)
-        .env("ANTEROOM_PUBLIC_URL", ISSUER)
-        .start()
-        .unwrap();
+    let server = Server::builder(BINARY).env("ANTEROOM_PUBLIC_URL", ISSUER).start().unwrap();
     let mut line = server.line("Sample");
     assert_eq!(line.figures(), Figures::of(0, 0, 0));
 
@@ -115,11 +106,7 @@ fn the_whole_aws_walk_with_waiting_num_right_at_every_step() {
     assert_eq!((closed.status, closed.json()), (200, json!({})));
     assert_error(&line.close(&first, 1), 404, NO_SESSION);
     assert_error(&line.close(&first, -1), 404, NO_SESSION);
-    assert_error(
-        &line.claim(&first),
-        410,
-        "Token corresponding to request id has expired",
-    );
+    assert_error(&line.claim(&first), 410, "Token corresponding to request id has expired");
     assert_eq!(line.figures(), Figures::of(100, 1, 0));
 
     // The second one abandons; before the claim there is no session to end.
@@ -147,13 +134,8 @@ fn arrives_and_has_a_place_at_once(line: &mut Line) -> String {
     assert_eq!(line.waiting(), 1);
     let place = line.place(&id);
     assert_eq!(place.status, 200);
-    let entry_time = place.json()["entry_time"]
-        .as_u64()
-        .expect("entry_time is a number");
-    assert!(
-        (before..=after).contains(&entry_time),
-        "{entry_time} is not within {before}..={after}"
-    );
+    let entry_time = place.json()["entry_time"].as_u64().expect("entry_time is a number");
+    assert!((before..=after).contains(&entry_time), "{entry_time} is not within {before}..={after}");
     let expected = json!({ "queue_number": 1, "entry_time": entry_time, "event_id": "Sample", "status": 1 });
     assert_eq!(place.json(), expected);
     id
@@ -163,23 +145,8 @@ fn claims_three_times_with_identical_bytes(line: &mut Line, id: &str) {
     let claimed = line.claim(id);
     assert_eq!(number(&claimed, "expires_in"), 3600);
     let body = claimed.json();
-    let members: BTreeSet<&str> = body
-        .as_object()
-        .expect("an object")
-        .keys()
-        .map(String::as_str)
-        .collect();
-    assert_eq!(
-        members,
-        [
-            "access_token",
-            "refresh_token",
-            "id_token",
-            "token_type",
-            "expires_in"
-        ]
-        .into()
-    );
+    let members: BTreeSet<&str> = body.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(members, ["access_token", "refresh_token", "id_token", "token_type", "expires_in"].into());
     for _ in 0..2 {
         let repeated = line.claim(id);
         assert_eq!(identical_part(&repeated), identical_part(&claimed));
@@ -191,10 +158,7 @@ fn claims_three_times_with_identical_bytes(line: &mut Line, id: &str) {
 fn reset_is_instant_and_atomic_and_old_ids_are_refused(line: &mut Line, old: &[String]) {
     let reset = line.reset();
     assert_eq!(reset.status, 200, "{reset:?}");
-    assert_eq!(
-        reset.json(),
-        json!({ "message": "Counters reset. DynamoDB table recreated." })
-    );
+    assert_eq!(reset.json(), json!({ "message": "Counters reset. DynamoDB table recreated." }));
     assert_eq!(line.figures(), Figures::of(0, 0, 0));
     let refused = |line: &mut Line| {
         for id in old {
@@ -220,10 +184,7 @@ fn reset_takes_the_event_id_from_the_body_or_the_query() {
     let server = Server::builder(BINARY).memory().start().unwrap();
     let mut line = server.line("Sample");
     line.join();
-    let answer = line
-        .operator
-        .post("/reset_initial_state?event_id=Sample", &json!({}))
-        .unwrap();
+    let answer = line.operator.post("/reset_initial_state?event_id=Sample", &json!({})).unwrap();
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(line.waiting(), 0);
     line.join();
@@ -253,20 +214,12 @@ fn queue_pos_expiry_counts_down_then_410() {
         let told = now();
         if answer.status == 410 {
             assert_error(&answer, 410, "Queue position has expired");
-            assert!(
-                told - earliest_start >= PERIOD,
-                "lapsed after {:?}",
-                told - earliest_start
-            );
+            assert!(told - earliest_start >= PERIOD, "lapsed after {:?}", told - earliest_start);
             break (seen.last().copied(), told);
         }
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(asked - latest_start < PERIOD + PATIENCE, "still not lapsed");
-        seen.push(
-            answer.json()["expires_in"]
-                .as_i64()
-                .expect("expires_in is a number"),
-        );
+        seen.push(answer.json()["expires_in"].as_i64().expect("expires_in is a number"));
         pause();
     };
     // Rounded up, so a place that can still be claimed never says 0.
@@ -281,10 +234,7 @@ fn queue_pos_expiry_counts_down_then_410() {
     assert_eq!(line.expiry(&visitors[0]).status, 410);
     assert_eq!(line.expiry(&visitors[1]).status, 200);
     assert_eq!(line.claim(&visitors[1]).status, 200);
-    assert_eq!(
-        (line.waiting(), line.active(), line.expired()),
-        (0, 1, Vec::new())
-    );
+    assert_eq!((line.waiting(), line.active(), line.expired()), (0, 1, Vec::new()));
 }
 
 #[test]
@@ -297,9 +247,7 @@ fn expired_tokens_lists_a_pass_past_its_end_and_a_repeated_claim_says_expires_in
     assert_eq!(claimed.json()["expires_in"], 2);
     assert_eq!(line.tokens(&visitors[1]).len(), 3);
     assert_eq!(line.waiting(), 0);
-    wait_until("the pass is past its end", PATIENCE, || {
-        line.expired() == visitors[..1]
-    });
+    wait_until("the pass is past its end", PATIENCE, || line.expired() == visitors[..1]);
     assert_eq!((line.active(), line.waiting()), (1, 0));
     let repeated = line.claim(&visitors[0]);
     assert_eq!(identical_part(&repeated), identical_part(&claimed));
@@ -311,10 +259,7 @@ fn expired_tokens_lists_a_pass_past_its_end_and_a_repeated_claim_says_expires_in
 
 #[test]
 fn private_generate_token_overrides_do_not_leak_into_later_calls() {
-    let server = Server::builder(BINARY)
-        .env("ANTEROOM_PUBLIC_URL", ISSUER)
-        .start()
-        .unwrap();
+    let server = Server::builder(BINARY).env("ANTEROOM_PUBLIC_URL", ISSUER).start().unwrap();
     let mut line = server.line("Sample");
     let visitors = line.join_many(4);
     line.advance(4);
@@ -343,18 +288,11 @@ fn private_generate_token_overrides_do_not_leak_into_later_calls() {
     // What was issued stays as it was issued, whoever asks again and with whatever overrides.
     let again = line.claim_privately(&visitors[0], &json!({ "validity_period": 7200 }));
     assert_eq!(identical_part(&again), identical_part(&overridden));
-    assert_eq!(
-        identical_part(&line.claim(&visitors[0])),
-        identical_part(&overridden)
-    );
+    assert_eq!(identical_part(&line.claim(&visitors[0])), identical_part(&overridden));
 }
 
 fn lifetime(claims: &Value) -> i64 {
-    let second = |name: &str| {
-        claims[name]
-            .as_i64()
-            .unwrap_or_else(|| panic!("no {name} in {claims}"))
-    };
+    let second = |name: &str| claims[name].as_i64().unwrap_or_else(|| panic!("no {name} in {claims}"));
     second("exp") - second("iat")
 }
 
@@ -380,10 +318,7 @@ fn tokens_are_identical_on_repeat_and_accepted_by_pyjwt(algorithm: &str, key_mem
     let config = format!(
         "signing_algorithm = \"{algorithm}\"\n[[room]]\nid = \"Signed\"\nissuer = \"{ISSUER}\"\nvalidity_period = 600\n"
     );
-    let mut server = Server::builder(BINARY)
-        .config(config)
-        .start()
-        .expect("the server starts");
+    let mut server = Server::builder(BINARY).config(config).start().expect("the server starts");
     let mut line = server.line("Signed");
     let request_id = line.join_many(3).pop().expect("three have joined");
     line.advance(3);
@@ -400,31 +335,16 @@ fn tokens_are_identical_on_repeat_and_accepted_by_pyjwt(algorithm: &str, key_mem
     for (name, value) in key_members.as_object().expect("the members are an object") {
         assert_eq!(&key[name.as_str()], value, "{key}");
     }
-    let set = line
-        .public
-        .get("/.well-known/jwks.json")
-        .expect("an answer")
-        .json();
+    let set = line.public.get("/.well-known/jwks.json").expect("an answer").json();
     assert_eq!(
-        set["keys"]
-            .as_array()
-            .map_or(0, |keys| keys.iter().filter(|other| **other == key).count()),
+        set["keys"].as_array().map_or(0, |keys| keys.iter().filter(|other| **other == key).count()),
         1
     );
 
     server.restart().expect("the server starts again");
     let mut line = server.line("Signed");
-    assert_eq!(
-        identical_part(&line.claim(&request_id)),
-        identical_part(&claimed),
-        "after a restart"
-    );
-    assert_eq!(
-        aws::public_key(&mut line.public, "Signed")
-            .expect("an answer")
-            .json(),
-        key
-    );
+    assert_eq!(identical_part(&line.claim(&request_id)), identical_part(&claimed), "after a restart");
+    assert_eq!(aws::public_key(&mut line.public, "Signed").expect("an answer").json(), key);
 
     let uses = ["access", "refresh", "id"];
     for (token, token_use) in claimed.token_set().iter().zip(uses) {
@@ -449,10 +369,7 @@ fn tokens_are_identical_on_repeat_and_accepted_by_pyjwt(algorithm: &str, key_mem
 }
 
 fn assert_claims(token: &str, token_use: &str, request_id: &str, algorithm: &str, key: &Value) {
-    assert_eq!(
-        jwt::header(token),
-        json!({ "alg": algorithm, "kid": key["kid"], "typ": "JWT" })
-    );
+    assert_eq!(jwt::header(token), json!({ "alg": algorithm, "kid": key["kid"], "typ": "JWT" }));
     let claims = jwt::claims(token);
     let issued = claims["iat"].as_u64().expect("iat is a number");
     assert!(unix_seconds().abs_diff(issued) < 120, "{claims}");

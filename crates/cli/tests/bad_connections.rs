@@ -15,11 +15,7 @@ const CONFIG: &str = "
 ";
 
 fn start(config: &str) -> Server {
-    Server::builder(BINARY)
-        .config(config)
-        .memory()
-        .start()
-        .expect("the server starts")
+    Server::builder(BINARY).config(config).memory().start().expect("the server starts")
 }
 
 fn connect(server: &Server) -> Wire {
@@ -43,12 +39,8 @@ fn a_connection_that_says_nothing_is_closed() {
 #[test]
 fn a_head_that_stops_half_way_is_closed() {
     let server = start(CONFIG);
-    let heads = [
-        "G",
-        "GET /serving_num?event_id=Patient",
-        "GET / HTTP/1.1\r\n",
-        "GET / HTTP/1.1\r\nHost: x\r\nX: ",
-    ];
+    let heads =
+        ["G", "GET /serving_num?event_id=Patient", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: x\r\nX: "];
     let mut wires = heads.map(|head| {
         let mut wire = connect(&server);
         wire.write(head.as_bytes()).expect("the first bytes can be sent");
@@ -64,18 +56,11 @@ fn a_head_that_stops_half_way_is_closed() {
 fn a_head_that_trickles_in_is_cut_off_although_it_never_pauses() {
     let server = start(CONFIG);
     let mut wire = connect(&server);
-    wire.write(b"GET /serving_num?event_id=Patient HTTP/1.1\r\nHost: x\r\nX: ")
-        .unwrap();
+    wire.write(b"GET /serving_num?event_id=Patient HTTP/1.1\r\nHost: x\r\nX: ").unwrap();
     let started = now();
     // A byte every poll interval, for ever: the timeout is for the whole head, not between two bytes.
-    wait_until("a trickling head is cut off", CLOSED_WITHIN, || {
-        wire.write(b"x").is_err()
-    });
-    assert!(
-        started.elapsed() > Duration::from_millis(900),
-        "closed after {:?}",
-        started.elapsed()
-    );
+    wait_until("a trickling head is cut off", CLOSED_WITHIN, || wire.write(b"x").is_err());
+    assert!(started.elapsed() > Duration::from_millis(900), "closed after {:?}", started.elapsed());
 }
 
 #[test]
@@ -91,13 +76,9 @@ fn a_peer_that_stops_writing_in_the_middle_is_let_go() {
         let mut wire = connect(&server);
         wire.write(piece.as_bytes()).unwrap();
         wire.finish_writing().unwrap();
-        let answer = wire
-            .read_answer()
-            .unwrap_or_else(|error| panic!("{piece:?}: {error:#}"));
+        let answer = wire.read_answer().unwrap_or_else(|error| panic!("{piece:?}: {error:#}"));
         assert!(
-            answer
-                .as_ref()
-                .is_none_or(|answer| (400..500).contains(&answer.status)),
+            answer.as_ref().is_none_or(|answer| (400..500).contains(&answer.status)),
             "{piece:?}: {answer:?}"
         );
         assert!(wire.closed_within(CLOSED_WITHIN), "{piece:?}");
@@ -124,8 +105,7 @@ fn peers_that_vanish_with_a_request_under_way_do_no_harm() {
     let server = start(CONFIG);
     for _ in 0..50 {
         let mut wire = connect(&server);
-        wire.write(b"GET /serving_num?event_id=Patient HTTP/1.1\r\nHost: x\r\n\r\n")
-            .unwrap();
+        wire.write(b"GET /serving_num?event_id=Patient HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         drop(wire);
     }
     let mut line = server.line("Patient");

@@ -19,19 +19,11 @@ fn oversized_bodies_are_refused() {
     );
     let posts = |routes: &'static [(&str, &str)]| routes.iter().filter(|(method, _)| *method == "POST");
     for (_, path) in posts(&aws::PUBLIC_ROUTES) {
-        let answer = scene
-            .line
-            .public
-            .send(&Request::new("POST", path).body(body.clone()))
-            .unwrap();
+        let answer = scene.line.public.send(&Request::new("POST", path).body(body.clone())).unwrap();
         assert_refused(&answer, &[413], path);
     }
     for (_, path) in posts(&aws::PRIVATE_ROUTES) {
-        let answer = scene
-            .line
-            .operator
-            .send(&Request::new("POST", path).body(body.clone()))
-            .unwrap();
+        let answer = scene.line.operator.send(&Request::new("POST", path).body(body.clone())).unwrap();
         assert_refused(&answer, &[413], path);
     }
     // Without a length, and by a length that promises far more than will be read.
@@ -42,23 +34,14 @@ fn oversized_bodies_are_refused() {
     let announced = "POST /assign_queue_num HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n{}";
     for raw in [chunked.as_str(), announced] {
         let answer = scene.line.public.send_raw(raw.as_bytes()).unwrap();
-        assert!(
-            answer.as_ref().is_none_or(|answer| answer.status == 413),
-            "{answer:?}"
-        );
+        assert!(answer.as_ref().is_none_or(|answer| answer.status == 413), "{answer:?}");
     }
     // The largest body that is allowed still is.
     let frame = "{\"event_id\": \"Other\", \"padding\": \"\"}".len();
-    let largest = format!(
-        "{{\"event_id\": \"Other\", \"padding\": \"{}\"}}",
-        "x".repeat(BODY_MAX_BYTES - frame)
-    );
+    let largest =
+        format!("{{\"event_id\": \"Other\", \"padding\": \"{}\"}}", "x".repeat(BODY_MAX_BYTES - frame));
     assert_eq!(largest.len(), BODY_MAX_BYTES);
-    let answer = scene
-        .line
-        .public
-        .send(&Request::new("POST", "/assign_queue_num").body(largest))
-        .unwrap();
+    let answer = scene.line.public.send(&Request::new("POST", "/assign_queue_num").body(largest)).unwrap();
     assert_refused(&answer, &[400], "the largest allowed body, for another event");
     scene.assert_nothing_changed();
 }
@@ -101,10 +84,7 @@ fn oversized_heads() -> Vec<Vec<u8>> {
         format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"),
         format!("GET /serving_num?event_id={long} HTTP/1.1\r\nHost: x\r\n\r\n"),
         format!("GET /serving_num?event_id=Busy HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),
-        format!(
-            "GET /serving_num?event_id=Busy HTTP/1.1\r\nHost: x\r\n{}\r\n",
-            many.concat()
-        ),
+        format!("GET /serving_num?event_id=Busy HTTP/1.1\r\nHost: x\r\n{}\r\n", many.concat()),
         format!("{long} / HTTP/1.1\r\nHost: x\r\n\r\n"),
     ];
     heads.map(String::into_bytes).to_vec()
@@ -117,9 +97,7 @@ fn http_garbage_and_oversized_heads_get_a_4xx_or_a_closed_connection() {
         let client = Client::new(address);
         for raw in garbage().iter().chain(&oversized_heads()) {
             let shown = String::from_utf8_lossy(&raw[..raw.len().min(120)]);
-            let answer = client
-                .send_raw(raw)
-                .unwrap_or_else(|error| panic!("{shown:?}: {error:#}"));
+            let answer = client.send_raw(raw).unwrap_or_else(|error| panic!("{shown:?}: {error:#}"));
             if let Some(answer) = answer {
                 assert!((400..500).contains(&answer.status), "{shown:?}: {answer:?}");
             }

@@ -55,9 +55,7 @@ fn bodies_wrong_everywhere() -> Vec<Vec<u8>> {
 fn refuse_bodies(client: &mut Client, path: &str, bodies: &[Vec<u8>]) {
     for body in bodies {
         let what = format!("{path} {}", String::from_utf8_lossy(&body[..body.len().min(200)]));
-        let answer = client
-            .send(&Request::new("POST", path).body(body.clone()))
-            .expect(&what);
+        let answer = client.send(&Request::new("POST", path).body(body.clone())).expect(&what);
         assert_refused(&answer, &[400], &what);
     }
 }
@@ -66,11 +64,7 @@ fn refuse_bodies(client: &mut Client, path: &str, bodies: &[Vec<u8>]) {
 fn with_event(table: &str, id: &str) -> Vec<Vec<u8>> {
     let body = |members: &str| {
         let separator = if members.is_empty() { "" } else { ", " };
-        format!(
-            "{{\"event_id\": \"Busy\"{separator}{}}}",
-            members.replace("ID", id)
-        )
-        .into_bytes()
+        format!("{{\"event_id\": \"Busy\"{separator}{}}}", members.replace("ID", id)).into_bytes()
     };
     table.split('\n').map(body).collect()
 }
@@ -151,20 +145,13 @@ const STATUSES_WRONG: &str = r#""request_id": "ID"
 fn malformed_bodies_and_wrong_types_are_refused_on_every_post() {
     let mut scene = Scene::start("");
     let everywhere = bodies_wrong_everywhere();
-    for path in [
-        "/assign_queue_num",
-        "/generate_token",
-        "/.anteroom/assign_queue_num",
-        "/.anteroom/generate_token",
-    ] {
+    for path in
+        ["/assign_queue_num", "/generate_token", "/.anteroom/assign_queue_num", "/.anteroom/generate_token"]
+    {
         refuse_bodies(&mut scene.line.public, path, &everywhere);
     }
-    let private = [
-        "/generate_token",
-        "/increment_serving_counter",
-        "/reset_initial_state",
-        "/update_session",
-    ];
+    let private =
+        ["/generate_token", "/increment_serving_counter", "/reset_initial_state", "/update_session"];
     for path in private {
         refuse_bodies(&mut scene.line.operator, path, &everywhere);
     }
@@ -180,10 +167,7 @@ fn missing_wrong_and_duplicate_request_ids_are_refused_on_every_post() {
     let wrong = with_event(REQUEST_IDS_WRONG, scene.served());
     refuse_bodies(&mut scene.line.public, "/generate_token", &wrong);
     refuse_bodies(&mut scene.line.operator, "/generate_token", &wrong);
-    let closed = with_event(
-        &REQUEST_IDS_WRONG.replace('\n', "\n\"status\": 1, "),
-        scene.served(),
-    );
+    let closed = with_event(&REQUEST_IDS_WRONG.replace('\n', "\n\"status\": 1, "), scene.served());
     refuse_bodies(&mut scene.line.operator, "/update_session", &closed);
     scene.assert_nothing_changed();
 }
@@ -261,11 +245,7 @@ fn bad_queries_are_refused_on_every_get() {
         (false, "/expired_tokens", &[400]),
     ];
     for (public, path, allowed) in gets {
-        let client = if public {
-            &mut scene.line.public
-        } else {
-            &mut scene.line.operator
-        };
+        let client = if public { &mut scene.line.public } else { &mut scene.line.operator };
         for query in &queries {
             let target = format!("{path}{query}");
             assert_refused(&client.get(&target).unwrap(), allowed, &target);
@@ -277,10 +257,8 @@ fn bad_queries_are_refused_on_every_get() {
             let target = format!("{path}{query}{separator}request_id={id}");
             assert_refused(&scene.line.public.get(&target).unwrap(), &[400], &target);
         }
-        let mut ids: Vec<String> = QUERY_IDS_WRONG
-            .split('\n')
-            .map(|table| table.replace("ID", &id))
-            .collect();
+        let mut ids: Vec<String> =
+            QUERY_IDS_WRONG.split('\n').map(|table| table.replace("ID", &id)).collect();
         ids.push(format!("&request_id={}", "a".repeat(4000)));
         for request_id in ids {
             let target = format!("{path}?event_id=Busy{request_id}");
@@ -300,37 +278,16 @@ fn a_wrong_event_gets_the_status_and_the_text_that_the_guide_names() {
     let (public, operator) = (&mut scene.line.public, &mut scene.line.operator);
     assert_eq!(event(&aws::serving_num(public, "Other").unwrap()), invalid_event);
     assert_eq!(event(&aws::waiting_num(public, "Other").unwrap()), invalid_event);
-    assert_eq!(
-        event(&aws::increment_serving_counter(operator, "Other", 1).unwrap()),
-        invalid_event
-    );
-    assert_eq!(
-        event(&aws::expired_tokens(operator, "Other").unwrap()),
-        invalid_event
-    );
+    assert_eq!(event(&aws::increment_serving_counter(operator, "Other", 1).unwrap()), invalid_event);
+    assert_eq!(event(&aws::expired_tokens(operator, "Other").unwrap()), invalid_event);
     assert_eq!(aws::num_active_tokens(operator, "Other").unwrap().status, 404);
     assert_eq!(aws::public_key(public, "Other").unwrap().status, 404);
     assert_eq!(public.get("/public_key").unwrap().status, 404);
-    assert_eq!(
-        event(&aws::queue_num(public, "Other", &id).unwrap()),
-        invalid_either
-    );
-    assert_eq!(
-        event(&aws::queue_pos_expiry(public, "Other", &id).unwrap()),
-        invalid_either
-    );
-    assert_eq!(
-        event(&aws::generate_token(public, "Other", &id).unwrap()),
-        invalid_either
-    );
-    assert_eq!(
-        event(&aws::generate_token(operator, "Other", &id).unwrap()),
-        invalid_either
-    );
-    assert_eq!(
-        event(&aws::update_session(operator, "Other", &id, 1).unwrap()),
-        invalid_either
-    );
+    assert_eq!(event(&aws::queue_num(public, "Other", &id).unwrap()), invalid_either);
+    assert_eq!(event(&aws::queue_pos_expiry(public, "Other", &id).unwrap()), invalid_either);
+    assert_eq!(event(&aws::generate_token(public, "Other", &id).unwrap()), invalid_either);
+    assert_eq!(event(&aws::generate_token(operator, "Other", &id).unwrap()), invalid_either);
+    assert_eq!(event(&aws::update_session(operator, "Other", &id, 1).unwrap()), invalid_either);
     scene.assert_nothing_changed();
 }
 
@@ -355,25 +312,15 @@ const UNKNOWN_PATHS: &str = "/nothing
 #[test]
 fn wrong_methods_and_unknown_paths_are_refused() {
     let mut scene = Scene::start("");
-    let methods = [
-        "GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "BREW",
-    ];
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "BREW"];
     let mut routes: Vec<(bool, String, &str)> = Vec::new();
     for (method, path) in aws::PUBLIC_ROUTES {
         routes.push((true, path.to_owned(), method));
         routes.push((true, format!("/.anteroom{path}"), method));
     }
-    routes.extend(
-        aws::PRIVATE_ROUTES
-            .iter()
-            .map(|(method, path)| (false, (*path).to_owned(), *method)),
-    );
+    routes.extend(aws::PRIVATE_ROUTES.iter().map(|(method, path)| (false, (*path).to_owned(), *method)));
     for (public, path, right) in routes {
-        let client = if public {
-            &mut scene.line.public
-        } else {
-            &mut scene.line.operator
-        };
+        let client = if public { &mut scene.line.public } else { &mut scene.line.operator };
         for method in methods.into_iter().filter(|method| *method != right) {
             let what = format!("{method} {path}");
             let request =
@@ -389,11 +336,7 @@ fn wrong_methods_and_unknown_paths_are_refused() {
             let what = format!("{method} {path}");
             let answer = scene.line.public.send(&Request::new(method, path)).expect(&what);
             assert_refused(&answer, &[400, 404], &what);
-            let answer = scene
-                .line
-                .operator
-                .send(&Request::new(method, path))
-                .expect(&what);
+            let answer = scene.line.operator.send(&Request::new(method, path)).expect(&what);
             assert_refused(&answer, &[400, 404], &what);
         }
     }
@@ -408,10 +351,7 @@ fn private_calls_do_not_exist_on_the_public_listener() {
     let body =
         format!("{{\"event_id\": \"Busy\", \"request_id\": \"{id}\", \"status\": 1, \"increment_by\": 5}}");
     for client in [&mut scene.line.public, &mut keyed] {
-        for (method, path) in aws::PRIVATE_ROUTES
-            .into_iter()
-            .filter(|(_, path)| *path != "/generate_token")
-        {
+        for (method, path) in aws::PRIVATE_ROUTES.into_iter().filter(|(_, path)| *path != "/generate_token") {
             for path in [path.to_owned(), format!("/.anteroom{path}")] {
                 let request = Request::new(method, &format!("{path}?event_id=Busy")).body(body.clone());
                 assert_refused(&client.send(&request).unwrap(), &[404], &path);

@@ -23,10 +23,7 @@ fn metric(operator: &mut Client, name: &str) -> f64 {
         .lines()
         .filter(of_that_name)
         .map(|line| {
-            line.rsplit(' ')
-                .next()
-                .and_then(|value| value.parse().ok())
-                .expect("a sample ends in a number")
+            line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a sample ends in a number")
         })
         .collect();
     assert!(!samples.is_empty(), "no metric {name} in:\n{text}");
@@ -41,10 +38,7 @@ fn a_hundred_concurrent_claims_of_one_ticket_give_one_session_one_token_set_and_
     let mut line = server.line("Sample");
     let ids = line.join_many(2);
     line.advance(2);
-    assert!(
-        metric(&mut line.operator, "anteroom_passes_signed_total").abs() < 0.5,
-        "nothing is signed yet"
-    );
+    assert!(metric(&mut line.operator, "anteroom_passes_signed_total").abs() < 0.5, "nothing is signed yet");
     // The connections are made beforehand, so that the claims themselves meet.
     let mut visitors: Vec<Line> = (0..CLAIMS).map(|_| line.another()).collect();
     for visitor in &mut visitors {
@@ -56,27 +50,15 @@ fn a_hundred_concurrent_claims_of_one_ticket_give_one_session_one_token_set_and_
         visitor.tokens(&ids[0])
     };
     let sets: BTreeSet<[String; 3]> = thread::scope(|scope| {
-        let claims: Vec<_> = visitors
-            .into_iter()
-            .map(|visitor| scope.spawn(|| claim(visitor)))
-            .collect();
-        claims
-            .into_iter()
-            .map(|handle| handle.join().expect("a claim does not panic"))
-            .collect()
+        let claims: Vec<_> = visitors.into_iter().map(|visitor| scope.spawn(|| claim(visitor))).collect();
+        claims.into_iter().map(|handle| handle.join().expect("a claim does not panic")).collect()
     });
     assert_eq!(sets.len(), 1, "{sets:?}");
     assert_eq!((line.active(), line.waiting()), (1, 1));
     let signed = metric(&mut line.operator, "anteroom_passes_signed_total");
-    assert!(
-        (1.0..=SIGNINGS_MAX).contains(&signed),
-        "{signed} signings for one pass"
-    );
+    assert!((1.0..=SIGNINGS_MAX).contains(&signed), "{signed} signings for one pass");
     // The session ends once, so there was one.
-    assert_eq!(
-        (line.close(&ids[0], 1).status, line.close(&ids[0], 1).status),
-        (200, 404)
-    );
+    assert_eq!((line.close(&ids[0], 1).status, line.close(&ids[0], 1).status), (200, 404));
 }
 
 const CAPACITY: i64 = 5;
@@ -110,13 +92,9 @@ fn a_max_size_room_is_never_over_its_capacity_and_serves_everybody_in_order() {
     let positions: BTreeSet<i64> = thread::scope(|scope| {
         let end = SetOnDrop(&tally.over);
         let watcher = scope.spawn(|| watch(line.another(), &tally));
-        let visiting: Vec<_> = (0..visitors)
-            .map(|_| scope.spawn(|| visit(line.another(), &tally)))
-            .collect();
-        let positions = visiting
-            .into_iter()
-            .map(|handle| handle.join().expect("a visitor does not panic"))
-            .collect();
+        let visiting: Vec<_> = (0..visitors).map(|_| scope.spawn(|| visit(line.another(), &tally))).collect();
+        let positions =
+            visiting.into_iter().map(|handle| handle.join().expect("a visitor does not panic")).collect();
         drop(end);
         watcher.join().expect("the watcher saw nothing wrong");
         positions
@@ -139,14 +117,9 @@ fn visit(mut line: Line, tally: &Tally) -> i64 {
     assert!(inside <= CAPACITY, "{inside} are inside");
     // In order: the n-th gets in only after n - capacity before him have left.
     let ended = tally.ended.load(Ordering::SeqCst);
-    assert!(
-        position <= ended + CAPACITY,
-        "position {position} got in after {ended} ends"
-    );
+    assert!(position <= ended + CAPACITY, "position {position} got in after {ended} ends");
     let looks = tally.looks.load(Ordering::SeqCst);
-    wait_until("the watcher has looked", PATIENCE, || {
-        tally.looks.load(Ordering::SeqCst) >= looks + 2
-    });
+    wait_until("the watcher has looked", PATIENCE, || tally.looks.load(Ordering::SeqCst) >= looks + 2);
     tally.inside.fetch_sub(1, Ordering::SeqCst);
     tally.ended.fetch_add(1, Ordering::SeqCst);
     let status = if position % 2 == 0 { 1 } else { -1 };
@@ -161,17 +134,11 @@ fn watch(mut line: Line, tally: &Tally) {
         let active = line.active();
         assert!(active <= CAPACITY, "{active} active");
         let serving = line.serving();
-        assert!(
-            serving >= served_before,
-            "the frontier moved back from {served_before} to {serving}"
-        );
+        assert!(serving >= served_before, "the frontier moved back from {served_before} to {serving}");
         served_before = serving;
         // Offers count as much as passes: the frontier is never further than the capacity beyond those who have left.
         let ended = tally.ended.load(Ordering::SeqCst);
-        assert!(
-            serving <= ended + CAPACITY,
-            "serving {serving} after {ended} ends"
-        );
+        assert!(serving <= ended + CAPACITY, "serving {serving} after {ended} ends");
         line.waiting();
         tally.looks.fetch_add(1, Ordering::SeqCst);
         pause();
@@ -191,10 +158,7 @@ fn an_idle_max_size_room_admits_whoever_joins_on_the_spot() {
     // One leaves, one comes in, and nobody else.
     assert_eq!(line.close(&ids[2], 1).status, 200);
     assert_eq!(line.serving(), 6);
-    assert_eq!(
-        (line.claim(&ids[5]).status, line.claim(&ids[6]).status),
-        (200, 202)
-    );
+    assert_eq!((line.claim(&ids[5]).status, line.claim(&ids[6]).status), (200, 202));
     assert_eq!((line.waiting(), line.active()), (1, 5));
 }
 
@@ -221,11 +185,7 @@ fn a_pass_past_its_end_gives_its_place_to_the_next() {
     for id in &ids[..5] {
         assert_eq!(line.claim(id).status, 200);
     }
-    wait_until("the sixth gets in without anybody's word", PATIENCE, || {
-        line.claim(&ids[5]).status == 200
-    });
-    wait_until("all passes are past their end", PATIENCE, || {
-        line.expired().len() == 6
-    });
+    wait_until("the sixth gets in without anybody's word", PATIENCE, || line.claim(&ids[5]).status == 200);
+    wait_until("all passes are past their end", PATIENCE, || line.expired().len() == 6);
     assert_eq!((line.active(), line.waiting()), (0, 0));
 }

@@ -13,11 +13,7 @@ const TWO_ROOMS: &str = "
 ";
 
 fn start() -> Server {
-    Server::builder(BINARY)
-        .config(TWO_ROOMS)
-        .memory()
-        .start()
-        .expect("the server starts")
+    Server::builder(BINARY).config(TWO_ROOMS).memory().start().expect("the server starts")
 }
 
 #[track_caller]
@@ -32,11 +28,7 @@ fn assert_unknown(line: &mut Line, id: &str, what: &str) {
     assert_error(&line.place(id), 400, what);
     assert_error(&line.expiry(id), 404, what);
     assert_error(&line.claim(id), 404, what);
-    assert_error(
-        &line.claim_privately(id, &serde_json::json!({ "validity_period": 60 })),
-        404,
-        what,
-    );
+    assert_error(&line.claim_privately(id, &serde_json::json!({ "validity_period": 60 })), 404, what);
     assert_error(&line.close(id, 1), 404, what);
 }
 
@@ -61,11 +53,8 @@ fn busy_room(server: &Server) -> (Line, Vec<String>) {
 
 /// The id with one of its 128 bits turned over.
 fn with_bit_flipped(id: &str, bit: usize) -> String {
-    let digits: Vec<usize> = id
-        .char_indices()
-        .filter(|(_, letter)| *letter != '-')
-        .map(|(at, _)| at)
-        .collect();
+    let digits: Vec<usize> =
+        id.char_indices().filter(|(_, letter)| *letter != '-').map(|(at, _)| at).collect();
     let at = digits[bit / 4];
     let digit = u8::from_str_radix(&id[at..=at], 16).expect("a hexadecimal digit") ^ (1 << (bit % 4));
     format!("{}{digit:x}{}", &id[..at], &id[at + 1..])
@@ -114,11 +103,7 @@ fn truncated_and_misshapen_ids_are_malformed() {
     let before = line.figures();
     let id = &ids[1];
     for length in [0, 1, 8, 35] {
-        assert_malformed(
-            &mut line,
-            &id[..length],
-            &format!("the first {length} characters"),
-        );
+        assert_malformed(&mut line, &id[..length], &format!("the first {length} characters"));
     }
     let misshapen = [
         id.replace('-', ""),
@@ -166,10 +151,7 @@ fn the_id_of_a_server_with_another_secret_is_refused() {
     let other = Server::builder(BINARY)
         .config(TWO_ROOMS)
         .memory()
-        .env(
-            "ANTEROOM_SECRET",
-            "another-master-secret-of-more-than-32-characters",
-        )
+        .env("ANTEROOM_SECRET", "another-master-secret-of-more-than-32-characters")
         .start()
         .unwrap();
     let foreign = other.line("Here").join_many(3);

@@ -50,15 +50,8 @@ fn keep_joining(scene: &Scene) -> Vec<Acknowledged> {
         };
         let answered = now();
         assert_eq!(answer.status, 200, "{answer:?}");
-        let request_id = answer.json()["api_request_id"]
-            .as_str()
-            .expect("a request id")
-            .to_owned();
-        acknowledged.push(Acknowledged {
-            request_id,
-            sent,
-            answered,
-        });
+        let request_id = answer.json()["api_request_id"].as_str().expect("a request id").to_owned();
+        acknowledged.push(Acknowledged { request_id, sent, answered });
         scene.acknowledged.fetch_add(1, Ordering::SeqCst);
     }
     acknowledged
@@ -75,9 +68,7 @@ fn joining_while_killed_and_restarted_repeats_no_position_loses_none_acknowledge
     };
     let mut admitted: Vec<(String, [String; 3])> = Vec::new();
     let joins: Vec<Acknowledged> = thread::scope(|scope| {
-        let visitors: Vec<_> = (0..connections)
-            .map(|_| scope.spawn(|| keep_joining(&scene)))
-            .collect();
+        let visitors: Vec<_> = (0..connections).map(|_| scope.spawn(|| keep_joining(&scene))).collect();
         let end = SetOnDrop(&scene.over);
         for round in 1..=rounds {
             // What an operator and a visitor were told before the kill must hold after it.
@@ -92,9 +83,7 @@ fn joining_while_killed_and_restarted_repeats_no_position_loses_none_acknowledge
                 scene.acknowledged.load(Ordering::SeqCst) >= enough
             });
             server.kill_nine().expect("the server dies");
-            server
-                .restart()
-                .expect("the server starts again on what the kill left behind");
+            server.restart().expect("the server starts again on what the kill left behind");
             *scene.address.lock().unwrap_or_else(PoisonError::into_inner) = server.public();
             let mut line = server.line(EVENT);
             assert_eq!(line.serving(), serving, "the frontier after kill {round}");
@@ -108,10 +97,7 @@ fn joining_while_killed_and_restarted_repeats_no_position_loses_none_acknowledge
             scene.acknowledged.load(Ordering::SeqCst) >= enough
         });
         drop(end);
-        visitors
-            .into_iter()
-            .flat_map(|handle| handle.join().expect("a visitor does not panic"))
-            .collect()
+        visitors.into_iter().flat_map(|handle| handle.join().expect("a visitor does not panic")).collect()
     });
     assert!(joins.len() >= joins_each_round * usize::try_from(rounds).unwrap());
 
@@ -127,11 +113,7 @@ fn joining_while_killed_and_restarted_repeats_no_position_loses_none_acknowledge
     }
     for (id, _) in &admitted {
         let position = line.position(id);
-        assert_eq!(
-            owners.insert(position, id),
-            None,
-            "position {position} belongs to two"
-        );
+        assert_eq!(owners.insert(position, id), None, "position {position} belongs to two");
     }
     let known = i64::try_from(owners.len()).unwrap();
     let highest = owners.last_key_value().map_or(0, |(position, _)| *position);
@@ -139,10 +121,7 @@ fn joining_while_killed_and_restarted_repeats_no_position_loses_none_acknowledge
     assert!(highest >= known);
     // Joins whose answer the kill swallowed are places too, so there may be more than were acknowledged, never fewer.
     let passes = i64::try_from(admitted.len()).unwrap();
-    assert!(
-        still_waiting >= known - passes,
-        "{still_waiting} wait, {known} are known"
-    );
+    assert!(still_waiting >= known - passes, "{still_waiting} wait, {known} are known");
     assert_order_is_kept(placed);
 }
 
@@ -161,16 +140,9 @@ fn assert_order_is_kept(mut placed: Vec<(i64, &Acknowledged)>) {
     for (position, join) in &placed {
         let answered_before = placed.partition_point(|(_, other)| other.answered < join.sent);
         if let Some(before) = answered_before.checked_sub(1).map(|last| highest_up_to[last]) {
-            assert!(
-                before < *position,
-                "{before} was answered before {position} was asked for"
-            );
+            assert!(before < *position, "{before} was answered before {position} was asked for");
             compared += 1;
         }
     }
-    assert!(
-        compared > placed.len() / 2,
-        "only {compared} of {} joins had a predecessor",
-        placed.len()
-    );
+    assert!(compared > placed.len() / 2, "only {compared} of {} joins had a predecessor", placed.len());
 }

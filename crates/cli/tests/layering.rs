@@ -22,10 +22,7 @@ const FORBIDDEN: [(&str, &str); 1] = [("anteroom-store", "anteroom-tokens")];
 /// One sentence for each dependency that the layering forbids.
 fn violations(metadata: &Value) -> Vec<String> {
     let packages = metadata["packages"].as_array().expect("cargo lists packages");
-    let ours: Vec<&str> = packages
-        .iter()
-        .filter_map(|package| package["name"].as_str())
-        .collect();
+    let ours: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
     let mut found = Vec::new();
     for package in packages {
         let name = package["name"].as_str().expect("a package has a name");
@@ -69,17 +66,10 @@ fn judge(from: &str, to: &str, only_for_tests: bool) -> Option<String> {
 fn no_dependency_between_our_crates_points_upwards() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .args([
-            "--manifest-path",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-        ])
+        .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<&str> = metadata["packages"]
         .as_array()
@@ -87,10 +77,7 @@ fn no_dependency_between_our_crates_points_upwards() {
         .iter()
         .filter_map(|package| package["name"].as_str())
         .collect();
-    assert!(
-        names.contains(&"anteroom") && names.contains(&"anteroom-core"),
-        "{names:?}"
-    );
+    assert!(names.contains(&"anteroom") && names.contains(&"anteroom-core"), "{names:?}");
     assert_eq!(violations(&metadata), Vec::<String>::new());
 }
 
@@ -106,30 +93,14 @@ fn the_checker_finds_made_up_violations() {
     let workspace = made_up(&[
         (
             "anteroom",
-            &[
-                ("anteroom-server", json!(null)),
-                ("anteroom-testkit", json!("dev")),
-                ("serde", json!(null)),
-            ],
+            &[("anteroom-server", json!(null)), ("anteroom-testkit", json!("dev")), ("serde", json!(null))],
         ),
-        (
-            "anteroom-server",
-            &[("anteroom-testkit", json!(null)), ("anteroom-store", json!(null))],
-        ),
-        (
-            "anteroom-store",
-            &[("anteroom-tokens", json!(null)), ("anteroom-core", json!(null))],
-        ),
+        ("anteroom-server", &[("anteroom-testkit", json!(null)), ("anteroom-store", json!(null))]),
+        ("anteroom-store", &[("anteroom-tokens", json!(null)), ("anteroom-core", json!(null))]),
         ("anteroom-tokens", &[]),
-        (
-            "anteroom-core",
-            &[("anteroom-store", json!("dev")), ("anteroom-core", json!(null))],
-        ),
+        ("anteroom-core", &[("anteroom-store", json!("dev")), ("anteroom-core", json!(null))]),
         ("anteroom-testkit", &[("anteroom-core", json!(null))]),
-        (
-            "anteroom-bench",
-            &[("anteroom-store", json!(null)), ("anteroom-testkit", json!(null))],
-        ),
+        ("anteroom-bench", &[("anteroom-store", json!(null)), ("anteroom-testkit", json!(null))]),
         ("anteroom-surprise", &[]),
     ]);
     let expected = [
@@ -154,21 +125,12 @@ fn the_checker_is_content_with_a_made_up_workspace_in_order() {
                 ("anteroom-testkit", json!("dev")),
             ],
         ),
-        (
-            "anteroom-server",
-            &[("anteroom-store", json!(null)), ("anteroom-tokens", json!(null))],
-        ),
-        (
-            "anteroom-store",
-            &[("anteroom-core", json!(null)), ("anteroom-store", json!("dev"))],
-        ),
+        ("anteroom-server", &[("anteroom-store", json!(null)), ("anteroom-tokens", json!(null))]),
+        ("anteroom-store", &[("anteroom-core", json!(null)), ("anteroom-store", json!("dev"))]),
         ("anteroom-tokens", &[("anteroom-core", json!(null))]),
         ("anteroom-core", &[]),
         ("anteroom-testkit", &[]),
-        (
-            "anteroom-bench",
-            &[("anteroom-core", json!(null)), ("anteroom-testkit", json!(null))],
-        ),
+        ("anteroom-bench", &[("anteroom-core", json!(null)), ("anteroom-testkit", json!(null))]),
     ]);
     assert_eq!(violations(&workspace), Vec::<String>::new());
 }

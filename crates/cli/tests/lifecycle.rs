@@ -25,35 +25,20 @@ fn drains_with_a_request_in_flight(signal: &str) {
     assert_eq!(interim.map(|answer| answer.status), Some(100));
     // An idle kept-alive connection must not hold the drain up.
     let mut idle = server.visitor();
-    assert_eq!(
-        idle.get("/serving_num?event_id=Sample")
-            .expect("an answer")
-            .status,
-        200
-    );
+    assert_eq!(idle.get("/serving_num?event_id=Sample").expect("an answer").status, 200);
 
     let public = server.public();
     server.signal(signal).expect("the signal is sent");
-    wait_until("new connections are refused", PATIENCE, || {
-        TcpStream::connect(public).is_err()
-    });
-    in_flight
-        .write(body.as_bytes())
-        .expect("the body can still be sent");
-    let answer = in_flight
-        .read_answer()
-        .expect("an answer")
-        .expect("the request in flight is answered");
+    wait_until("new connections are refused", PATIENCE, || TcpStream::connect(public).is_err());
+    in_flight.write(body.as_bytes()).expect("the body can still be sent");
+    let answer = in_flight.read_answer().expect("an answer").expect("the request in flight is answered");
     assert_eq!(answer.status, 200, "{answer:?}");
     let ended = server.wait_for_end().expect("the server ends");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
 
     server.restart().expect("the server starts again");
-    let id = answer.json()["api_request_id"]
-        .as_str()
-        .expect("a request id")
-        .to_owned();
+    let id = answer.json()["api_request_id"].as_str().expect("a request id").to_owned();
     assert_eq!(server.line("Sample").position(&id), 1);
     drop(idle);
 }
@@ -103,10 +88,7 @@ fn everything_survives_a_gentle_restart() {
 
 #[test]
 fn without_a_secret_one_is_made_and_found_again() {
-    let mut server = Server::builder(BINARY)
-        .without_env("ANTEROOM_SECRET")
-        .start()
-        .unwrap();
+    let mut server = Server::builder(BINARY).without_env("ANTEROOM_SECRET").start().unwrap();
     let id = server.line("Sample").join();
     server.restart().unwrap();
     assert_eq!(server.line("Sample").position(&id), 1);
@@ -119,42 +101,20 @@ fn another_secret_on_the_same_data_is_refused_at_the_start() {
     server.set_env("ANTEROOM_SECRET", "quite-another-master-secret-of-32-characters");
     server.terminate().unwrap();
     let error = server.restart().unwrap_err().to_string();
-    assert!(
-        error.contains("did not start") && error.to_lowercase().contains("secret"),
-        "{error}"
-    );
+    assert!(error.contains("did not start") && error.to_lowercase().contains("secret"), "{error}");
 }
 
 // What does not start says why: one line, then a hint.
 
 #[track_caller]
 fn refuse(builder: Builder, clues: &[&str]) -> Ended {
-    let ended = builder
-        .env("ANTEROOM_LOG", "error")
-        .run_to_end()
-        .expect("the process ends by itself");
+    let ended = builder.env("ANTEROOM_LOG", "error").run_to_end().expect("the process ends by itself");
     let code = ended.status.code();
-    assert!(
-        code.is_some_and(|code| code != 0),
-        "exit code {code:?}: {}",
-        ended.stderr
-    );
+    assert!(code.is_some_and(|code| code != 0), "exit code {code:?}: {}", ended.stderr);
     assert_eq!(ended.stdout, "", "nothing listens, so nothing is said on stdout");
-    let lines: Vec<&str> = ended
-        .stderr
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    assert!(
-        (1..=3).contains(&lines.len()),
-        "one clear line and a hint, not:\n{}",
-        ended.stderr
-    );
-    assert!(
-        ended.stderr.to_lowercase().contains("hint"),
-        "no hint in:\n{}",
-        ended.stderr
-    );
+    let lines: Vec<&str> = ended.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    assert!((1..=3).contains(&lines.len()), "one clear line and a hint, not:\n{}", ended.stderr);
+    assert!(ended.stderr.to_lowercase().contains("hint"), "no hint in:\n{}", ended.stderr);
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
     for clue in clues {
         assert!(ended.stderr.contains(clue), "no {clue:?} in:\n{}", ended.stderr);
@@ -167,10 +127,7 @@ fn a_port_in_use_is_named_with_a_hint() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for variable in ["ANTEROOM_PUBLIC_ADDR", "ANTEROOM_PRIVATE_ADDR"] {
-        refuse(
-            Server::builder(BINARY).memory().env(variable, &address),
-            &[&address],
-        );
+        refuse(Server::builder(BINARY).memory().env(variable, &address), &[&address]);
     }
 }
 
@@ -178,45 +135,22 @@ fn a_port_in_use_is_named_with_a_hint() {
 fn a_data_directory_in_use_is_named_with_a_hint() {
     let server = Server::builder(BINARY).start().unwrap();
     let store = format!("file:{}", server.data_directory().display());
-    refuse(
-        Server::builder(BINARY).env("ANTEROOM_STORE_URL", store),
-        &["data"],
-    );
-    assert_eq!(
-        server.line("Sample").waiting(),
-        0,
-        "the first one is not disturbed"
-    );
+    refuse(Server::builder(BINARY).env("ANTEROOM_STORE_URL", store), &["data"]);
+    assert_eq!(server.line("Sample").waiting(), 0, "the first one is not disturbed");
 }
 
 #[test]
 fn a_misspelt_key_is_refused_with_the_nearest_one() {
     let misspelt = [
         ("public_adr = \"127.0.0.1:0\"\n", "public_adr", "public_addr"),
-        (
-            "signing_algoritm = \"RS256\"\n",
-            "signing_algoritm",
-            "signing_algorithm",
-        ),
-        (
-            "[[room]]\nid = \"A\"\nvalidity_periode = 60\n",
-            "validity_periode",
-            "validity_period",
-        ),
-        (
-            "[[room]]\nid = \"A\"\ntotal_active_user = 60\n",
-            "total_active_user",
-            "total_active_users",
-        ),
+        ("signing_algoritm = \"RS256\"\n", "signing_algoritm", "signing_algorithm"),
+        ("[[room]]\nid = \"A\"\nvalidity_periode = 60\n", "validity_periode", "validity_period"),
+        ("[[room]]\nid = \"A\"\ntotal_active_user = 60\n", "total_active_user", "total_active_users"),
     ];
     for (config, given, nearest) in misspelt {
         let ended = refuse(Server::builder(BINARY).memory().config(config), &[given]);
         let mentions = ended.stderr.matches(nearest).count();
-        assert!(
-            mentions > usize::from(given.contains(nearest)),
-            "no {nearest:?} in:\n{}",
-            ended.stderr
-        );
+        assert!(mentions > usize::from(given.contains(nearest)), "no {nearest:?} in:\n{}", ended.stderr);
     }
 }
 
@@ -225,27 +159,18 @@ fn bad_values_in_the_file_are_refused_with_their_key() {
     let bad = [
         ("this is not toml", "="),
         ("signing_algorithm = \"HS256\"\n", "signing_algorithm"),
-        (
-            "header_read_timeout_seconds = \"soon\"\n",
-            "header_read_timeout_seconds",
-        ),
+        ("header_read_timeout_seconds = \"soon\"\n", "header_read_timeout_seconds"),
         ("max_connections = -1\n", "max_connections"),
         ("[[room]]\nid = \"A&B\"\n", "id"),
         ("[[room]]\nid = \"\"\n", "id"),
         ("[[room]]\nvalidity_period = 60\n", "id"),
         ("[[room]]\nid = \"A\"\n[[room]]\nid = \"A\"\n", "A"),
         ("[[room]]\nid = \"A\"\ninlet = \"hourly\"\n", "inlet"),
-        (
-            "[[room]]\nid = \"A\"\ninlet = \"max-size\"\n",
-            "total_active_users",
-        ),
+        ("[[room]]\nid = \"A\"\ninlet = \"max-size\"\n", "total_active_users"),
         ("[[room]]\nid = \"A\"\nstate = \"ajar\"\n", "state"),
         ("[[room]]\nid = \"A\"\nvalidity_period = -1\n", "validity_period"),
         ("[[room]]\nid = \"A\"\nvalidity_period = 1.5\n", "validity_period"),
-        (
-            "[[room]]\nid = \"A\"\nqueue_position_expiry_period = \"x\"\n",
-            "queue_position_expiry_period",
-        ),
+        ("[[room]]\nid = \"A\"\nqueue_position_expiry_period = \"x\"\n", "queue_position_expiry_period"),
         (
             "public_tls_cert = \"/nowhere/cert.pem\"\npublic_tls_key = \"/nowhere/key.pem\"\n",
             "/nowhere/cert.pem",
@@ -268,19 +193,12 @@ fn bad_values_in_the_environment_are_refused_with_their_name() {
     for (variable, value) in bad {
         let ended = refuse(Server::builder(BINARY).memory().env(variable, value), &[variable]);
         // A secret is never repeated, not even one that is too short to be used.
-        assert!(
-            variable != "ANTEROOM_SECRET" || !ended.stderr.contains(value),
-            "{}",
-            ended.stderr
-        );
+        assert!(variable != "ANTEROOM_SECRET" || !ended.stderr.contains(value), "{}", ended.stderr);
     }
 }
 
 #[test]
 fn a_configuration_file_that_is_not_there_is_named() {
-    let missing = Server::builder(BINARY)
-        .memory()
-        .argument("--config")
-        .argument("nowhere/anteroom.toml");
+    let missing = Server::builder(BINARY).memory().argument("--config").argument("nowhere/anteroom.toml");
     refuse(missing, &["nowhere/anteroom.toml"]);
 }

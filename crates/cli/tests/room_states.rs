@@ -22,11 +22,7 @@ fn draining_and_closed_rooms_refuse_new_visitors_with_409_and_forget_nobody() {
         let refused = aws::assign_queue_num(&mut line.public, "Hall").unwrap();
         assert_eq!(refused.status, 409, "{state}: {refused:?}");
         refused.error();
-        assert_eq!(
-            (line.position(&ids[1]), line.waiting(), line.serving()),
-            (2, 1, 1),
-            "{state}"
-        );
+        assert_eq!((line.position(&ids[1]), line.waiting(), line.serving()), (2, 1, 1), "{state}");
         assert_eq!(line.tokens(&ids[0]), held, "{state}: who holds a pass keeps it");
     }
     // Draining admits who already stands in line.
@@ -58,11 +54,9 @@ fn a_paused_room_takes_visitors_in_and_admits_nobody() {
     server.set_config(config.replace("paused", "open"));
     server.restart().unwrap();
     let mut line = server.line("Hall");
-    anteroom_testkit::wait_until(
-        "the first three are served",
-        std::time::Duration::from_secs(15),
-        || line.serving() == 3,
-    );
+    anteroom_testkit::wait_until("the first three are served", std::time::Duration::from_secs(15), || {
+        line.serving() == 3
+    });
     let statuses: Vec<u16> = ids.iter().map(|id| line.claim(id).status).collect();
     assert_eq!(statuses, [200, 200, 200, 202]);
 }
@@ -79,10 +73,7 @@ fn rooms_are_apart_from_each_other() {
     two.advance(5);
     assert_eq!((one.serving(), two.serving()), (0, 5));
     assert_eq!(
-        (
-            one.claim(&first).status,
-            two.claim(&other[0]).json()["expires_in"].as_i64()
-        ),
+        (one.claim(&first).status, two.claim(&other[0]).json()["expires_in"].as_i64()),
         (202, Some(60))
     );
     assert_eq!(one.reset().status, 200);
@@ -104,8 +95,5 @@ fn an_unchanged_file_changes_nothing_at_a_restart() {
     let mut line = server.line("Hall");
     assert_eq!(line.figures(), before);
     assert_eq!(line.tokens(&ids[0]), held);
-    assert_eq!(
-        (line.claim(&ids[1]).status, line.claim(&ids[2]).status),
-        (200, 202)
-    );
+    assert_eq!((line.claim(&ids[1]).status, line.claim(&ids[2]).status), (200, 202));
 }

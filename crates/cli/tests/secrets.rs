@@ -25,14 +25,9 @@ const PRIVATE_KEY_MARKS: [(&str, &[u8]); 5] = [
     ),
     (
         "a P-256 private key",
-        &[
-            0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
-        ],
+        &[0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01],
     ),
-    (
-        "an Ed25519 private key",
-        &[0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70],
-    ),
+    ("an Ed25519 private key", &[0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70]),
     (
         "an Ed25519 private key of the newer form",
         &[0x02, 0x01, 0x01, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70],
@@ -48,9 +43,7 @@ struct Record {
 
 impl Record {
     fn call(&mut self, client: &mut Client, request: &Request, what: &str) -> Answer {
-        let answer = client
-            .send(request)
-            .unwrap_or_else(|error| panic!("{what}: {error:#}"));
+        let answer = client.send(request).unwrap_or_else(|error| panic!("{what}: {error:#}"));
         self.answers.push((what.to_owned(), answer.clone()));
         answer
     }
@@ -65,11 +58,7 @@ fn forbidden_everywhere() -> Vec<(String, Vec<u8>)> {
     let mut forbidden = Vec::new();
     for (name, secret) in [("the master secret", SECRET), ("the admin key", ADMIN_KEY)] {
         let bytes = secret.as_bytes();
-        let hex = bytes
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<Vec<_>>()
-            .concat();
+        let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let encoded = jwt::encode_base64url(bytes);
         // Standard base64 differs only in two letters that these secrets do not produce at the start.
         forbidden.push((name.to_owned(), bytes.to_vec()));
@@ -84,10 +73,7 @@ fn forbidden_everywhere() -> Vec<(String, Vec<u8>)> {
     }
     // The private members of a JWK.
     for member in ["d", "p", "q", "dp", "dq", "qi", "k"] {
-        forbidden.push((
-            format!("the JWK member {member}"),
-            format!("\"{member}\":").into_bytes(),
-        ));
+        forbidden.push((format!("the JWK member {member}"), format!("\"{member}\":").into_bytes()));
     }
     forbidden
 }
@@ -109,10 +95,8 @@ fn drive_every_route(server: &Server, record: &mut Record) -> Vec<String> {
     let ids = line.join_many(3);
     line.advance(2);
     let mut tokens: Vec<String> = line.tokens(&ids[0]).to_vec();
-    let overridden = line.claim_privately(
-        &ids[1],
-        &json!({ "issuer": "https://x.example.test", "validity_period": 60 }),
-    );
+    let overridden =
+        line.claim_privately(&ids[1], &json!({ "issuer": "https://x.example.test", "validity_period": 60 }));
     tokens.extend(overridden.token_set());
 
     let mut strangers = [
@@ -134,10 +118,7 @@ fn drive_every_route(server: &Server, record: &mut Record) -> Vec<String> {
             let requests = [
                 Request::new("GET", &format!("/{misplaced}")),
                 Request::new("GET", &format!("/serving_num?event_id={misplaced}")),
-                Request::new(
-                    "GET",
-                    &format!("/queue_num?event_id=Sample&request_id={misplaced}"),
-                ),
+                Request::new("GET", &format!("/queue_num?event_id=Sample&request_id={misplaced}")),
                 Request::new("POST", "/assign_queue_num").body(body.clone()),
                 Request::new("POST", "/generate_token").body(body.clone()),
                 Request::new("POST", "/update_session").body(body),
@@ -151,10 +132,8 @@ fn drive_every_route(server: &Server, record: &mut Record) -> Vec<String> {
                 record.call(client, request, "a misplaced secret");
             }
         }
-        let raw = format!(
-            "GET /{} HTTP/1.1\r\nAuthorization: Bearer {ADMIN_KEY}\r\nBroken\r\n\r\n",
-            tokens[0]
-        );
+        let raw =
+            format!("GET /{} HTTP/1.1\r\nAuthorization: Bearer {ADMIN_KEY}\r\nBroken\r\n\r\n", tokens[0]);
         if let Some(answer) = client.send_raw(raw.as_bytes()).expect("answered or closed") {
             record.answers.push(("a broken head".to_owned(), answer));
         }
@@ -165,22 +144,9 @@ fn drive_every_route(server: &Server, record: &mut Record) -> Vec<String> {
 
 /// Every known path with every method that any route has, with good and with empty input.
 fn drive_with(client: &mut Client, ids: &[String], tokens: &[String], record: &mut Record) {
-    let ours = [
-        "/livez",
-        "/readyz",
-        "/metrics",
-        "/.well-known/jwks.json",
-        "/",
-        "/nothing",
-    ];
-    let aws_paths = aws::PUBLIC_ROUTES
-        .iter()
-        .chain(&aws::PRIVATE_ROUTES)
-        .map(|(_, path)| *path);
-    let paths: Vec<&str> = aws_paths
-        .chain(ours)
-        .filter(|path| *path != "/reset_initial_state")
-        .collect();
+    let ours = ["/livez", "/readyz", "/metrics", "/.well-known/jwks.json", "/", "/nothing"];
+    let aws_paths = aws::PUBLIC_ROUTES.iter().chain(&aws::PRIVATE_ROUTES).map(|(_, path)| *path);
+    let paths: Vec<&str> = aws_paths.chain(ours).filter(|path| *path != "/reset_initial_state").collect();
     for path in paths {
         for method in ["GET", "POST", "HEAD", "OPTIONS", "DELETE"] {
             for id in &ids[..2] {
@@ -191,14 +157,9 @@ fn drive_with(client: &mut Client, ids: &[String], tokens: &[String], record: &m
                 let what = format!("{method} {path}");
                 let request = Request::new(method, &aws::target(path, &query)).body(body);
                 let answer = record.call(client, &request, &what);
-                let holds_tokens = tokens
-                    .iter()
-                    .any(|token| contains(&answer.body, token.as_bytes()));
+                let holds_tokens = tokens.iter().any(|token| contains(&answer.body, token.as_bytes()));
                 let may_hold_them = method == "POST" && path == "/generate_token" && answer.status == 200;
-                assert!(
-                    !holds_tokens || may_hold_them,
-                    "{what} gave a token away: {answer:?}"
-                );
+                assert!(!holds_tokens || may_hold_them, "{what} gave a token away: {answer:?}");
                 record.call(client, &Request::new(method, path).body("{"), &what);
             }
         }
@@ -209,24 +170,12 @@ fn drive_with(client: &mut Client, ids: &[String], tokens: &[String], record: &m
 fn end_of_day(line: &mut Line, ids: &[String], record: &mut Record) {
     for (id, what) in [(&ids[0], "an ended session"), (&ids[2], "no session")] {
         let body = json!({ "event_id": "Sample", "request_id": id, "status": 1 });
-        record.call(
-            &mut line.operator,
-            &Request::post_json("/update_session", &body),
-            what,
-        );
+        record.call(&mut line.operator, &Request::post_json("/update_session", &body), what);
     }
     let claim = json!({ "event_id": "Sample", "request_id": ids[0] });
-    record.call(
-        &mut line.public,
-        &Request::post_json("/generate_token", &claim),
-        "a claim after the end",
-    );
+    record.call(&mut line.public, &Request::post_json("/generate_token", &claim), "a claim after the end");
     let reset = json!({ "event_id": "Sample" });
-    record.call(
-        &mut line.operator,
-        &Request::post_json("/reset_initial_state", &reset),
-        "the reset",
-    );
+    record.call(&mut line.operator, &Request::post_json("/reset_initial_state", &reset), "the reset");
 }
 
 fn files_below(directory: &Path) -> Vec<(String, Vec<u8>)> {
@@ -236,10 +185,7 @@ fn files_below(directory: &Path) -> Vec<(String, Vec<u8>)> {
         if path.is_dir() {
             files.extend(files_below(&path));
         } else {
-            files.push((
-                path.display().to_string(),
-                fs::read(&path).expect("a file can be read"),
-            ));
+            files.push((path.display().to_string(), fs::read(&path).expect("a file can be read")));
         }
     }
     files
@@ -266,12 +212,7 @@ fn no_secret_stands_in_any_log_answer_or_file(algorithm: &str) {
     let signatures: Vec<(String, Vec<u8>)> = tokens
         .iter()
         .map(|token| token.rsplit('.').next().unwrap_or_default())
-        .map(|signature| {
-            (
-                "the signature of a token".to_owned(),
-                signature.as_bytes().to_vec(),
-            )
-        })
+        .map(|signature| ("the signature of a token".to_owned(), signature.as_bytes().to_vec()))
         .collect();
     assert_eq!(signatures.len(), 6);
     assert!(record.answers.len() > 100, "every route was driven");
@@ -289,21 +230,13 @@ fn no_secret_stands_in_any_log_answer_or_file(algorithm: &str) {
     assert!(log.len() > 1000, "at trace the server has said something:\n{log}");
     assert_absent(log.as_bytes(), &everywhere, "the log");
     assert_absent(log.as_bytes(), &signatures, "the log");
-    assert!(
-        !log.contains(WRONG_KEY),
-        "a mistyped key is nearly the right one, and stands in the log"
-    );
+    assert!(!log.contains(WRONG_KEY), "a mistyped key is nearly the right one, and stands in the log");
 
     // JWK members are short enough to occur by chance in a binary file, so files are searched for the rest.
-    let in_files: Vec<_> = everywhere
-        .into_iter()
-        .filter(|(name, _)| !name.starts_with("the JWK member"))
-        .collect();
+    let in_files: Vec<_> =
+        everywhere.into_iter().filter(|(name, _)| !name.starts_with("the JWK member")).collect();
     let files = files_below(&server.data_directory());
-    assert!(
-        files.iter().any(|(_, bytes)| !bytes.is_empty()),
-        "the store has written something"
-    );
+    assert!(files.iter().any(|(_, bytes)| !bytes.is_empty()), "the store has written something");
     for (path, bytes) in &files {
         for (name, needle) in &in_files {
             assert!(!contains(bytes, needle), "{name} stands in {path}");
@@ -329,16 +262,10 @@ fn no_secret_stands_in_any_log_answer_or_file_with_eddsa() {
 #[test]
 fn the_search_finds_private_keys_as_they_are_usually_written() {
     // Freshly made keys, so that the marks above are known to be in the files that they are meant to find.
-    let marks: Vec<_> = PRIVATE_KEY_MARKS
-        .iter()
-        .map(|(name, mark)| ((*name).to_owned(), mark.to_vec()))
-        .collect();
+    let marks: Vec<_> =
+        PRIVATE_KEY_MARKS.iter().map(|(name, mark)| ((*name).to_owned(), mark.to_vec())).collect();
     let found = |bytes: &[u8]| marks.iter().filter(|(_, mark)| contains(bytes, mark)).count();
-    for algorithm in [
-        &rcgen::PKCS_RSA_SHA256,
-        &rcgen::PKCS_ECDSA_P256_SHA256,
-        &rcgen::PKCS_ED25519,
-    ] {
+    for algorithm in [&rcgen::PKCS_RSA_SHA256, &rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ED25519] {
         let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
         assert_eq!(found(key.serialized_der()), 1, "{algorithm:?}");
         assert_eq!(found(key.serialize_pem().as_bytes()), 1, "{algorithm:?}");
@@ -349,19 +276,13 @@ fn the_search_finds_private_keys_as_they_are_usually_written() {
 #[test]
 fn a_generated_secret_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
-    let server = Server::builder(BINARY)
-        .without_env("ANTEROOM_SECRET")
-        .start()
-        .unwrap();
+    let server = Server::builder(BINARY).without_env("ANTEROOM_SECRET").start().unwrap();
     server.line("Sample").join();
     let files = files_below(&server.data_directory());
     assert!(!files.is_empty());
     // A secret is a short file; the database is a long one, and says nothing without the secret.
-    let short: Vec<&String> = files
-        .iter()
-        .filter(|(_, bytes)| (1..4096).contains(&bytes.len()))
-        .map(|(path, _)| path)
-        .collect();
+    let short: Vec<&String> =
+        files.iter().filter(|(_, bytes)| (1..4096).contains(&bytes.len())).map(|(path, _)| path).collect();
     assert!(!short.is_empty(), "no secret was kept");
     for path in short {
         let mode = fs::metadata(path).unwrap().permissions().mode();

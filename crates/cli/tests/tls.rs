@@ -60,19 +60,13 @@ fn start(directory: &Path) -> Server {
         path("private-cert.pem"),
         path("private-key.pem"),
     );
-    Server::builder(BINARY)
-        .config(config)
-        .memory()
-        .start()
-        .expect("the server starts")
+    Server::builder(BINARY).config(config).memory().start().expect("the server starts")
 }
 
 fn trusting(identities: &[&Identity], protocols: &[&str]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for identity in identities {
-        roots
-            .add(identity.certificate.clone())
-            .expect("a root can be added");
+        roots.add(identity.certificate.clone()).expect("a root can be added");
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -80,10 +74,7 @@ fn trusting(identities: &[&Identity], protocols: &[&str]) -> Arc<ClientConfig> {
         .expect("the provider knows TLS 1.2 and 1.3")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = protocols
-        .iter()
-        .map(|protocol| protocol.as_bytes().to_vec())
-        .collect();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     // A resumed session shows the certificate of the first handshake, whatever the server has by now.
     config.resumption = rustls::client::Resumption::disabled();
     Arc::new(config)
@@ -104,15 +95,10 @@ async fn get(
     bearer: &str,
 ) -> anyhow::Result<Shown> {
     let name = ServerName::try_from("localhost")?;
-    let stream = TlsConnector::from(config)
-        .connect(name, TcpStream::connect(address).await?)
-        .await?;
+    let stream = TlsConnector::from(config).connect(name, TcpStream::connect(address).await?).await?;
     let session = stream.get_ref().1;
     let http2 = session.alpn_protocol() == Some(b"h2");
-    let certificate = session
-        .peer_certificates()
-        .and_then(|chain| chain.first())
-        .cloned();
+    let certificate = session.peer_certificates().and_then(|chain| chain.first()).cloned();
     let certificate = certificate.ok_or_else(|| anyhow::anyhow!("the server showed no certificate"))?;
     let request = Request::get(format!("https://localhost:{}{target}", address.port()))
         .header("Host", format!("localhost:{}", address.port()))
@@ -135,18 +121,10 @@ async fn get(
     let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let answer = Answer {
         status: head.status.as_u16(),
-        headers: head
-            .headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), text(value)))
-            .collect(),
+        headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
         body: body.collect().await?.to_bytes().to_vec(),
     };
-    Ok(Shown {
-        answer,
-        version,
-        certificate,
-    })
+    Ok(Shown { answer, version, certificate })
 }
 
 #[tokio::test]
@@ -157,27 +135,11 @@ async fn both_listeners_speak_h2_and_http_1_1_over_tls() {
     private.install(directory.path(), "private");
     let server = start(directory.path());
     let stdout = server.stdout();
-    assert!(
-        stdout.contains(&format!("public listening on https://{}\n", server.public())),
-        "{stdout}"
-    );
-    assert!(
-        stdout.contains(&format!("private listening on https://{}\n", server.private())),
-        "{stdout}"
-    );
+    assert!(stdout.contains(&format!("public listening on https://{}\n", server.public())), "{stdout}");
+    assert!(stdout.contains(&format!("private listening on https://{}\n", server.private())), "{stdout}");
     let listeners = [
-        (
-            server.public(),
-            &public,
-            "/serving_num?event_id=Sealed",
-            "{\"serving_counter\":0}",
-        ),
-        (
-            server.private(),
-            &private,
-            "/num_active_tokens?event_id=Sealed",
-            "{\"active_tokens\":0}",
-        ),
+        (server.public(), &public, "/serving_num?event_id=Sealed", "{\"serving_counter\":0}"),
+        (server.private(), &private, "/num_active_tokens?event_id=Sealed", "{\"active_tokens\":0}"),
     ];
     let offers: [(&[&str], Version); 4] = [
         (&["h2", "http/1.1"], Version::HTTP_2),
@@ -187,14 +149,8 @@ async fn both_listeners_speak_h2_and_http_1_1_over_tls() {
     ];
     for (address, identity, target, body) in listeners {
         for (protocols, version) in offers {
-            let shown = get(
-                address,
-                trusting(&[identity], protocols),
-                target,
-                server.admin_key(),
-            )
-            .await
-            .unwrap();
+            let shown =
+                get(address, trusting(&[identity], protocols), target, server.admin_key()).await.unwrap();
             assert_eq!(
                 (shown.answer.status, shown.version),
                 (200, version),
@@ -207,18 +163,10 @@ async fn both_listeners_speak_h2_and_http_1_1_over_tls() {
         }
         // A client that does not know the certificate is not talked to.
         let stranger = Identity::new();
-        assert!(
-            get(address, trusting(&[&stranger], &[]), target, server.admin_key())
-                .await
-                .is_err()
-        );
+        assert!(get(address, trusting(&[&stranger], &[]), target, server.admin_key()).await.is_err());
     }
-    let refused = get(
-        server.private(),
-        trusting(&[&private], &["h2"]),
-        "/num_active_tokens?event_id=Sealed",
-        "wrong",
-    );
+    let refused =
+        get(server.private(), trusting(&[&private], &["h2"]), "/num_active_tokens?event_id=Sealed", "wrong");
     assert_eq!(refused.await.unwrap().answer.status, 401);
 }
 
@@ -229,25 +177,16 @@ async fn clear_text_and_garbage_on_a_tls_port_harm_nobody() {
     identity.install(directory.path(), "public");
     identity.install(directory.path(), "private");
     let server = start(directory.path());
-    for garbage in [
-        &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
-        &[0; 64],
-        b"\x16\x03\x01\xff\xff",
-    ] {
+    for garbage in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0; 64], b"\x16\x03\x01\xff\xff"] {
         let client = Client::new(server.public());
         let mut wire = anteroom_testkit::Wire::connect(client.address(), Duration::from_secs(30)).unwrap();
         wire.write(garbage).unwrap();
         wire.finish_writing().unwrap();
         assert!(wire.closed_within(Duration::from_secs(30)), "{garbage:?}");
     }
-    let shown = get(
-        server.public(),
-        trusting(&[&identity], &["h2"]),
-        "/waiting_num?event_id=Sealed",
-        "",
-    )
-    .await
-    .unwrap();
+    let shown = get(server.public(), trusting(&[&identity], &["h2"]), "/waiting_num?event_id=Sealed", "")
+        .await
+        .unwrap();
     assert_eq!(shown.answer.status, 200);
 }
 
@@ -269,16 +208,9 @@ async fn a_replaced_certificate_is_served_without_a_restart() {
         let shown = get(address, Arc::clone(&both), target, key).await.unwrap();
         assert_eq!(shown.certificate, old.certificate);
         // A certificate that cannot be used must not take the place of one that can.
-        fs::write(
-            directory.path().join(format!("{name}-cert.pem")),
-            "not a certificate",
-        )
-        .unwrap();
+        fs::write(directory.path().join(format!("{name}-cert.pem")), "not a certificate").unwrap();
         let shown = get(address, Arc::clone(&both), target, key).await.unwrap();
-        assert_eq!(
-            (shown.answer.status, shown.certificate),
-            (200, old.certificate.clone())
-        );
+        assert_eq!((shown.answer.status, shown.certificate), (200, old.certificate.clone()));
         new.install(directory.path(), name);
         let replaced = now();
         loop {
@@ -287,10 +219,7 @@ async fn a_replaced_certificate_is_served_without_a_restart() {
             if shown.certificate == new.certificate {
                 break;
             }
-            assert!(
-                replaced.elapsed() < RELOADED_WITHIN,
-                "{name}: still the old certificate"
-            );
+            assert!(replaced.elapsed() < RELOADED_WITHIN, "{name}: still the old certificate");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

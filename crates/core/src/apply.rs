@@ -121,10 +121,7 @@ impl Operation {
 }
 
 fn key_of(ticket: &Ticket) -> SessionKey {
-    SessionKey {
-        generation: ticket.generation,
-        position: ticket.position,
-    }
+    SessionKey { generation: ticket.generation, position: ticket.position }
 }
 
 /// What an operation reads beside the room, fetched beforehand.
@@ -231,11 +228,7 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
     let answer = change(&mut room, now, operation, reads.session, &mut effects);
     inlet::settle(&mut room, now, &mut effects);
     room.assert_sound();
-    Applied {
-        room,
-        answer,
-        effects,
-    }
+    Applied { room, answer, effects }
 }
 
 /// Time passes; returns the room's own now.
@@ -254,16 +247,8 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
             effects.sessions.push(session);
         }
     }
-    if let Some(window) = room
-        .settings
-        .claim_window_millis()
-        .filter(|_| room.state.admits())
-    {
-        let lapsed = room
-            .segments
-            .iter_mut()
-            .map(|segment| segment.lapse(now, window, effects))
-            .sum();
+    if let Some(window) = room.settings.claim_window_millis().filter(|_| room.state.admits()) {
+        let lapsed = room.segments.iter_mut().map(|segment| segment.lapse(now, window, effects)).sum();
         if lapsed > 0 && room.settings.incr_svc_on_queue_position_expiry && !room.settings.inlet.is_capped() {
             move_on_over_lapsed(room, lapsed, effects);
         }
@@ -283,9 +268,7 @@ fn move_on_over_lapsed(room: &mut Room, lapsed: u64, effects: &mut Effects) {
     let current = room.serving();
     if current != previous {
         effects.changed = true;
-        effects
-            .events
-            .push(Event::AutomaticServingCounterIncrease { previous, current });
+        effects.events.push(Event::AutomaticServingCounterIncrease { previous, current });
     }
 }
 
@@ -357,20 +340,13 @@ fn join(room: &mut Room, now: UnixMillis, count: u64) -> Result<Answer, Refusal>
     let first = Position::new(segment.joined + 1).ok_or(Refusal::LineFull(places_left))?;
     segment.joined += count;
     let entered = entered_seconds(segment.generation, now);
-    Ok(Answer::Joined {
-        generation: segment.generation,
-        first,
-        count,
-        entered,
-    })
+    Ok(Answer::Joined { generation: segment.generation, first, count, entered })
 }
 
 /// The time of a join as a ticket carries it; a line older than 34 years stops counting.
 fn entered_seconds(generation: Generation, now: UnixMillis) -> u32 {
     let since = now.seconds().saturating_sub(generation.opened_unix_seconds());
-    u32::try_from(since)
-        .unwrap_or(u32::MAX)
-        .min(crate::ids::MAX_ENTERED_SECONDS)
+    u32::try_from(since).unwrap_or(u32::MAX).min(crate::ids::MAX_ENTERED_SECONDS)
 }
 
 fn begin_or_find_session(
@@ -385,15 +361,10 @@ fn begin_or_find_session(
         return Err(Refusal::UnknownTicket);
     }
     if let Some(session) = session {
-        return Ok(Answer::Claimed {
-            session,
-            begun: false,
-        });
+        return Ok(Answer::Claimed { session, begun: false });
     }
     let state = room.state;
-    let validity_seconds = claim
-        .validity_seconds
-        .unwrap_or(room.settings.validity_period.get());
+    let validity_seconds = claim.validity_seconds.unwrap_or(room.settings.validity_period.get());
     let segment = room.segment_mut(key.generation).ok_or(Refusal::UnknownTicket)?;
     let position = key.position.get();
     if position <= segment.base || position > segment.joined {
@@ -408,9 +379,8 @@ fn begin_or_find_session(
     if position > segment.serving || !state.admits() {
         return Err(Refusal::NotServed);
     }
-    let offered_at = segment
-        .take(position, effects)
-        .expect("a joined and served position above the floor has a step");
+    let offered_at =
+        segment.take(position, effects).expect("a joined and served position above the floor has a step");
     segment.counts.claimed += 1;
     let session = Session {
         key,
@@ -424,9 +394,7 @@ fn begin_or_find_session(
         signatures: Vec::new(),
     };
     effects.sessions.push(session.clone());
-    effects.events.push(Event::TokenGenerated {
-        request_id: session.request_id,
-    });
+    effects.events.push(Event::TokenGenerated { request_id: session.request_id });
     Ok(Answer::Claimed { session, begun: true })
 }
 
@@ -439,9 +407,7 @@ fn leave(
     if let Some(session) = session {
         return close(room, Outcome::Abandoned, Some(session), effects);
     }
-    let segment = room
-        .segment_mut(ticket.generation)
-        .ok_or(Refusal::UnknownTicket)?;
+    let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
     let position = ticket.position.get();
     if position <= segment.base || position > segment.joined {
         return Err(Refusal::UnknownTicket);
@@ -461,9 +427,7 @@ fn close(
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     let mut session = session.ok_or(Refusal::UnknownSession)?;
-    let segment = room
-        .segment_mut(session.key.generation)
-        .ok_or(Refusal::UnknownSession)?;
+    let segment = room.segment_mut(session.key.generation).ok_or(Refusal::UnknownSession)?;
     let counts = &mut segment.counts;
     let was_active = match session.status {
         SessionStatus::Ended(_) => return Err(Refusal::AlreadyEnded),
@@ -484,10 +448,7 @@ fn close(
     session.status = SessionStatus::Ended(outcome);
     effects.changed = true;
     effects.sessions.push(session.clone());
-    effects.events.push(Event::SessionUpdated {
-        request_id: session.request_id,
-        outcome,
-    });
+    effects.events.push(Event::SessionUpdated { request_id: session.request_id, outcome });
     Ok(Answer::Session(session))
 }
 
@@ -514,9 +475,7 @@ fn advance(room: &mut Room, now: UnixMillis, by: i64, effects: &mut Effects) -> 
             room.offers_by_hand += offers;
         }
     }
-    Ok(Answer::Advanced {
-        serving: room.serving(),
-    })
+    Ok(Answer::Advanced { serving: room.serving() })
 }
 
 /// Moves the frontier back by `by` positions, newest generation first, nowhere below a line's beginning.
@@ -564,11 +523,7 @@ fn configure(
 }
 
 fn restart_claim_clocks(room: &mut Room, clock: impl Fn(UnixMillis) -> UnixMillis) {
-    for step in room
-        .segments
-        .iter_mut()
-        .flat_map(|segment| segment.steps.iter_mut())
-    {
+    for step in room.segments.iter_mut().flat_map(|segment| segment.steps.iter_mut()) {
         step.at = clock(step.at);
     }
 }
@@ -595,9 +550,7 @@ fn set_state(room: &mut Room, now: UnixMillis, state: RoomState, effects: &mut E
 }
 
 fn reset(room: &mut Room, now: UnixMillis, generation: Generation, effects: &mut Effects) {
-    effects
-        .closed_generations
-        .extend(room.segments.iter().map(|segment| segment.generation));
+    effects.closed_generations.extend(room.segments.iter().map(|segment| segment.generation));
     // Sessions expired by this very tick go with their generation, and so do their events.
     effects.sessions.clear();
     effects.touched_chunks.clear();

@@ -128,11 +128,7 @@ impl Board {
             Some(segment) if position <= segment.base => Recognition::Foreign,
             Some(segment) if position <= segment.joined => Recognition::Ours,
             Some(_) => Recognition::Newer,
-            None if self
-                .segments
-                .last()
-                .is_some_and(|last| ticket.generation > last.generation) =>
-            {
+            None if self.segments.last().is_some_and(|last| ticket.generation > last.generation) => {
                 Recognition::Newer
             }
             None => Recognition::Foreign,
@@ -149,19 +145,11 @@ impl Board {
             return Standing::Settled;
         }
         let Some(step) = step_of(&segment.steps, segment.floor, position) else {
-            return Standing::Waiting {
-                people_ahead: self.people_ahead(segment, position),
-            };
+            return Standing::Waiting { people_ahead: self.people_ahead(segment, position) };
         };
-        let remaining_millis = self
-            .settings
-            .claim_window_millis()
-            .map(|window| self.remaining_millis(step.at, window, now));
-        if remaining_millis == Some(0) {
-            Standing::Settled
-        } else {
-            Standing::Offered { remaining_millis }
-        }
+        let remaining_millis =
+            self.settings.claim_window_millis().map(|window| self.remaining_millis(step.at, window, now));
+        if remaining_millis == Some(0) { Standing::Settled } else { Standing::Offered { remaining_millis } }
     }
 
     /// What is left of a claim window that began at `at`.
@@ -177,19 +165,13 @@ impl Board {
     }
 
     fn people_ahead(&self, segment: &BoardSegment, position: u64) -> u64 {
-        let older = self
-            .segments
-            .iter()
-            .take_while(|other| other.generation < segment.generation);
-        let before: u64 = older
-            .map(|other| other.joined.saturating_sub(other.serving.max(other.floor)))
-            .sum();
+        let older = self.segments.iter().take_while(|other| other.generation < segment.generation);
+        let before: u64 =
+            older.map(|other| other.joined.saturating_sub(other.serving.max(other.floor))).sum();
         before + (position - 1).saturating_sub(segment.serving.max(segment.floor))
     }
 
     fn segment(&self, generation: Generation) -> Option<&BoardSegment> {
-        self.segments
-            .iter()
-            .find(|segment| segment.generation == generation)
+        self.segments.iter().find(|segment| segment.generation == generation)
     }
 }

@@ -35,20 +35,14 @@ impl Pace {
             return;
         }
         self.offers_made += offers;
-        let sample = Sample {
-            at: now,
-            offers_made: self.offers_made,
-        };
+        let sample = Sample { at: now, offers_made: self.offers_made };
         // The first two samples always stand: the second one is what makes a speed of the first.
         match self.samples.back_mut() {
             Some(last) if now.since(last.at) < SAMPLE_SPACING_MILLIS => last.offers_made = self.offers_made,
             _ => self.samples.push_back(sample),
         }
         while self.samples.len() > SAMPLES_MAX
-            || self
-                .samples
-                .front()
-                .is_some_and(|first| now.since(first.at) > SAMPLE_AGE_MAX_MILLIS)
+            || self.samples.front().is_some_and(|first| now.since(first.at) > SAMPLE_AGE_MAX_MILLIS)
         {
             self.samples.pop_front();
         }
@@ -78,18 +72,10 @@ mod tests {
         let mut pace = Pace::default();
         assert_eq!(pace.wait_seconds(10, UnixMillis(0)), None);
         pace.record(UnixMillis(10_000), 100);
-        assert_eq!(
-            pace.wait_seconds(10, UnixMillis(60_000)),
-            None,
-            "one burst has no speed"
-        );
+        assert_eq!(pace.wait_seconds(10, UnixMillis(60_000)), None, "one burst has no speed");
         pace.record(UnixMillis(20_000), 50);
         assert_eq!(pace.wait_seconds(100, UnixMillis(20_000)), Some(20), "5 a second");
-        assert_eq!(
-            pace.wait_seconds(100, UnixMillis(30_000)),
-            Some(40),
-            "standing still makes it longer"
-        );
+        assert_eq!(pace.wait_seconds(100, UnixMillis(30_000)), Some(40), "standing still makes it longer");
         assert_eq!(pace.wait_seconds(0, UnixMillis(30_000)), Some(0));
         assert_eq!(pace.wait_seconds(u64::MAX, UnixMillis(u64::MAX)), Some(u64::MAX));
     }

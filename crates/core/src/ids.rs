@@ -108,11 +108,7 @@ pub struct Position(u64);
 impl Position {
     /// A position if `number` is within 1 and [`MAX_POSITION`].
     pub const fn new(number: u64) -> Option<Self> {
-        if number >= 1 && number <= MAX_POSITION {
-            Some(Self(number))
-        } else {
-            None
-        }
+        if number >= 1 && number <= MAX_POSITION { Some(Self(number)) } else { None }
     }
 
     /// The number itself.

@@ -22,11 +22,7 @@ pub(crate) fn due_steps(room: &mut Room, now: UnixMillis, effects: &mut Effects)
 fn settle_budget(room: &Room) -> u64 {
     match room.settings.inlet {
         InletKind::Manual => 0,
-        InletKind::MaxSize => room
-            .settings
-            .total_active_users
-            .unwrap_or(0)
-            .saturating_sub(room.held()),
+        InletKind::MaxSize => room.settings.total_active_users.unwrap_or(0).saturating_sub(room.held()),
     }
 }
 
@@ -55,11 +51,7 @@ pub(crate) fn settle(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
 
 /// Turns what is both joined and served into offers.
 pub(crate) fn make_offers(room: &mut Room, now: UnixMillis, effects: &mut Effects) -> u64 {
-    let offers = room
-        .segments
-        .iter_mut()
-        .map(|segment| segment.offer(now, effects))
-        .sum();
+    let offers = room.segments.iter_mut().map(|segment| segment.offer(now, effects)).sum();
     room.pace.record(now, offers);
     offers
 }

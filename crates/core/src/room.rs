@@ -148,23 +148,13 @@ impl Room {
 
     /// The frontier as one number: that of the newest generation it has reached.
     pub fn serving(&self) -> u64 {
-        let reached = self
-            .segments
-            .iter()
-            .rev()
-            .find(|segment| segment.serving > segment.base);
-        reached
-            .or(self.segments.front())
-            .expect("a room always has a segment")
-            .serving
+        let reached = self.segments.iter().rev().find(|segment| segment.serving > segment.base);
+        reached.or(self.segments.front()).expect("a room always has a segment").serving
     }
 
     /// When the rules next have something to do without being asked, ends of sessions aside.
     pub fn next_due(&self) -> Option<UnixMillis> {
-        let window = self
-            .settings
-            .claim_window_millis()
-            .filter(|_| self.halted_since.is_none())?;
+        let window = self.settings.claim_window_millis().filter(|_| self.halted_since.is_none())?;
         self.segments
             .iter()
             .filter_map(|segment| segment.steps.front())
@@ -173,17 +163,12 @@ impl Room {
     }
 
     pub(crate) fn segment_mut(&mut self, generation: Generation) -> Option<&mut Segment> {
-        self.segments
-            .iter_mut()
-            .find(|segment| segment.generation == generation)
+        self.segments.iter_mut().find(|segment| segment.generation == generation)
     }
 
     /// What must hold of any room at any time; called after every operation, in release builds too.
     pub fn assert_sound(&self) {
-        assert!(
-            !self.segments.is_empty() && self.segments.len() <= SEGMENTS_MAX,
-            "segments are bounded"
-        );
+        assert!(!self.segments.is_empty() && self.segments.len() <= SEGMENTS_MAX, "segments are bounded");
         for segment in &self.segments {
             assert!(
                 segment.base <= segment.floor && segment.floor <= segment.joined,
@@ -191,14 +176,8 @@ impl Room {
             );
             assert!(segment.joined <= MAX_POSITION, "positions are bounded");
             let settled = segment.counts.claimed + segment.counts.lapsed + segment.counts.left;
-            assert!(
-                settled <= segment.joined - segment.base,
-                "waiting is never negative"
-            );
+            assert!(settled <= segment.joined - segment.base, "waiting is never negative");
         }
-        assert!(
-            self.exit_credits <= self.counts().live_sessions(),
-            "nobody leaves who was not there"
-        );
+        assert!(self.exit_credits <= self.counts().live_sessions(), "nobody leaves who was not there");
     }
 }

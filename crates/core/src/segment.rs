@@ -130,11 +130,7 @@ impl Segment {
                 last.up_to = frontier;
                 last.open += open;
             }
-            _ => self.steps.push_back(Step {
-                up_to: frontier,
-                at: now,
-                open,
-            }),
+            _ => self.steps.push_back(Step { up_to: frontier, at: now, open }),
         }
         if self.steps.len() > STEPS_MAX {
             self.merge_closest_steps();
@@ -166,11 +162,7 @@ impl Segment {
             let start = self.covered();
             if start < frontier {
                 let open = self.taken.live_between(start, frontier);
-                self.steps.push_back(Step {
-                    up_to: frontier,
-                    at: last.at,
-                    open,
-                });
+                self.steps.push_back(Step { up_to: frontier, at: last.at, open });
                 break;
             }
         }
@@ -181,15 +173,10 @@ impl Segment {
     ///
     /// The caller has made sure that it is above the floor and not taken.
     pub(crate) fn take(&mut self, position: u64, effects: &mut Effects) -> Option<UnixMillis> {
-        assert!(
-            position > self.floor && position <= self.joined,
-            "only a live position can be taken"
-        );
+        assert!(position > self.floor && position <= self.joined, "only a live position can be taken");
         assert!(self.taken.insert(position), "a position is taken once");
         effects.changed = true;
-        effects
-            .touched_chunks
-            .insert((self.generation, chunk_of(position)));
+        effects.touched_chunks.insert((self.generation, chunk_of(position)));
         let index = step_index(self.steps.make_contiguous(), self.floor, position);
         let offered_at = index.map(|index| {
             let step = &mut self.steps[index];
@@ -244,13 +231,7 @@ mod tests {
     use super::*;
 
     fn line_of(joined: u64) -> Segment {
-        let mut segment = Segment::open(
-            Generation {
-                opened: 1,
-                incarnation: 1,
-            },
-            0,
-        );
+        let mut segment = Segment::open(Generation { opened: 1, incarnation: 1 }, 0);
         segment.joined = joined;
         segment
     }

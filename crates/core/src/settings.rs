@@ -91,10 +91,7 @@ impl FromStr for InletKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|inlet| inlet.as_str() == text)
-            .ok_or(())
+        Self::ALL.into_iter().find(|inlet| inlet.as_str() == text).ok_or(())
     }
 }
 
@@ -105,11 +102,7 @@ pub struct Seconds(u64);
 impl Seconds {
     /// A duration, if `seconds` is within 1 and a year.
     pub const fn new(seconds: u64) -> Option<Self> {
-        if seconds >= 1 && seconds <= DURATION_MAX_SECONDS {
-            Some(Self(seconds))
-        } else {
-            None
-        }
+        if seconds >= 1 && seconds <= DURATION_MAX_SECONDS { Some(Self(seconds)) } else { None }
     }
 
     /// The number of seconds.
@@ -131,11 +124,7 @@ impl Kind for bool {
         Value::Flag(*self)
     }
     fn from_value(value: &Value) -> Option<Self> {
-        if let Value::Flag(flag) = value {
-            Some(*flag)
-        } else {
-            None
-        }
+        if let Value::Flag(flag) = value { Some(*flag) } else { None }
     }
 }
 
@@ -145,11 +134,7 @@ impl Kind for Seconds {
         Value::Number(i64::try_from(self.0).unwrap_or(i64::MAX))
     }
     fn from_value(value: &Value) -> Option<Self> {
-        if let Value::Number(number) = value {
-            Self::new(u64::try_from(*number).ok()?)
-        } else {
-            None
-        }
+        if let Value::Number(number) = value { Self::new(u64::try_from(*number).ok()?) } else { None }
     }
 }
 
@@ -159,11 +144,7 @@ impl Kind for u64 {
         Value::Number(i64::try_from(*self).unwrap_or(i64::MAX))
     }
     fn from_value(value: &Value) -> Option<Self> {
-        if let Value::Number(number) = value {
-            Self::try_from(*number).ok()
-        } else {
-            None
-        }
+        if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None }
     }
 }
 
@@ -189,11 +170,7 @@ impl Kind for InletKind {
         Value::Text(self.as_str().to_owned())
     }
     fn from_value(value: &Value) -> Option<Self> {
-        if let Value::Text(text) = value {
-            text.parse().ok()
-        } else {
-            None
-        }
+        if let Value::Text(text) = value { text.parse().ok() } else { None }
     }
 }
 
@@ -203,11 +180,7 @@ impl<K: Kind> Kind for Option<K> {
         self.as_ref().map_or(Value::None, Kind::to_value)
     }
     fn from_value(value: &Value) -> Option<Self> {
-        if *value == Value::None {
-            Some(None)
-        } else {
-            K::from_value(value).map(Some)
-        }
+        if *value == Value::None { Some(None) } else { K::from_value(value).map(Some) }
     }
 }
 
@@ -299,20 +272,13 @@ impl Settings {
 
     /// The capacity, for an inlet that keeps one.
     pub fn capacity(&self) -> Option<u64> {
-        if self.inlet.is_capped() {
-            self.total_active_users
-        } else {
-            None
-        }
+        if self.inlet.is_capped() { self.total_active_users } else { None }
     }
 
     /// How long an offer stands, in milliseconds; `None` if for ever.
     pub fn claim_window_millis(&self) -> Option<u64> {
-        let by_inlet = if self.inlet.is_capped() {
-            CLAIM_WINDOW_CAPPED_SECONDS
-        } else {
-            CLAIM_WINDOW_SECONDS
-        };
+        let by_inlet =
+            if self.inlet.is_capped() { CLAIM_WINDOW_CAPPED_SECONDS } else { CLAIM_WINDOW_SECONDS };
         let seconds = self.queue_position_expiry_period.map_or(by_inlet, Seconds::get);
         self.enable_queue_position_expiry.then_some(seconds * 1000)
     }
@@ -336,35 +302,17 @@ mod tests {
     #[test]
     fn refusals_name_the_setting_and_what_it_takes() {
         let mut settings = Settings::default();
-        let refused = settings
-            .set("validity_period", &Value::Number(0))
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            refused,
-            "`validity_period` must be a whole number of seconds from 1 to 31536000, not 0"
-        );
-        let refused = settings
-            .set("inlet", &Value::Text("fast".into()))
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            refused,
-            "`inlet` must be \"manual\" or \"max-size\", not \"fast\""
-        );
-        assert_eq!(
-            settings.set("nope", &Value::None),
-            Err(SettingsError::Unknown("nope".into()))
-        );
+        let refused = settings.set("validity_period", &Value::Number(0)).unwrap_err().to_string();
+        assert_eq!(refused, "`validity_period` must be a whole number of seconds from 1 to 31536000, not 0");
+        let refused = settings.set("inlet", &Value::Text("fast".into())).unwrap_err().to_string();
+        assert_eq!(refused, "`inlet` must be \"manual\" or \"max-size\", not \"fast\"");
+        assert_eq!(settings.set("nope", &Value::None), Err(SettingsError::Unknown("nope".into())));
         assert_eq!(settings, Settings::default());
     }
 
     #[test]
     fn a_capped_inlet_needs_a_capacity_and_a_claim_window() {
-        let mut settings = Settings {
-            inlet: InletKind::MaxSize,
-            ..Settings::default()
-        };
+        let mut settings = Settings { inlet: InletKind::MaxSize, ..Settings::default() };
         assert!(settings.check().is_err());
         settings.total_active_users = Some(5);
         settings.check().unwrap();

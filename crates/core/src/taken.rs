@@ -32,18 +32,13 @@ impl Taken {
     /// Whether the holder of `position` has claimed or left.
     pub fn contains(&self, position: u64) -> bool {
         let (word, bit) = bit_of(position);
-        self.chunks
-            .get(&chunk_of(position))
-            .is_some_and(|chunk| chunk[word] >> bit & 1 == 1)
+        self.chunks.get(&chunk_of(position)).is_some_and(|chunk| chunk[word] >> bit & 1 == 1)
     }
 
     /// Marks `position`; returns whether it was unmarked before.
     pub(crate) fn insert(&mut self, position: u64) -> bool {
         let (word, bit) = bit_of(position);
-        let chunk = self
-            .chunks
-            .entry(chunk_of(position))
-            .or_insert_with(|| Box::new([0; WORDS]));
+        let chunk = self.chunks.entry(chunk_of(position)).or_insert_with(|| Box::new([0; WORDS]));
         let before = chunk[word];
         chunk[word] |= 1 << bit;
         before != chunk[word]
@@ -94,15 +89,11 @@ impl Taken {
             return after + count;
         }
         let mut live = (after + 1..).filter(|&position| !self.contains(position));
-        live.nth(usize::try_from(count - 1).unwrap_or(usize::MAX))
-            .unwrap_or(after)
+        live.nth(usize::try_from(count - 1).unwrap_or(usize::MAX)).unwrap_or(after)
     }
 
     fn last_live(&self, after: u64, through: u64) -> u64 {
-        (after + 1..=through)
-            .rev()
-            .find(|&position| !self.contains(position))
-            .unwrap_or(after)
+        (after + 1..=through).rev().find(|&position| !self.contains(position)).unwrap_or(after)
     }
 
     /// Forgets the chunks wholly at or below `floor`; returns their indexes.

@@ -120,11 +120,7 @@ impl Model {
 
     fn tick(&mut self, now: UnixMillis) {
         self.clock = self.clock.max(now);
-        let Some(window) = self
-            .settings
-            .claim_window_millis()
-            .filter(|_| self.state.admits())
-        else {
+        let Some(window) = self.settings.claim_window_millis().filter(|_| self.state.admits()) else {
             return;
         };
         let mut lapsed = 0;
@@ -203,31 +199,19 @@ struct Play {
 
 impl Play {
     fn new() -> Self {
-        let settings = Settings {
-            validity_period: Seconds::new(30).unwrap(),
-            ..Settings::default()
-        };
+        let settings = Settings { validity_period: Seconds::new(30).unwrap(), ..Settings::default() };
         let room = Room::open(settings.clone(), START, 7);
-        Self {
-            room,
-            sessions: HashMap::new(),
-            tickets: vec![],
-            model: Model::new(settings),
-            now: START,
-        }
+        Self { room, sessions: HashMap::new(), tickets: vec![], model: Model::new(settings), now: START }
     }
 
     fn ticket(&self, index: usize) -> Ticket {
-        self.tickets
-            .get(index % self.tickets.len().max(1))
-            .copied()
-            .unwrap_or(Ticket {
-                lane: 0,
-                generation: self.room.newest().generation,
-                position: Position::new(1 + index as u64).unwrap(),
-                entered: 0,
-                copy: 0,
-            })
+        self.tickets.get(index % self.tickets.len().max(1)).copied().unwrap_or(Ticket {
+            lane: 0,
+            generation: self.room.newest().generation,
+            position: Position::new(1 + index as u64).unwrap(),
+            entered: 0,
+            copy: 0,
+        })
     }
 
     fn operation(&self, step: &Step) -> Option<Operation> {
@@ -236,10 +220,7 @@ impl Play {
             change(&mut settings);
             Some(Operation::Configure(Box::new(settings)))
         };
-        let key = |ticket: Ticket| SessionKey {
-            generation: ticket.generation,
-            position: ticket.position,
-        };
+        let key = |ticket: Ticket| SessionKey { generation: ticket.generation, position: ticket.position };
         match *step {
             Step::Join(count) => Some(Operation::Join { count }),
             Step::Claim(index) => Some(Operation::Claim(Claim {
@@ -249,26 +230,16 @@ impl Play {
                 validity_seconds: None,
                 key_id: "key".into(),
             })),
-            Step::Leave(index) => Some(Operation::Leave {
-                ticket: self.ticket(index),
-            }),
+            Step::Leave(index) => Some(Operation::Leave { ticket: self.ticket(index) }),
             Step::Close(index, completed) => Some(Operation::Close {
                 key: key(self.ticket(index)),
-                outcome: if completed {
-                    Outcome::Completed
-                } else {
-                    Outcome::Abandoned
-                },
+                outcome: if completed { Outcome::Completed } else { Outcome::Abandoned },
             }),
             Step::Exits(count) => Some(Operation::Exits { count }),
             Step::Advance(by) => Some(Operation::Advance { by }),
             Step::Capacity(capacity) => settings(&|settings| settings.total_active_users = Some(capacity)),
             Step::Inlet(capped) => settings(&|settings| {
-                settings.inlet = if capped {
-                    InletKind::MaxSize
-                } else {
-                    InletKind::Manual
-                };
+                settings.inlet = if capped { InletKind::MaxSize } else { InletKind::Manual };
             }),
             Step::Expiry(on) => settings(&|settings| settings.enable_queue_position_expiry = on),
             Step::Window(seconds) => {
@@ -298,9 +269,7 @@ impl Play {
             .collect();
         ended.sort_by_key(|session| session.key);
         ended.truncate(2);
-        let mut session = operation
-            .session_key()
-            .and_then(|key| self.sessions.get(&key).cloned());
+        let mut session = operation.session_key().and_then(|key| self.sessions.get(&key).cloned());
         for swept in &ended {
             self.model.session_ended();
             if let Some(session) = session.as_mut().filter(|session| session.key == swept.key) {
@@ -308,15 +277,8 @@ impl Play {
             }
         }
         let before = Board::of(&self.room);
-        let applied = apply(
-            self.room.clone(),
-            self.now,
-            &operation,
-            Reads {
-                session: session.clone(),
-                ended,
-            },
-        );
+        let applied =
+            apply(self.room.clone(), self.now, &operation, Reads { session: session.clone(), ended });
         let after = Board::of(&applied.room);
         self.model.tick(self.now);
         self.check_answer(&operation, session.as_ref(), &applied.answer);
@@ -330,22 +292,10 @@ impl Play {
                 self.sessions.insert(session.key, session);
             }
         }
-        if let Ok(Answer::Joined {
-            generation,
-            first,
-            count,
-            entered,
-        }) = applied.answer
-        {
+        if let Ok(Answer::Joined { generation, first, count, entered }) = applied.answer {
             for offset in 0..count {
                 let position = Position::new(first.get() + offset).unwrap();
-                self.tickets.push(Ticket {
-                    lane: 0,
-                    generation,
-                    position,
-                    entered,
-                    copy: 0,
-                });
+                self.tickets.push(Ticket { lane: 0, generation, position, entered, copy: 0 });
             }
         }
         self.check_figures(&operation, &before, &after);
@@ -364,14 +314,8 @@ impl Play {
             Operation::Join { count } => {
                 assert_eq!(answer.is_ok(), model.state.takes_joins());
                 if answer.is_ok() {
-                    let Ok(Answer::Joined { first, .. }) = answer else {
-                        panic!("{answer:?}")
-                    };
-                    assert_eq!(
-                        first.get(),
-                        model.visitors.len() as u64 + 1,
-                        "positions follow each other"
-                    );
+                    let Ok(Answer::Joined { first, .. }) = answer else { panic!("{answer:?}") };
+                    assert_eq!(first.get(), model.visitors.len() as u64 + 1, "positions follow each other");
                     model.visitors.extend((0..*count).map(|_| Story::Waiting));
                 }
             }
@@ -380,10 +324,7 @@ impl Play {
                 let story = model.visitors.get(index).copied();
                 match (session, story) {
                     (Some(session), _) => {
-                        let same = Answer::Claimed {
-                            session: session.clone(),
-                            begun: false,
-                        };
+                        let same = Answer::Claimed { session: session.clone(), begun: false };
                         assert_eq!(answer, &Ok(same), "a second claim finds the first one's session");
                     }
                     (None, None) => assert_eq!(answer, &Err(Refusal::UnknownTicket)),
@@ -431,9 +372,7 @@ impl Play {
                 None => assert_eq!(answer, &Err(Refusal::UnknownSession)),
                 Some(SessionStatus::Ended(_)) => assert_eq!(answer, &Err(Refusal::AlreadyEnded)),
                 Some(status) => {
-                    let Ok(Answer::Session(session)) = answer else {
-                        panic!("{answer:?}")
-                    };
+                    let Ok(Answer::Session(session)) = answer else { panic!("{answer:?}") };
                     assert_eq!(session.status, SessionStatus::Ended(*outcome));
                     if status == SessionStatus::Active {
                         model.session_ended();
@@ -449,11 +388,8 @@ impl Play {
                 let tail = model.visitors.len() as u64;
                 let forward = model.serving.saturating_add_signed(*by);
                 let capped = model.settings.inlet.is_capped();
-                model.serving = if *by > 0 && capped {
-                    forward.min(tail.max(model.serving))
-                } else {
-                    forward
-                };
+                model.serving =
+                    if *by > 0 && capped { forward.min(tail.max(model.serving)) } else { forward };
                 model.rests |= *by < 0 && model.settings.inlet != InletKind::Manual;
                 let serving = model.serving;
                 for story in model.visitors.iter_mut().skip(serving as usize) {
@@ -507,10 +443,7 @@ impl Play {
                 | Operation::Reset { .. }
                 | Operation::SetState(_)
         );
-        assert!(
-            after.serving >= before.serving || operators_word,
-            "the frontier moved back by itself"
-        );
+        assert!(after.serving >= before.serving || operators_word, "the frontier moved back by itself");
         if let Some(capacity) = room.settings.capacity() {
             let held_before = before.active + before.offers;
             assert!(
@@ -533,10 +466,7 @@ impl Play {
             match (story, standing) {
                 (Story::Waiting, Standing::Waiting { people_ahead }) => {
                     let was = before.standing(ticket, self.room.clock);
-                    if let Standing::Waiting {
-                        people_ahead: ahead_before,
-                    } = was
-                    {
+                    if let Standing::Waiting { people_ahead: ahead_before } = was {
                         let by_hand =
                             matches!(operation, Operation::Advance { .. } | Operation::Configure(_));
                         assert!(people_ahead <= ahead_before || by_hand, "a place got worse");

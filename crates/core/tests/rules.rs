@@ -22,11 +22,7 @@ fn generations(room: &Room) -> Vec<Generation> {
 fn an_idle_max_size_room_admits_at_once() {
     let mut story = Story::max_size(2);
     let first = story.join();
-    assert_eq!(
-        story.room.serving(),
-        1,
-        "the join's own settle moves the frontier"
-    );
+    assert_eq!(story.room.serving(), 1, "the join's own settle moves the frontier");
     story.claim(first);
     let (second, third) = (story.join(), story.join());
     story.claim(second);
@@ -60,11 +56,7 @@ fn capacity_lowered_then_nothing_is_offered_until_below() {
     story.claim(tickets[3]);
     story.change(|settings| settings.total_active_users = Some(0));
     story.later(3_600);
-    assert_eq!(
-        (story.room.active(), story.room.offers()),
-        (0, 0),
-        "nobody is let in"
-    );
+    assert_eq!((story.room.active(), story.room.offers()), (0, 0), "nobody is let in");
     story.change(|settings| settings.total_active_users = Some(2));
     assert_eq!((story.room.offers(), story.room.serving()), (2, 6));
 }
@@ -89,24 +81,13 @@ fn leaving_gives_the_slot_or_the_place_away() {
     let tickets = story.join_many(4);
     story.does(Operation::Leave { ticket: tickets[1] });
     story.does(Operation::Leave { ticket: tickets[0] });
-    assert_eq!(
-        story.room.serving(),
-        3,
-        "the offer went past the one who had left"
-    );
+    assert_eq!(story.room.serving(), 3, "the offer went past the one who had left");
     let session = story.claim(tickets[2]);
     story.does(Operation::Leave { ticket: tickets[2] });
-    assert_eq!(
-        story.room.counts().abandoned,
-        1,
-        "leaving from inside ends the session"
-    );
+    assert_eq!(story.room.counts().abandoned, 1, "leaving from inside ends the session");
     assert_eq!(story.close(&session), Err(Refusal::AlreadyEnded));
     story.claim(tickets[3]);
-    assert_eq!(
-        story.attempt(&Operation::Leave { ticket: tickets[0] }),
-        Err(Refusal::Gone)
-    );
+    assert_eq!(story.attempt(&Operation::Leave { ticket: tickets[0] }), Err(Refusal::Gone));
     assert_eq!(story.room.waiting(), 0);
 }
 
@@ -115,10 +96,7 @@ fn anonymous_exits_are_credits_paid_off_by_later_closes() {
     let mut story = Story::max_size(2);
     let tickets = story.join_many(4);
     let inside: Vec<Session> = tickets[..2].iter().map(|&ticket| story.claim(ticket)).collect();
-    assert_eq!(
-        story.does(Operation::Exits { count: 1 }),
-        Answer::Exited { counted: 1 }
-    );
+    assert_eq!(story.does(Operation::Exits { count: 1 }), Answer::Exited { counted: 1 });
     assert_eq!((story.room.active(), story.room.offers()), (1, 1));
     story.claim(tickets[2]);
     story.close(&inside[0]).unwrap();
@@ -133,21 +111,11 @@ fn anonymous_exits_never_exceed_those_inside() {
     let mut story = Story::max_size(3);
     let ticket = story.join();
     story.claim(ticket);
-    assert_eq!(
-        story.does(Operation::Exits { count: u64::MAX }),
-        Answer::Exited { counted: 1 }
-    );
-    assert_eq!(
-        story.does(Operation::Exits { count: 1 }),
-        Answer::Exited { counted: 0 }
-    );
+    assert_eq!(story.does(Operation::Exits { count: u64::MAX }), Answer::Exited { counted: 1 });
+    assert_eq!(story.does(Operation::Exits { count: 1 }), Answer::Exited { counted: 0 });
     assert_eq!(story.room.active(), 0);
     story.later(3_600);
-    assert_eq!(
-        (story.room.active(), story.room.exit_credits),
-        (0, 0),
-        "the expiry pays it off"
-    );
+    assert_eq!((story.room.active(), story.room.exit_credits), (0, 0), "the expiry pays it off");
 }
 
 #[test]
@@ -157,17 +125,10 @@ fn a_session_ends_once() {
     let session = story.claim(tickets[0]);
     story.close(&session).unwrap();
     assert_eq!(story.close(&session), Err(Refusal::AlreadyEnded));
-    assert_eq!(
-        (story.room.active(), story.room.offers()),
-        (0, 1),
-        "one slot, freed once"
-    );
+    assert_eq!((story.room.active(), story.room.offers()), (0, 1), "one slot, freed once");
     assert_eq!(
         story.attempt(&Operation::Close {
-            key: SessionKey {
-                generation: tickets[1].generation,
-                position: tickets[1].position
-            },
+            key: SessionKey { generation: tickets[1].generation, position: tickets[1].position },
             outcome: Outcome::Completed
         }),
         Err(Refusal::UnknownSession)
@@ -187,11 +148,7 @@ fn an_update_on_an_expired_session_only_relabels() {
     assert_eq!(relabelled.status, SessionStatus::Ended(Outcome::Completed));
     let counts = story.room.counts();
     assert_eq!((counts.expired, counts.completed), (0, 1));
-    assert_eq!(
-        (story.room.active(), story.room.offers()),
-        (0, 1),
-        "nothing is freed twice"
-    );
+    assert_eq!((story.room.active(), story.room.offers()), (0, 1), "nothing is freed twice");
     assert_eq!(story.close(&session), Err(Refusal::AlreadyEnded));
 }
 
@@ -204,11 +161,7 @@ fn a_hand_advance_over_a_max_size_room_is_a_one_off_and_stops_at_the_tail() {
     assert_eq!(story.advance(100), 5, "not beyond the last join");
     assert_eq!(story.room.offers_by_hand, 4);
     let late = story.join();
-    assert_eq!(
-        story.try_claim(late),
-        Err(Refusal::NotServed),
-        "the capacity rules again"
-    );
+    assert_eq!(story.try_claim(late), Err(Refusal::NotServed), "the capacity rules again");
     story.later(120);
     assert_eq!((story.room.held(), story.room.serving()), (1, 6));
 }
@@ -219,11 +172,7 @@ fn a_hand_back_lays_the_inlet_to_rest_until_opened() {
     let tickets = story.join_many(5);
     let session = story.claim(tickets[2]);
     assert_eq!(story.advance(-2), 1);
-    assert_eq!(
-        (story.room.offers(), story.room.active()),
-        (1, 1),
-        "claimed stays claimed"
-    );
+    assert_eq!((story.room.offers(), story.room.active()), (1, 1), "claimed stays claimed");
     assert_eq!(story.try_claim(tickets[1]), Err(Refusal::NotServed));
     story.join();
     story.close(&session).unwrap();
@@ -312,11 +261,7 @@ fn a_pause_freezes_claim_clocks() {
     story.later(100);
     story.set(RoomState::Paused);
     story.later(5_000);
-    assert_eq!(
-        story.try_claim(tickets[0]),
-        Err(Refusal::NotServed),
-        "nobody is admitted"
-    );
+    assert_eq!(story.try_claim(tickets[0]), Err(Refusal::NotServed), "nobody is admitted");
     assert_eq!(story.remaining_seconds(&tickets[0]), Some(20));
     story.join();
     story.set(RoomState::Open);
@@ -341,10 +286,7 @@ fn a_draining_room_admits_and_takes_no_joins() {
     let tickets = story.join_many(2);
     let session = story.claim(tickets[0]);
     story.set(RoomState::Draining);
-    assert_eq!(
-        story.attempt(&Operation::Join { count: 1 }),
-        Err(Refusal::NotJoinable(RoomState::Draining))
-    );
+    assert_eq!(story.attempt(&Operation::Join { count: 1 }), Err(Refusal::NotJoinable(RoomState::Draining)));
     story.close(&session).unwrap();
     story.claim(tickets[1]);
 }
@@ -355,10 +297,7 @@ fn a_closed_room_does_neither_and_keeps_the_sessions_it_has() {
     let tickets = story.join_many(3);
     let session = story.claim(tickets[0]);
     story.set(RoomState::Closed);
-    assert_eq!(
-        story.attempt(&Operation::Join { count: 1 }),
-        Err(Refusal::NotJoinable(RoomState::Closed))
-    );
+    assert_eq!(story.attempt(&Operation::Join { count: 1 }), Err(Refusal::NotJoinable(RoomState::Closed)));
     assert_eq!(story.try_claim(tickets[1]), Err(Refusal::RoomClosed));
     assert_eq!(story.try_claim(tickets[2]), Err(Refusal::RoomClosed));
     assert_eq!(story.claim(tickets[0]), session);
@@ -405,18 +344,10 @@ fn four_generations_at_most_while_people_wait() {
     }
     assert_eq!(story.room.segments.len(), SEGMENTS_MAX);
     let another = Operation::OpenSegment { incarnation: 5 };
-    assert_eq!(
-        story.attempt(&another),
-        Err(Refusal::SegmentsFull),
-        "somebody waits in the oldest"
-    );
+    assert_eq!(story.attempt(&another), Err(Refusal::SegmentsFull), "somebody waits in the oldest");
     story.advance(1);
     let session = story.claim(tickets[0]);
-    assert_eq!(
-        story.attempt(&another),
-        Err(Refusal::SegmentsFull),
-        "somebody is inside from the oldest"
-    );
+    assert_eq!(story.attempt(&another), Err(Refusal::SegmentsFull), "somebody is inside from the oldest");
     story.close(&session).unwrap();
     story.does(another);
     assert_eq!(story.room.segments.len(), SEGMENTS_MAX);
@@ -438,25 +369,16 @@ fn a_reset_forgets() {
         panic!("a reset opens a line")
     };
     assert!(generation > tickets[0].generation);
-    assert_eq!(
-        (story.room.serving(), story.room.waiting(), story.room.held()),
-        (0, 0, 0)
-    );
+    assert_eq!((story.room.serving(), story.room.waiting(), story.room.held()), (0, 0, 0));
     for &ticket in &tickets {
         assert_eq!(story.try_claim(ticket), Err(Refusal::UnknownTicket));
-        assert_eq!(
-            story.attempt(&Operation::Leave { ticket }),
-            Err(Refusal::UnknownTicket)
-        );
+        assert_eq!(story.attempt(&Operation::Leave { ticket }), Err(Refusal::UnknownTicket));
     }
     // A store may still have the record of the old session; it counts no more.
     story.sessions.insert(session.key, session.clone());
     assert_eq!(story.close(&session), Err(Refusal::UnknownSession));
     let (key, signatures) = (session.key, vec![1]);
-    assert_eq!(
-        story.attempt(&Operation::KeepSignatures { key, signatures }),
-        Err(Refusal::UnknownSession)
-    );
+    assert_eq!(story.attempt(&Operation::KeepSignatures { key, signatures }), Err(Refusal::UnknownSession));
     story.later(3_600);
     assert_eq!(story.room.counts(), anteroom_core::Counts::default());
     let again = story.join();
@@ -473,10 +395,7 @@ fn incr_svc_moves_on_by_what_lapsed_and_never_beyond_the_tail() {
     story.claim(tickets[1]);
     story.later(900);
     assert_eq!(story.room.serving(), 5, "two lapsed, two more are served");
-    let moved = Event::AutomaticServingCounterIncrease {
-        previous: 3,
-        current: 5,
-    };
+    let moved = Event::AutomaticServingCounterIncrease { previous: 3, current: 5 };
     assert_eq!(story.events.last(), Some(&moved));
     let events = story.events.len();
     story.later(900);
@@ -505,15 +424,8 @@ fn serving_never_falls_below_zero_and_an_overflow_is_refused() {
     assert_eq!(story.attempt(&too_far), Err(Refusal::CounterOverflow));
     assert_eq!(story.room, before, "a refused operation changes nothing");
     let rest = i64::try_from(SERVING_MAX).unwrap() - 2;
-    assert_eq!(
-        story.advance(rest),
-        SERVING_MAX - 1,
-        "counted from the tail, so that it never passes"
-    );
-    assert_eq!(
-        story.attempt(&Operation::Advance { by: 2 }),
-        Err(Refusal::CounterOverflow)
-    );
+    assert_eq!(story.advance(rest), SERVING_MAX - 1, "counted from the tail, so that it never passes");
+    assert_eq!(story.attempt(&Operation::Advance { by: 2 }), Err(Refusal::CounterOverflow));
     assert_eq!(story.advance(1), SERVING_MAX);
     let ticket = story.join();
     story.claim(ticket);
@@ -523,20 +435,11 @@ fn serving_never_falls_below_zero_and_an_overflow_is_refused() {
 #[test]
 fn positions_end_where_a_ticket_ends_and_the_line_goes_on_behind() {
     let mut story = near_the_end(Story::manual(), 2);
-    assert_eq!(
-        story.attempt(&Operation::Join { count: 3 }),
-        Err(Refusal::LineFull(2))
-    );
-    assert_eq!(
-        story.attempt(&Operation::Join { count: u64::MAX }),
-        Err(Refusal::LineFull(2))
-    );
+    assert_eq!(story.attempt(&Operation::Join { count: 3 }), Err(Refusal::LineFull(2)));
+    assert_eq!(story.attempt(&Operation::Join { count: u64::MAX }), Err(Refusal::LineFull(2)));
     let last = story.join_many(2);
     assert_eq!(last[1].position.get(), MAX_POSITION);
-    assert_eq!(
-        story.attempt(&Operation::Join { count: 1 }),
-        Err(Refusal::LineFull(0))
-    );
+    assert_eq!(story.attempt(&Operation::Join { count: 1 }), Err(Refusal::LineFull(0)));
     story.does(Operation::OpenSegment { incarnation: 2 });
     let next = story.join();
     assert_eq!(next.position.get(), 1);
@@ -553,21 +456,9 @@ fn a_ticket_of_nobody_is_unknown() {
     let mut story = near_the_end(Story::manual(), 2);
     let ticket = story.join();
     story.advance(2);
-    let beyond = Ticket {
-        position: Position::new(ticket.position.get() + 1).unwrap(),
-        ..ticket
-    };
-    let below = Ticket {
-        position: Position::new(ticket.position.get() - 1).unwrap(),
-        ..ticket
-    };
-    let foreign = Ticket {
-        generation: Generation {
-            opened: 1,
-            incarnation: 1,
-        },
-        ..ticket
-    };
+    let beyond = Ticket { position: Position::new(ticket.position.get() + 1).unwrap(), ..ticket };
+    let below = Ticket { position: Position::new(ticket.position.get() - 1).unwrap(), ..ticket };
+    let foreign = Ticket { generation: Generation { opened: 1, incarnation: 1 }, ..ticket };
     for nobody in [beyond, below, foreign] {
         assert_eq!(story.try_claim(nobody), Err(Refusal::UnknownTicket));
     }

@@ -107,10 +107,7 @@ pub(crate) fn preflight(methods: &'static str) -> Answered {
     let mut response = Response::new(axum::body::Body::empty());
     let headers = response.headers_mut();
     mark_cross_origin(headers);
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static(methods),
-    );
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_MAX_AGE_SECONDS);
     headers.insert(header::ALLOW, HeaderValue::from_static(methods));
@@ -128,11 +125,7 @@ pub(crate) struct AwsError {
 impl AwsError {
     /// An error that says `text`.
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self {
-            status,
-            text: text.into(),
-            header: None,
-        }
+        Self { status, text: text.into(), header: None }
     }
 
     /// With one more header.
@@ -178,10 +171,9 @@ impl From<Refusal> for AwsError {
             Refusal::NotServed => Self::new(StatusCode::ACCEPTED, "Request ID not being served yet"),
             Refusal::Gone => Self::new(StatusCode::GONE, "Queue position has expired"),
             Refusal::RoomClosed => Self::new(StatusCode::GONE, "The waiting room is closed"),
-            Refusal::UnknownSession | Refusal::AlreadyEnded => Self::new(
-                StatusCode::NOT_FOUND,
-                "Request ID doesn't exist or status already set.",
-            ),
+            Refusal::UnknownSession | Refusal::AlreadyEnded => {
+                Self::new(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set.")
+            }
             Refusal::CounterOverflow | Refusal::Settings(_) => Self::bad_request(refusal.to_string()),
         }
     }

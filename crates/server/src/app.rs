@@ -52,22 +52,14 @@ impl RoomView {
     pub(crate) fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
         let request_ids = RequestIds::new(secrets, handle.id());
         let prepared = ArcSwap::from_pointee(Prepared::of(&handle.board()));
-        Self {
-            handle,
-            request_ids,
-            prepared,
-        }
+        Self { handle, request_ids, prepared }
     }
 
     /// The prepared answers of the present board; made anew by the first who asks after a change.
     pub(crate) fn prepared(&self) -> Arc<Prepared> {
         let prepared = self.prepared.load();
         let fresh = self.handle.with_board(|board| {
-            if prepared.is_of(board) {
-                None
-            } else {
-                Some(Arc::new(Prepared::of(board)))
-            }
+            if prepared.is_of(board) { None } else { Some(Arc::new(Prepared::of(board))) }
         });
         match fresh {
             None => Arc::clone(&prepared),
@@ -81,17 +73,13 @@ impl RoomView {
     /// The ticket behind a request id, if it is of this room's line, and the board that says so.
     pub(crate) async fn open(&self, id: RequestId, now: UnixMillis) -> Option<(Ticket, Arc<Board>)> {
         let board = self.handle.board();
-        let ticket = self
-            .request_ids
-            .open(id, |ticket| board.recognise(ticket, now) != Recognition::Foreign)?;
+        let ticket =
+            self.request_ids.open(id, |ticket| board.recognise(ticket, now) != Recognition::Foreign)?;
         if board.recognise(&ticket, now) == Recognition::Ours {
             return Some((ticket, board));
         }
         // Newer than the board: boards may lag behind the store, so ask there before calling it a forgery.
-        self.handle
-            .operate(anteroom_core::Operation::Tick, Actor::Visitor)
-            .await
-            .ok()?;
+        self.handle.operate(anteroom_core::Operation::Tick, Actor::Visitor).await.ok()?;
         let board = self.handle.board();
         (board.recognise(&ticket, now) == Recognition::Ours).then_some((ticket, board))
     }

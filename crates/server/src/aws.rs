@@ -36,11 +36,7 @@ fn room<'a>(app: &'a App, event_id: &str, refusal: &str) -> Result<&'a Arc<RoomV
 
 /// The room of a query whose only parameter is the event.
 fn queried_room<'a>(app: &'a App, parameters: &Parameters) -> Result<&'a Arc<RoomView>, AwsError> {
-    room(
-        app,
-        parameters.one("event_id")?.unwrap_or_default(),
-        INVALID_EVENT,
-    )
+    room(app, parameters.one("event_id")?.unwrap_or_default(), INVALID_EVENT)
 }
 
 /// Room and well-formed request id, or the 400 that AWS gives for either.
@@ -74,20 +70,15 @@ pub(crate) async fn assign_queue_num(State(app): Shared, request: Request<Body>)
     let room = room(&app, &body.event_id, INVALID_EVENT)?;
     let ticket = room.handle.join().await?;
     let id = room.request_ids.seal(&ticket);
-    Ok(ok(
-        Caching::Never,
-        &json!({"api_request_id": request_id::format(id)}),
-    ))
+    Ok(ok(Caching::Never, &json!({"api_request_id": request_id::format(id)})))
 }
 
 /// GET `/queue_num`: the number of a place, read from the id itself.
 pub(crate) async fn queue_num(State(app): Shared, parameters: Parameters) -> Outcomes {
     let (room, id) = queried_room_and_id(&app, &parameters)?;
     // 202 would make clients poll for ever for a place that will never exist.
-    let (ticket, _) = room
-        .open(id, app.now())
-        .await
-        .ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
+    let (ticket, _) =
+        room.open(id, app.now()).await.ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
     Ok(ok(
         Caching::Never,
         &json!({
@@ -131,50 +122,33 @@ pub(crate) async fn jwks(State(app): Shared) -> Answered {
 pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters) -> Outcomes {
     let (room, id) = queried_room_and_id(&app, &parameters)?;
     let now = app.now();
-    let window = room
-        .handle
-        .with_board(|board| board.settings.claim_window_millis());
+    let window = room.handle.with_board(|board| board.settings.claim_window_millis());
     let Some(window) = window else {
-        return Err(AwsError::new(
-            StatusCode::ACCEPTED,
-            "Queue position expiration not enabled",
-        ));
+        return Err(AwsError::new(StatusCode::ACCEPTED, "Queue position expiration not enabled"));
     };
     let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
     let (ticket, board) = room.open(id, now).await.ok_or_else(unknown)?;
     let remaining_millis = match board.standing(&ticket, now) {
         Standing::Waiting { .. } => {
-            return Err(AwsError::new(
-                StatusCode::ACCEPTED,
-                "Request ID not being served yet",
-            ));
+            return Err(AwsError::new(StatusCode::ACCEPTED, "Request ID not being served yet"));
         }
         Standing::Offered { remaining_millis } => remaining_millis.unwrap_or(window),
         // A claimed place keeps its own clock, whatever became of its neighbours.
-        Standing::Settled => match app
-            .engine
-            .store()
-            .session(room.handle.id(), session_key(&ticket))
-            .await?
-        {
-            Some(session) => board.remaining_millis(session.offered_at, window, now),
-            None => 0,
-        },
+        Standing::Settled => {
+            match app.engine.store().session(room.handle.id(), session_key(&ticket)).await? {
+                Some(session) => board.remaining_millis(session.offered_at, window, now),
+                None => 0,
+            }
+        }
     };
     if remaining_millis == 0 {
         return Err(AwsError::new(StatusCode::GONE, "Queue position has expired"));
     }
-    Ok(ok(
-        Caching::Never,
-        &json!({"expires_in": remaining_millis.div_ceil(1000)}),
-    ))
+    Ok(ok(Caching::Never, &json!({"expires_in": remaining_millis.div_ceil(1000)})))
 }
 
 fn session_key(ticket: &Ticket) -> SessionKey {
-    SessionKey {
-        generation: ticket.generation,
-        position: ticket.position,
-    }
+    SessionKey { generation: ticket.generation, position: ticket.position }
 }
 
 #[derive(Deserialize)]
@@ -227,19 +201,13 @@ pub(crate) async fn generate_token_private(
         return Err(AwsError::bad_request(text));
     }
     let validity_seconds = body.validity_period.map(|WholeNumber(seconds)| {
-        let seconds = u64::try_from(seconds)
-            .ok()
-            .filter(|seconds| (1..=DURATION_MAX_SECONDS).contains(seconds));
+        let seconds =
+            u64::try_from(seconds).ok().filter(|seconds| (1..=DURATION_MAX_SECONDS).contains(seconds));
         seconds.ok_or_else(|| {
-            AwsError::bad_request(format!(
-                "validity_period must be 1 to {DURATION_MAX_SECONDS} seconds"
-            ))
+            AwsError::bad_request(format!("validity_period must be 1 to {DURATION_MAX_SECONDS} seconds"))
         })
     });
-    let overrides = Overrides {
-        issuer: body.issuer,
-        validity_seconds: validity_seconds.transpose()?,
-    };
+    let overrides = Overrides { issuer: body.issuer, validity_seconds: validity_seconds.transpose()? };
     claim(&app, &body.claim, overrides, actor.0).await
 }
 
@@ -257,15 +225,7 @@ pub(crate) async fn increment_serving_counter(
 ) -> Outcomes {
     let body: IncrementBody = read_json(request, app.request_body_max_bytes).await?;
     let room = room(&app, &body.event_id, INVALID_EVENT)?;
-    let answer = room
-        .handle
-        .operate(
-            Operation::Advance {
-                by: body.increment_by.0,
-            },
-            actor.0,
-        )
-        .await?;
+    let answer = room.handle.operate(Operation::Advance { by: body.increment_by.0 }, actor.0).await?;
     let Answer::Advanced { serving } = answer else {
         return Err(AwsError::unavailable("The counter did not answer"));
     };
@@ -275,9 +235,7 @@ pub(crate) async fn increment_serving_counter(
 /// GET `/num_active_tokens`: sessions that neither ended nor ran out.
 pub(crate) async fn num_active_tokens(State(app): Shared, parameters: Parameters) -> Outcomes {
     let event_id = parameters.one("event_id")?.unwrap_or_default();
-    let room = app
-        .room(event_id)
-        .ok_or_else(|| AwsError::new(StatusCode::NOT_FOUND, INVALID_EVENT))?;
+    let room = app.room(event_id).ok_or_else(|| AwsError::new(StatusCode::NOT_FOUND, INVALID_EVENT))?;
     let active = room.handle.with_board(|board| board.live_sessions);
     Ok(ok(Caching::Never, &json!({"active_tokens": active})))
 }
@@ -291,15 +249,9 @@ pub(crate) async fn expired_tokens(State(app): Shared, parameters: Parameters) -
     // The list may be long, so it is made where a wait hurts nobody.
     let runtime = tokio::runtime::Handle::current();
     let listed = tokio::task::spawn_blocking(move || {
-        runtime.block_on(
-            app.engine
-                .store()
-                .expired_passes(room.handle.id(), &generations, before),
-        )
+        runtime.block_on(app.engine.store().expired_passes(room.handle.id(), &generations, before))
     });
-    let expired = listed
-        .await
-        .map_err(|_| AwsError::unavailable("The list could not be made"))??;
+    let expired = listed.await.map_err(|_| AwsError::unavailable("The list could not be made"))??;
     let ids: Vec<String> = expired.into_iter().map(request_id::format).collect();
     Ok(ok(Caching::Never, &json!(ids)))
 }
@@ -319,22 +271,12 @@ pub(crate) async fn update_session(State(app): Shared, actor: Operator, request:
         1 => Outcome::Completed,
         -1 => Outcome::Abandoned,
         _ => {
-            return Err(AwsError::bad_request(
-                "status must be 1 (completed) or -1 (abandoned)",
-            ));
+            return Err(AwsError::bad_request("status must be 1 (completed) or -1 (abandoned)"));
         }
     };
     let unknown = || AwsError::from(anteroom_core::Refusal::UnknownSession);
     let (ticket, _) = room.open(id, app.now()).await.ok_or_else(unknown)?;
-    room.handle
-        .operate(
-            Operation::Close {
-                key: session_key(&ticket),
-                outcome,
-            },
-            actor.0,
-        )
-        .await?;
+    room.handle.operate(Operation::Close { key: session_key(&ticket), outcome }, actor.0).await?;
     Ok(ok(Caching::Never, &json!({})))
 }
 
@@ -352,28 +294,17 @@ pub(crate) async fn reset_initial_state(
 ) -> Outcomes {
     let queried = parameters.one("event_id")?.map(str::to_owned);
     let body = read_body(request, app.request_body_max_bytes).await?;
-    let in_body = if body.trim_ascii().is_empty() {
-        None
-    } else {
-        parse_json::<ResetBody>(&body)?.event_id
-    };
+    let in_body = if body.trim_ascii().is_empty() { None } else { parse_json::<ResetBody>(&body)?.event_id };
     if let (Some(queried), Some(in_body)) = (&queried, &in_body)
         && queried != in_body
     {
-        return Err(AwsError::bad_request(
-            "event_id in the query and in the body differ",
-        ));
+        return Err(AwsError::bad_request("event_id in the query and in the body differ"));
     }
     let event_id = in_body.or(queried).unwrap_or_default();
     let room = room(&app, &event_id, INVALID_EVENT)?;
     let [incarnation] = random::bytes::<1>();
-    room.handle
-        .operate(Operation::Reset { incarnation }, actor.0)
-        .await?;
-    Ok(ok(
-        Caching::Never,
-        &json!({"message": "Counters reset. DynamoDB table recreated."}),
-    ))
+    room.handle.operate(Operation::Reset { incarnation }, actor.0).await?;
+    Ok(ok(Caching::Never, &json!({"message": "Counters reset. DynamoDB table recreated."})))
 }
 
 /// Who calls the private API; put there by the check of its key.

@@ -93,10 +93,7 @@ impl Config {
         let mut source = Source::new(file.as_deref(), text.as_deref().unwrap_or_default(), environment)?;
 
         let config = Self::read(&mut source);
-        let secrets = Secrets {
-            secret: source.secret(SECRET),
-            admin_key: source.secret(ADMIN_KEY),
-        };
+        let secrets = Secrets { secret: source.secret(SECRET), admin_key: source.secret(ADMIN_KEY) };
         let rooms = rooms::read(&mut source);
         source.refuse_what_is_left();
         if let Some(config) = &config {
@@ -104,60 +101,37 @@ impl Config {
         }
         let Source { problems, .. } = source;
         match (config, problems.is_empty()) {
-            (Some(config), true) => Ok(Loaded {
-                config,
-                secrets,
-                rooms,
-                file,
-            }),
+            (Some(config), true) => Ok(Loaded { config, secrets, rooms, file }),
             _ => Err(ConfigError::new(problems)),
         }
     }
 
     /// The files of the public listener's certificate and key, if it speaks TLS.
     pub fn public_tls(&self) -> Option<(&Path, &Path)> {
-        self.public_tls_cert
-            .as_deref()
-            .zip(self.public_tls_key.as_deref())
+        self.public_tls_cert.as_deref().zip(self.public_tls_key.as_deref())
     }
 
     /// The files of the private listener's certificate and key, if it speaks TLS.
     pub fn private_tls(&self) -> Option<(&Path, &Path)> {
-        self.private_tls_cert
-            .as_deref()
-            .zip(self.private_tls_key.as_deref())
+        self.private_tls_cert.as_deref().zip(self.private_tls_key.as_deref())
     }
 
     /// Settings that are fine alone and not together.
     fn contradictions(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let pairs = [
-            (
-                ("public_tls_cert", &self.public_tls_cert),
-                ("public_tls_key", &self.public_tls_key),
-            ),
-            (
-                ("private_tls_cert", &self.private_tls_cert),
-                ("private_tls_key", &self.private_tls_key),
-            ),
+            (("public_tls_cert", &self.public_tls_cert), ("public_tls_key", &self.public_tls_key)),
+            (("private_tls_cert", &self.private_tls_cert), ("private_tls_key", &self.private_tls_key)),
         ];
         for (certificate, key) in pairs {
             match (certificate.1, key.1) {
-                (Some(_), None) => problems.push(Problem::HalfAPair {
-                    given: certificate.0,
-                    missing: key.0,
-                }),
-                (None, Some(_)) => problems.push(Problem::HalfAPair {
-                    given: key.0,
-                    missing: certificate.0,
-                }),
+                (Some(_), None) => problems.push(Problem::HalfAPair { given: certificate.0, missing: key.0 }),
+                (None, Some(_)) => problems.push(Problem::HalfAPair { given: key.0, missing: certificate.0 }),
                 _ => {}
             }
         }
         if self.public_addr == self.private_addr && self.public_addr.port() != 0 {
-            problems.push(Problem::OneAddressTwice {
-                address: self.public_addr,
-            });
+            problems.push(Problem::OneAddressTwice { address: self.public_addr });
         }
         problems
     }

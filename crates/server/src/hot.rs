@@ -24,15 +24,9 @@ pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full
     let prepared = room.prepared();
     let chosen = choose(&prepared);
     app.metrics.hot_read();
-    let unchanged = request
-        .headers()
-        .get(header::IF_NONE_MATCH)
-        .is_some_and(|seen| names(seen, &chosen.etag));
-    let body = if unchanged {
-        Bytes::new()
-    } else {
-        chosen.body.clone()
-    };
+    let unchanged =
+        request.headers().get(header::IF_NONE_MATCH).is_some_and(|seen| names(seen, &chosen.etag));
+    let body = if unchanged { Bytes::new() } else { chosen.body.clone() };
     let mut response = Response::new(Full::new(body));
     let headers = response.headers_mut();
     mark_json(headers, Caching::Board);
@@ -49,7 +43,5 @@ fn names(seen: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(seen), Ok(etag)) = (seen.to_str(), etag.to_str()) else {
         return false;
     };
-    seen.split(',')
-        .map(str::trim)
-        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+    seen.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

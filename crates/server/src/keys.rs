@@ -57,13 +57,8 @@ impl Keys {
             };
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
-            if store
-                .replace_value(RING_VALUE, stored.as_deref(), &sealed)
-                .await?
-            {
-                return Ok(Self {
-                    ring: ArcSwap::from_pointee(ring),
-                });
+            if store.replace_value(RING_VALUE, stored.as_deref(), &sealed).await? {
+                return Ok(Self { ring: ArcSwap::from_pointee(ring) });
             }
         }
         bail!("the signing keys in the store keep changing; is another node starting over and over?")
@@ -80,18 +75,13 @@ async fn rotated_if_needed(
     algorithm: SigningAlgorithm,
     now: UnixMillis,
 ) -> anyhow::Result<KeyRing> {
-    let newest = ring
-        .keys()
-        .max_by_key(|key| key.active_from())
-        .map(|key| key.algorithm());
+    let newest = ring.keys().max_by_key(|key| key.active_from()).map(|key| key.algorithm());
     if newest == Some(algorithm) {
         return Ok(ring);
     }
     tracing::info!(%algorithm, "announcing a signing key of the configured algorithm; it signs in ten minutes");
-    Ok(
-        tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring))
-            .await??,
-    )
+    Ok(tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring))
+        .await??)
 }
 
 /// A node with another master secret would hand out tickets nobody else can open, so it does not start.
@@ -106,10 +96,7 @@ async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Re
                  give that one too (the first of a list seals, all of them open)"
             ),
             None | Some(Some(_)) => {
-                if store
-                    .replace_value(CHECK_VALUE, stored.as_deref(), &first)
-                    .await?
-                {
+                if store.replace_value(CHECK_VALUE, stored.as_deref(), &first).await? {
                     return Ok(());
                 }
             }

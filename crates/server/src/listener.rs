@@ -141,9 +141,7 @@ impl Connections {
     /// Takes a slot, unless `max_connections` are taken. Atomic, so that several loops may share the count.
     fn take_slot(self: &Arc<Self>, max_connections: u64) -> Option<Slot> {
         let more = |open: u64| (open < max_connections).then_some(open + 1);
-        self.open
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .ok()?;
+        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         self.accepted.fetch_add(1, Ordering::Relaxed);
         Some(Slot(Arc::clone(self)))
     }
@@ -266,31 +264,16 @@ async fn drain(
     phases.send_replace(Phase::Draining);
     // Every connection holds one receiver until it ends.
     let mut cut = 0;
-    if tokio::time::timeout(limits.drain_timeout, phases.closed())
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(limits.drain_timeout, phases.closed()).await.is_err() {
         cut = phases.receiver_count() as u64;
         counters.cut.fetch_add(cut, Ordering::Relaxed);
-        warn!(
-            listener = name,
-            connections = cut,
-            "the drain took too long; cutting what is left"
-        );
+        warn!(listener = name, connections = cut, "the drain took too long; cutting what is left");
         phases.send_replace(Phase::Cut);
         if tokio::time::timeout(CUT_GRACE, phases.closed()).await.is_err() {
-            warn!(
-                listener = name,
-                connections = phases.receiver_count(),
-                "still busy after being cut"
-            );
+            warn!(listener = name, connections = phases.receiver_count(), "still busy after being cut");
         }
     }
-    ServeReport {
-        name,
-        open_at_shutdown,
-        cut,
-    }
+    ServeReport { name, open_at_shutdown, cut }
 }
 
 /// Whether an accept failed because of the connection it would have returned, so that the next may work at once.
@@ -311,9 +294,7 @@ fn refuse(stream: TcpStream, counters: &Arc<Connections>) {
     // A socket closed with unread bytes sends a reset, which may overtake the answer. So a few stay open for a moment and
     // swallow what the client sends; under a flood the rest read what is already there and take the risk.
     let more = |lingering: u64| (lingering < REFUSED_LINGER_MAX).then_some(lingering + 1);
-    let room = counters
-        .refused_lingering
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    let room = counters.refused_lingering.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     if room.is_err() {
         let _ = socket.read(&mut [0; 4096]);
         return;
@@ -356,10 +337,7 @@ async fn discard(stream: TcpStream) {
 
 /// The one place where connection tasks begin. Each watches the listener's phase (or has a short time-out of its own),
 /// so none outlives the drain.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the named helper for connections the ban asks for"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the named helper for connections the ban asks for")]
 fn spawn_connection(connection: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(connection);
 }

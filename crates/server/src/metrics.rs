@@ -42,13 +42,7 @@ impl Metrics {
 
     /// Counts a request that has been answered.
     pub(crate) fn answered(&self, listener: &'static str, route: &'static str, status: u16) {
-        self.requests
-            .get_or_create(&RequestLabels {
-                listener,
-                route,
-                status,
-            })
-            .inc();
+        self.requests.get_or_create(&RequestLabels { listener, route, status }).inc();
     }
 
     /// Counts a read answered from prepared bytes; one atomic, because there are very many.
@@ -87,35 +81,13 @@ const ROOM_GAUGES: &[RoomFigure] = &[
     ("room_serving", "The serving counter", |board| board.serving),
     ("room_active", "Visitors inside", |board| board.active),
     ("room_offers", "Unclaimed offers", |board| board.offers),
-    ("room_capacity", "Capacity, 0 if the inlet has none", |board| {
-        board.settings.capacity().unwrap_or(0)
-    }),
-    (
-        "room_lapsed",
-        "Offers not claimed in time since the last reset",
-        |board| board.counts.lapsed,
-    ),
-    ("room_left", "Places given up since the last reset", |board| {
-        board.counts.left
-    }),
-    (
-        "room_completed",
-        "Sessions completed since the last reset",
-        |board| board.counts.completed,
-    ),
-    (
-        "room_abandoned",
-        "Sessions abandoned since the last reset",
-        |board| board.counts.abandoned,
-    ),
-    ("room_expired", "Sessions run out since the last reset", |board| {
-        board.counts.expired
-    }),
-    (
-        "room_offers_by_hand",
-        "Offers made by hand over an automatic inlet",
-        |board| board.offers_by_hand,
-    ),
+    ("room_capacity", "Capacity, 0 if the inlet has none", |board| board.settings.capacity().unwrap_or(0)),
+    ("room_lapsed", "Offers not claimed in time since the last reset", |board| board.counts.lapsed),
+    ("room_left", "Places given up since the last reset", |board| board.counts.left),
+    ("room_completed", "Sessions completed since the last reset", |board| board.counts.completed),
+    ("room_abandoned", "Sessions abandoned since the last reset", |board| board.counts.abandoned),
+    ("room_expired", "Sessions run out since the last reset", |board| board.counts.expired),
+    ("room_offers_by_hand", "Offers made by hand over an automatic inlet", |board| board.offers_by_hand),
 ];
 
 impl Collector for Figures {
@@ -127,79 +99,34 @@ impl Collector for Figures {
             let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(metric)
         };
-        counter(
-            "hot_reads",
-            "Reads answered from prepared bytes",
-            load(&app.metrics.hot_reads),
-        )?;
+        counter("hot_reads", "Reads answered from prepared bytes", load(&app.metrics.hot_reads))?;
         counter("joins", "Places handed out", load(&engine.joins))?;
         counter("sessions_begun", "Sessions begun", load(&engine.sessions_begun))?;
-        counter(
-            "passes_signed",
-            "Passes signed, three signatures each",
-            app.signer.signings(),
-        )?;
+        counter("passes_signed", "Passes signed, three signatures each", app.signer.signings())?;
         counter(
             "passes_shared",
             "Passes given to somebody who asked while or after they were signed",
             app.signer.shared(),
         )?;
-        counter(
-            "store_commits",
-            "Commits and batches of joins written",
-            load(&engine.commits),
-        )?;
-        counter(
-            "store_commit_microseconds",
-            "Time spent waiting for them",
-            load(&engine.commit_micros),
-        )?;
+        counter("store_commits", "Commits and batches of joins written", load(&engine.commits))?;
+        counter("store_commit_microseconds", "Time spent waiting for them", load(&engine.commit_micros))?;
         counter(
             "store_conflicts",
             "Commits computed anew because another node was faster",
             load(&engine.conflicts),
         )?;
-        counter(
-            "store_failures",
-            "Commits that failed or whose outcome is unknown",
-            load(&engine.failures),
-        )?;
-        counter(
-            "overloads",
-            "Operations refused because a room's queue was full",
-            load(&engine.overloads),
-        )?;
-        for (listener, connections) in [
-            ("public", &app.metrics.public_connections),
-            ("private", &app.metrics.private_connections),
-        ] {
+        counter("store_failures", "Commits that failed or whose outcome is unknown", load(&engine.failures))?;
+        counter("overloads", "Operations refused because a room's queue was full", load(&engine.overloads))?;
+        for (listener, connections) in
+            [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]
+        {
             let mut counter =
                 |name: &str, help: &str, value: u64| counter(&format!("{listener}_{name}"), help, value);
-            counter(
-                "connections_accepted",
-                "Connections accepted",
-                connections.accepted(),
-            )?;
-            counter(
-                "connections_refused",
-                "Connections refused at the cap",
-                connections.refused(),
-            )?;
-            counter(
-                "connections_cut",
-                "Connections cut at the end of a drain",
-                connections.cut(),
-            )?;
-            counter(
-                "handshake_failures",
-                "TLS handshakes that failed",
-                connections.handshake_failures(),
-            )?;
-            counter(
-                "accept_errors",
-                "Errors while accepting",
-                connections.accept_errors(),
-            )?;
+            counter("connections_accepted", "Connections accepted", connections.accepted())?;
+            counter("connections_refused", "Connections refused at the cap", connections.refused())?;
+            counter("connections_cut", "Connections cut at the end of a drain", connections.cut())?;
+            counter("handshake_failures", "TLS handshakes that failed", connections.handshake_failures())?;
+            counter("accept_errors", "Errors while accepting", connections.accept_errors())?;
         }
         let mut connections_open = |listener: &str, connections: &Connections| {
             let name = format!("{listener}_connections_open");

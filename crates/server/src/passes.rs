@@ -55,11 +55,8 @@ pub(crate) async fn claim(
         return Err(token_expired());
     }
     let validity_left = session.expires_at_seconds.saturating_sub(app.now().seconds());
-    let expires_in = if begun {
-        session.expires_at_seconds - session.issued_at_seconds
-    } else {
-        validity_left
-    };
+    let expires_in =
+        if begun { session.expires_at_seconds - session.issued_at_seconds } else { validity_left };
     let tokens = sign(app, room, session).await?;
     Ok(Pass { tokens, expires_in })
 }
@@ -82,16 +79,10 @@ async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, 
     if let Some(kept) = Signatures::from_bytes(&session.signatures) {
         return Ok(TokenSet::assemble(&key, &claims, &kept));
     }
-    let signed = app
-        .signer
-        .sign(Arc::clone(&key), claims.clone())
-        .await
-        .map_err(|error| match error {
-            SignError::Overloaded => {
-                AwsError::unavailable("Too many passes are being signed; try again shortly")
-            }
-            SignError::Failed => AwsError::unavailable("The pass could not be signed; try again"),
-        })?;
+    let signed = app.signer.sign(Arc::clone(&key), claims.clone()).await.map_err(|error| match error {
+        SignError::Overloaded => AwsError::unavailable("Too many passes are being signed; try again shortly"),
+        SignError::Failed => AwsError::unavailable("The pass could not be signed; try again"),
+    })?;
     if key.algorithm().is_deterministic() {
         return Ok(signed.tokens.clone());
     }

@@ -17,10 +17,7 @@ impl PreparedAnswer {
     fn new(field: &str, value: u64) -> Self {
         // The tag is the content itself, so that it survives restarts and is the same on every node.
         let etag = HeaderValue::try_from(format!("\"{value}\"")).unwrap_or(HeaderValue::from_static("\"-\""));
-        Self {
-            body: Bytes::from(format!("{{\"{field}\":{value}}}")),
-            etag,
-        }
+        Self { body: Bytes::from(format!("{{\"{field}\":{value}}}")), etag }
     }
 }
 

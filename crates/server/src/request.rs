@@ -30,10 +30,7 @@ pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<By
     }
     let body = Limited::new(body, limit);
     match tokio::time::timeout(BODY_READ_TIMEOUT, body.collect()).await {
-        Err(_) => Err(AwsError::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "The body did not arrive in time",
-        )),
+        Err(_) => Err(AwsError::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(AwsError::bad_request("The body could not be read")),
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
@@ -67,25 +64,17 @@ impl Parameters {
         let query: Result<Query<Vec<(String, String)>>, _> = Query::try_from_uri(uri);
         let Query(parameters) = query.map_err(|_| AwsError::bad_request("The query cannot be read"))?;
         if parameters.len() > QUERY_PARAMETERS_MAX {
-            return Err(AwsError::bad_request(format!(
-                "More than {QUERY_PARAMETERS_MAX} parameters"
-            )));
+            return Err(AwsError::bad_request(format!("More than {QUERY_PARAMETERS_MAX} parameters")));
         }
         Ok(Self(parameters))
     }
 
     /// The one value of a parameter; given twice it is refused, because nobody could say which was meant.
     pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, AwsError> {
-        let mut values = self
-            .0
-            .iter()
-            .filter(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str());
+        let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let value = values.next();
         if values.next().is_some() {
-            return Err(AwsError::bad_request(format!(
-                "The parameter {name} is given twice"
-            )));
+            return Err(AwsError::bad_request(format!("The parameter {name} is given twice")));
         }
         Ok(value)
     }
@@ -149,25 +138,14 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_whole() {
-        let parse = |text: &str| {
-            serde_json::from_str::<WholeNumber>(text)
-                .map(|number| number.0)
-                .ok()
-        };
+        let parse = |text: &str| serde_json::from_str::<WholeNumber>(text).map(|number| number.0).ok();
         assert_eq!(parse("5"), Some(5));
         assert_eq!(parse("-5"), Some(-5));
         assert_eq!(parse("1.0"), Some(1));
         assert_eq!(parse("9223372036854775807"), Some(i64::MAX));
-        for bad in [
-            "1.5",
-            "9223372036854775808",
-            "1e30",
-            "\"1\"",
-            "null",
-            "[1]",
-            "true",
-            "-9223372036854775809",
-        ] {
+        for bad in
+            ["1.5", "9223372036854775808", "1e30", "\"1\"", "null", "[1]", "true", "-9223372036854775809"]
+        {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }
@@ -176,13 +154,7 @@ mod tests {
     fn only_queries_without_doubt_take_the_short_way() {
         assert_eq!(plain_parameter("event_id=Sample", "event_id"), Some("Sample"));
         assert_eq!(plain_parameter("a=b&event_id=Sample", "event_id"), Some("Sample"));
-        for doubtful in [
-            "event_id=a&event_id=b",
-            "event_id=%53ample",
-            "a%5f=1&event_id=a",
-            "event_id",
-            "",
-        ] {
+        for doubtful in ["event_id=a&event_id=b", "event_id=%53ample", "a%5f=1&event_id=a", "event_id", ""] {
             assert_eq!(plain_parameter(doubtful, "event_id"), None, "{doubtful}");
         }
     }

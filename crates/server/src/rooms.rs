@@ -44,11 +44,7 @@ impl ConfiguredRoom {
         }
         if tables.is_empty() {
             let id = RoomId::parse(SAMPLE_ROOM).expect("the sample's name is a room id");
-            rooms.push(Self {
-                id,
-                settings: Settings::default(),
-                state: RoomState::Open,
-            });
+            rooms.push(Self { id, settings: Settings::default(), state: RoomState::Open });
         }
         Ok(rooms)
     }
@@ -58,10 +54,7 @@ impl ConfiguredRoom {
         let mut state = RoomState::Open;
         let mut problems = vec![];
         for (key, value) in table.table.iter().filter(|(key, _)| *key != ID) {
-            let origin = || Origin::Key {
-                place: table.place_of(key),
-                name: key.clone(),
-            };
+            let origin = || Origin::Key { place: table.place_of(key), name: key.clone() };
             let written = shown(&value.to_string());
             let problem = |explanation: String| Problem::Value {
                 origin: origin(),
@@ -71,20 +64,15 @@ impl ConfiguredRoom {
             if key == STATE {
                 match value.as_str().and_then(RoomState::parse) {
                     Some(parsed) => state = parsed,
-                    None => problems.push(problem(
-                        "must be \"open\", \"paused\", \"draining\" or \"closed\"".into(),
-                    )),
+                    None => problems
+                        .push(problem("must be \"open\", \"paused\", \"draining\" or \"closed\"".into())),
                 }
                 continue;
             }
             if !FIELDS.iter().any(|field| field.name == key) {
                 let valid = FIELDS.iter().map(|field| field.name).chain([ID, STATE]);
                 let hint = Hint(nearest(key, valid).map(str::to_owned));
-                problems.push(Problem::UnknownKey {
-                    place: table.place_of(key),
-                    key: key.clone(),
-                    hint,
-                });
+                problems.push(Problem::UnknownKey { place: table.place_of(key), key: key.clone(), hint });
                 continue;
             }
             let converted = match value {
@@ -105,26 +93,11 @@ impl ConfiguredRoom {
         if problems.is_empty()
             && let Err(contradiction) = settings.check()
         {
-            let origin = Origin::Key {
-                place: table.place.clone(),
-                name: ID.into(),
-            };
+            let origin = Origin::Key { place: table.place.clone(), name: ID.into() };
             let value = shown(table.id.as_str());
-            problems.push(Problem::Value {
-                origin,
-                value,
-                explanation: contradiction.to_string(),
-            });
+            problems.push(Problem::Value { origin, value, explanation: contradiction.to_string() });
         }
-        if problems.is_empty() {
-            Ok(Self {
-                id: table.id.clone(),
-                settings,
-                state,
-            })
-        } else {
-            Err(problems)
-        }
+        if problems.is_empty() { Ok(Self { id: table.id.clone(), settings, state }) } else { Err(problems) }
     }
 
     /// What the file says, as text, so that two files can be compared.
@@ -177,22 +150,14 @@ impl ConfiguredRoom {
         for field in FIELDS {
             let (stored, file) = ((field.get)(&snapshot.room.settings), (field.get)(&self.settings));
             if stored != file {
-                differences.push(format!(
-                    "{}: {stored} in the store, {file} in the file",
-                    field.name
-                ));
+                differences.push(format!("{}: {stored} in the store, {file} in the file", field.name));
             }
         }
         if snapshot.room.state != self.state {
             let (stored, file) = (snapshot.room.state.as_str(), self.state.as_str());
-            differences.push(format!(
-                "{STATE}: \"{stored}\" in the store, \"{file}\" in the file"
-            ));
+            differences.push(format!("{STATE}: \"{stored}\" in the store, \"{file}\" in the file"));
         }
-        Ok(Drift::Known {
-            differences,
-            will_be_applied,
-        })
+        Ok(Drift::Known { differences, will_be_applied })
     }
 }
 

@@ -101,11 +101,7 @@ impl Service {
             router = router.route(path, answer());
         }
         let router = router.fallback(not_found).with_state(Arc::clone(&app));
-        Self {
-            app,
-            listener,
-            router,
-        }
+        Self { app, listener, router }
     }
 
     /// The route a path belongs to.
@@ -122,9 +118,7 @@ impl Service {
             let Some((path, methods, _)) = route else {
                 return service.account(
                     "unknown",
-                    service
-                        .identify(&mut request)
-                        .map_or_else(|error| error, |()| nowhere()),
+                    service.identify(&mut request).map_or_else(|error| error, |()| nowhere()),
                 );
             };
             if request.method() == Method::OPTIONS {
@@ -150,38 +144,24 @@ impl Service {
         }
         let known = bearer(request).is_some_and(|key| {
             // Every digest is compared, so that the time taken says nothing about which one matched.
-            self.app
-                .admin_keys
-                .iter()
-                .fold(false, |known, digest| known | digest.matches(key))
+            self.app.admin_keys.iter().fold(false, |known, digest| known | digest.matches(key))
         });
         if !known {
-            let error = AwsError::new(
-                StatusCode::UNAUTHORIZED,
-                "A valid API key is needed: Authorization: Bearer …",
-            );
+            let error =
+                AwsError::new(StatusCode::UNAUTHORIZED, "A valid API key is needed: Authorization: Bearer …");
             return Err(error
                 .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
                 .into_answer());
         }
-        request
-            .extensions_mut()
-            .insert(Operator(Actor::Operator("admin".into())));
+        request.extensions_mut().insert(Operator(Actor::Operator("admin".into())));
         Ok(())
     }
 
     /// Counts the answer, and lets any page read it.
     fn account(&self, route: &'static str, mut answered: Answered) -> Answered {
         let status = answered.status();
-        self.app
-            .metrics
-            .answered(self.listener.name(), route, status.as_u16());
-        tracing::debug!(
-            listener = self.listener.name(),
-            route,
-            status = status.as_u16(),
-            "answered"
-        );
+        self.app.metrics.answered(self.listener.name(), route, status.as_u16());
+        tracing::debug!(listener = self.listener.name(), route, status = status.as_u16(), "answered");
         mark_cross_origin(answered.headers_mut());
         answered
     }
@@ -218,10 +198,9 @@ impl Future for Answering {
                 let answered = answered.take().expect("a future is not polled after it is ready");
                 Poll::Ready(Ok(answered.map(AnswerBody::Whole)))
             }
-            Self::Routed(future) => future
-                .as_mut()
-                .poll(context)
-                .map(|answered| Ok(answered.map(AnswerBody::Routed))),
+            Self::Routed(future) => {
+                future.as_mut().poll(context).map(|answered| Ok(answered.map(AnswerBody::Routed)))
+            }
         }
     }
 }
@@ -229,11 +208,7 @@ impl Future for Answering {
 /// `/.anteroom/queue_num?…` becomes `/queue_num?…`.
 fn strip_prefix<B>(request: &mut Request<B>) {
     let uri = request.uri();
-    let Some(path) = uri
-        .path()
-        .strip_prefix(PREFIX)
-        .filter(|rest| rest.starts_with('/'))
-    else {
+    let Some(path) = uri.path().strip_prefix(PREFIX).filter(|rest| rest.starts_with('/')) else {
         return;
     };
     let path_and_query = match uri.query() {
@@ -263,13 +238,8 @@ fn nowhere() -> Answered {
 }
 
 fn wrong_method(methods: &'static str) -> Answered {
-    let error = AwsError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!("This path answers to {methods}"),
-    );
-    error
-        .with_header(header::ALLOW, HeaderValue::from_static(methods))
-        .into_answer()
+    let error = AwsError::new(StatusCode::METHOD_NOT_ALLOWED, format!("This path answers to {methods}"));
+    error.with_header(header::ALLOW, HeaderValue::from_static(methods)).into_answer()
 }
 
 async fn not_found() -> Answered {

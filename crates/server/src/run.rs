@@ -54,7 +54,9 @@ impl Bound {
 async fn bind(setting: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| Hinted {
         what: format!("cannot listen on {address}"),
-        hint: format!("is another server running? set `{setting}` to another address; port 0 takes a free one"),
+        hint: format!(
+            "is another server running? set `{setting}` to another address; port 0 takes a free one"
+        ),
     })
 }
 
@@ -93,12 +95,7 @@ pub async fn run(
     reread: Arc<Notify>,
     ready: impl FnOnce(&Addresses, FirstStart),
 ) -> anyhow::Result<()> {
-    let Loaded {
-        config,
-        secrets,
-        rooms,
-        ..
-    } = loaded;
+    let Loaded { config, secrets, rooms, .. } = loaded;
     let rooms = ConfiguredRoom::all(&rooms)?;
     let connections_max = raise_file_limit();
     let public_tls = certificates(config.public_tls())?;
@@ -116,9 +113,7 @@ pub async fn run(
     let limits = |share: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
-        max_connections: config
-            .max_connections
-            .unwrap_or((connections_max / 10 * share).max(16)),
+        max_connections: config.max_connections.unwrap_or((connections_max / 10 * share).max(16)),
         ..Limits::default()
     };
     let public = listener::serve(
@@ -191,10 +186,7 @@ async fn compose(
         signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
         metrics: Metrics::new(),
         admin_keys,
-        public_url: config
-            .public_url
-            .clone()
-            .unwrap_or_else(|| addresses.public.clone()),
+        public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
     };
@@ -208,7 +200,9 @@ pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
         StoreUrl::File(directory) => {
             let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
             let hint = match &store {
-                Err(OpenError::InUse) => "one server at a time can have a data directory; stop the other one first",
+                Err(OpenError::InUse) => {
+                    "one server at a time can have a data directory; stop the other one first"
+                }
                 Err(OpenError::Newer { .. }) => "use the newer version, or another directory in `store_url`",
                 _ => "`store_url` names a directory that this user can write to",
             };
@@ -231,7 +225,9 @@ fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSe
     if let Some(path) = &config.secret_file {
         return MasterSecrets::from_file(path).with_context(|| Hinted {
             what: format!("secret_file {}", path.display()),
-            hint: "a file with one secret a line, the first one seals; make one with `openssl rand -base64 32`".into(),
+            hint:
+                "a file with one secret a line, the first one seals; make one with `openssl rand -base64 32`"
+                    .into(),
         });
     }
     match &config.store_url {
@@ -257,17 +253,12 @@ async fn admin_keys(store: &dyn Store, secrets: &Secrets) -> anyhow::Result<(Vec
         return Ok((vec![ApiKeyDigest::of(key.expose_secret())], FirstStart::default()));
     }
     if let Some(stored) = store.value(ADMIN_KEY_VALUE).await? {
-        let digest = stored
-            .try_into()
-            .map_err(|_| anyhow::anyhow!("the stored admin key cannot be read"))?;
+        let digest = stored.try_into().map_err(|_| anyhow::anyhow!("the stored admin key cannot be read"))?;
         return Ok((vec![ApiKeyDigest::from_bytes(digest)], FirstStart::default()));
     }
     let key = api_key::generate();
     let digest = ApiKeyDigest::of(&key);
-    if !store
-        .replace_value(ADMIN_KEY_VALUE, None, &digest.to_bytes())
-        .await?
-    {
+    if !store.replace_value(ADMIN_KEY_VALUE, None, &digest.to_bytes()).await? {
         anyhow::bail!("another node made the admin key at this moment; start again");
     }
     Ok((vec![digest], FirstStart { admin_key: Some(key) }))

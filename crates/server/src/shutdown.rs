@@ -139,9 +139,7 @@ mod tests {
         let (trigger, shutdown) = channel();
         drop(trigger);
         assert!(shutdown.is_requested());
-        tokio::time::timeout(DEADLINE, shutdown.requested())
-            .await
-            .expect("heard");
+        tokio::time::timeout(DEADLINE, shutdown.requested()).await.expect("heard");
     }
 
     #[tokio::test]
@@ -150,30 +148,18 @@ mod tests {
         let send = |name: &str| {
             // The shell's own kill, because small images have no program of that name.
             let command = format!("kill -s {name} {}", std::process::id());
-            assert!(
-                Command::new("sh")
-                    .args(["-c", &command])
-                    .status()
-                    .unwrap()
-                    .success()
-            );
+            assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
         };
-        for (name, expected) in [
-            ("HUP", Signal::Hangup),
-            ("TERM", Signal::Terminate),
-            ("INT", Signal::Interrupt),
-        ] {
+        for (name, expected) in
+            [("HUP", Signal::Hangup), ("TERM", Signal::Terminate), ("INT", Signal::Interrupt)]
+        {
             send(name);
-            let received = tokio::time::timeout(DEADLINE, signals.next())
-                .await
-                .expect("a signal");
+            let received = tokio::time::timeout(DEADLINE, signals.next()).await.expect("a signal");
             assert_eq!(received, expected);
         }
         send("HUP");
         send("TERM");
-        let stop = tokio::time::timeout(DEADLINE, signals.next_stop())
-            .await
-            .expect("a signal");
+        let stop = tokio::time::timeout(DEADLINE, signals.next_stop()).await.expect("a signal");
         assert_eq!(stop, Signal::Terminate);
     }
 }

@@ -88,10 +88,7 @@ impl Certificates {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fingerprint = Fingerprint::take(certificate_path, key_path);
         let certified_key = read_pair(certificate_path, key_path, &provider)?;
-        let current = Arc::new(Current {
-            key: ArcSwap::from_pointee(certified_key),
-            provider,
-        });
+        let current = Arc::new(Current { key: ArcSwap::from_pointee(certified_key), provider });
         let server_config = server_config(&current).map_err(|source| TlsError::Unusable {
             certificate: certificate_path.to_owned(),
             key: key_path.to_owned(),
@@ -202,15 +199,12 @@ fn read_pair(
     let chain = read_chain(certificate_path)?;
     let key = read_key(key_path)?;
     CertifiedKey::from_der(chain, key, provider).map_err(|source| match source {
-        rustls::Error::InconsistentKeys(_) => TlsError::Mismatch {
-            certificate: certificate_path.to_owned(),
-            key: key_path.to_owned(),
-        },
-        source => TlsError::Unusable {
-            certificate: certificate_path.to_owned(),
-            key: key_path.to_owned(),
-            source,
-        },
+        rustls::Error::InconsistentKeys(_) => {
+            TlsError::Mismatch { certificate: certificate_path.to_owned(), key: key_path.to_owned() }
+        }
+        source => {
+            TlsError::Unusable { certificate: certificate_path.to_owned(), key: key_path.to_owned(), source }
+        }
     })
 }
 
@@ -244,29 +238,18 @@ fn pem_reason(error: &pem::Error) -> &'static str {
 }
 
 fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
-    let unreadable = |source| TlsError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let unreadable = |source| TlsError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;
     let mut text = Zeroizing::new(Vec::new());
-    file.take(CERTIFICATE_FILE_MAX_BYTES + 1)
-        .read_to_end(&mut text)
-        .map_err(unreadable)?;
+    file.take(CERTIFICATE_FILE_MAX_BYTES + 1).read_to_end(&mut text).map_err(unreadable)?;
     if text.len() as u64 > CERTIFICATE_FILE_MAX_BYTES {
-        return Err(invalid(
-            path,
-            "is larger than a megabyte, so it is no certificate or key",
-        ));
+        return Err(invalid(path, "is larger than a megabyte, so it is no certificate or key"));
     }
     Ok(text)
 }
 
 fn invalid(path: &Path, reason: &'static str) -> TlsError {
-    TlsError::Invalid {
-        path: path.to_owned(),
-        reason,
-    }
+    TlsError::Invalid { path: path.to_owned(), reason }
 }
 
 #[cfg(test)]
@@ -298,10 +281,7 @@ mod tests {
             while *certificates.last_read.lock().unwrap() != seen {
                 ticks.tick().await;
             }
-            assert!(
-                Arc::ptr_eq(&first, &certificates.current.key.load_full()),
-                "the old one stays"
-            );
+            assert!(Arc::ptr_eq(&first, &certificates.current.key.load_full()), "the old one stays");
             write_new_pair(directory.path());
             while first.cert == certificates.current.key.load().cert {
                 ticks.tick().await;
@@ -309,8 +289,6 @@ mod tests {
             trigger.pull();
         };
         let both = async { tokio::join!(watching, story) };
-        tokio::time::timeout(Duration::from_secs(20), both)
-            .await
-            .expect("within the deadline");
+        tokio::time::timeout(Duration::from_secs(20), both).await.expect("within the deadline");
     }
 }

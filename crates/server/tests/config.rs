@@ -7,10 +7,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anteroom_server::config::{Config, ConfigError, Loaded, SETTINGS, StoreUrl, reference, variable_name};
 use anteroom_tokens::signing_key::SigningAlgorithm;
-use anteroom_server::config::{
-    Config, ConfigError, Loaded, SETTINGS, StoreUrl, reference, variable_name,
-};
 use secrecy::ExposeSecret;
 
 fn sample_path() -> PathBuf {
@@ -18,10 +16,7 @@ fn sample_path() -> PathBuf {
 }
 
 fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-    pairs
-        .iter()
-        .map(|(name, value)| (OsString::from(name), OsString::from(value)))
-        .collect()
+    pairs.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
 }
 
 /// Loads `text` as the `anteroom.toml` of an otherwise empty working directory.
@@ -38,28 +33,17 @@ fn defaults() -> Loaded {
 
 /// The messages, with the temporary directory taken out of them.
 fn messages(text: &str, environment: &[(&str, &str)]) -> Vec<String> {
-    let error = load(text, environment)
-        .map(|loaded| loaded.config)
-        .expect_err(text);
+    let error = load(text, environment).map(|loaded| loaded.config).expect_err(text);
     let strip = |message: String| match message.find("anteroom.toml") {
         Some(start) if message.starts_with('/') => message[start..].to_owned(),
         _ => message,
     };
-    error
-        .problems()
-        .iter()
-        .map(|problem| strip(problem.to_string()))
-        .collect()
+    error.problems().iter().map(|problem| strip(problem.to_string())).collect()
 }
 
 #[test]
 fn without_a_file_and_variables_everything_has_its_default() {
-    let Loaded {
-        config,
-        secrets,
-        rooms,
-        file,
-    } = defaults();
+    let Loaded { config, secrets, rooms, file } = defaults();
     assert_eq!(config.public_addr, SocketAddr::from(([127, 0, 0, 1], 8080)));
     assert_eq!(config.private_addr, SocketAddr::from(([127, 0, 0, 1], 8081)));
     assert_eq!(config.public_url, None);
@@ -105,10 +89,7 @@ fn every_key_of_the_sample_can_be_switched_on() {
     for setting in SETTINGS {
         let line = sample
             .lines()
-            .find(|line| {
-                line.trim_start_matches("# ")
-                    .starts_with(&format!("{} = ", setting.name))
-            })
+            .find(|line| line.trim_start_matches("# ").starts_with(&format!("{} = ", setting.name)))
             .unwrap_or_else(|| panic!("the sample has no {}", setting.name));
         assert_eq!(line.starts_with('#'), setting.optional, "{line}");
     }
@@ -120,18 +101,11 @@ fn every_key_of_the_sample_can_be_switched_on() {
         })
         .collect();
     let loaded = load(&switched_on.join("\n"), &[]).unwrap();
-    assert_eq!(
-        loaded.config.public_url.as_deref(),
-        Some("https://wait.example.com")
-    );
+    assert_eq!(loaded.config.public_url.as_deref(), Some("https://wait.example.com"));
     assert_eq!(loaded.config.max_connections, Some(8192));
     assert!(loaded.config.public_tls().is_some() && loaded.config.private_tls().is_some());
     assert_eq!(
-        loaded.rooms[0]
-            .table
-            .keys()
-            .map(String::as_str)
-            .collect::<Vec<_>>(),
+        loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(),
         [
             "enable_queue_position_expiry",
             "id",
@@ -148,14 +122,10 @@ fn every_key_of_the_sample_can_be_switched_on() {
 
 #[test]
 fn every_setting_can_be_given_by_a_variable_and_by_the_file_alike() {
-    let from_variables: Vec<(String, String)> = SETTINGS
-        .iter()
-        .map(|setting| (variable_name(setting.name), setting.sample.to_owned()))
-        .collect();
-    let pairs: Vec<(&str, &str)> = from_variables
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
+    let from_variables: Vec<(String, String)> =
+        SETTINGS.iter().map(|setting| (variable_name(setting.name), setting.sample.to_owned())).collect();
+    let pairs: Vec<(&str, &str)> =
+        from_variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let by_variables = load("", &pairs).unwrap().config;
     let file: Vec<String> = SETTINGS
         .iter()
@@ -166,11 +136,7 @@ fn every_setting_can_be_given_by_a_variable_and_by_the_file_alike() {
         .collect();
     let by_file = load(&file.join("\n"), &[]).unwrap().config;
     assert_eq!(by_variables, by_file);
-    assert_ne!(
-        by_file,
-        defaults().config,
-        "the examples of optional settings are not their absence"
-    );
+    assert_ne!(by_file, defaults().config, "the examples of optional settings are not their absence");
 }
 
 #[test]
@@ -189,30 +155,14 @@ fn the_names_that_scripts_rely_on() {
     let loaded = Config::load(None, directory.path(), variables(&environment)).unwrap();
     assert_eq!(loaded.config.public_addr.port(), 0);
     assert!(loaded.config.private_addr.is_ipv6());
-    assert_eq!(
-        loaded.config.public_url.as_deref(),
-        Some("https://wait.example.com"),
-        "no slash at the end"
-    );
+    assert_eq!(loaded.config.public_url.as_deref(), Some("https://wait.example.com"), "no slash at the end");
     assert_eq!(loaded.config.store_url, StoreUrl::Memory);
-    assert_eq!(
-        loaded.config.secret_file.as_deref(),
-        Some(Path::new("/run/secret"))
-    );
+    assert_eq!(loaded.config.secret_file.as_deref(), Some(Path::new("/run/secret")));
     assert_eq!(loaded.config.log, "debug");
-    assert_eq!(
-        loaded.secrets.secret.as_ref().unwrap().expose_secret(),
-        "correct horse"
-    );
-    assert_eq!(
-        loaded.secrets.admin_key.as_ref().unwrap().expose_secret(),
-        "battery staple"
-    );
+    assert_eq!(loaded.secrets.secret.as_ref().unwrap().expose_secret(), "correct horse");
+    assert_eq!(loaded.secrets.admin_key.as_ref().unwrap().expose_secret(), "battery staple");
     let printed = format!("{loaded:?}");
-    assert!(
-        !printed.contains("horse") && !printed.contains("staple"),
-        "{printed}"
-    );
+    assert!(!printed.contains("horse") && !printed.contains("staple"), "{printed}");
 }
 
 #[test]
@@ -229,45 +179,29 @@ fn the_environment_wins_over_the_file() {
     assert_eq!(config.log, "warn");
     assert_eq!(config.drain_timeout_seconds, Duration::ZERO);
     assert!(config.metrics_open);
-    assert_eq!(
-        config.max_connections,
-        Some(7),
-        "an empty variable counts as not set"
-    );
+    assert_eq!(config.max_connections, Some(7), "an empty variable counts as not set");
 }
 
 #[test]
 fn store_urls() {
     let parsed = |url: &str| load("", &[("ANTEROOM_STORE_URL", url)]).unwrap().config.store_url;
     assert_eq!(parsed("file:data"), StoreUrl::File(PathBuf::from("data")));
-    assert_eq!(
-        parsed("file:/var/lib/anteroom"),
-        StoreUrl::File(PathBuf::from("/var/lib/anteroom"))
-    );
-    assert_eq!(
-        parsed("file:///var/lib/anteroom"),
-        StoreUrl::File(PathBuf::from("/var/lib/anteroom"))
-    );
+    assert_eq!(parsed("file:/var/lib/anteroom"), StoreUrl::File(PathBuf::from("/var/lib/anteroom")));
+    assert_eq!(parsed("file:///var/lib/anteroom"), StoreUrl::File(PathBuf::from("/var/lib/anteroom")));
     assert_eq!(parsed("memory:"), StoreUrl::Memory);
 }
 
 #[test]
 fn rooms_are_kept_as_written_with_their_lines() {
-    let rooms = load(
-        "log = \"info\"\n\n[[room]]\nid = \"a\"\nstate = \"paused\"\n\n[[room]]\nid = \"b\"\n",
-        &[],
-    )
-    .unwrap()
-    .rooms;
+    let rooms =
+        load("log = \"info\"\n\n[[room]]\nid = \"a\"\nstate = \"paused\"\n\n[[room]]\nid = \"b\"\n", &[])
+            .unwrap()
+            .rooms;
     assert_eq!(rooms.len(), 2);
     assert_eq!(rooms[0].id.as_str(), "a");
     assert_eq!(rooms[0].table["state"].as_str(), Some("paused"));
     assert_eq!(
-        (
-            rooms[0].place.line,
-            rooms[0].place_of("state").line,
-            rooms[0].place_of("none").line
-        ),
+        (rooms[0].place.line, rooms[0].place_of("state").line, rooms[0].place_of("none").line),
         (3, 5, 3)
     );
     assert_eq!((rooms[1].place.line, rooms[1].place_of("id").line), (7, 8));
@@ -369,11 +303,7 @@ fn messages_about_the_environment() {
             "1.5",
             "ANTEROOM_DRAIN_TIMEOUT_SECONDS = \"1.5\": expected a whole number of seconds from 0 to 3600",
         ),
-        (
-            "ANTEROOM_METRICS_OPEN",
-            "1",
-            "ANTEROOM_METRICS_OPEN = \"1\": expected true or false",
-        ),
+        ("ANTEROOM_METRICS_OPEN", "1", "ANTEROOM_METRICS_OPEN = \"1\": expected true or false"),
         (
             "ANTEROOM_STORE_URL",
             "redis://:hunter2@h",
@@ -391,16 +321,9 @@ fn a_variable_that_is_no_text_is_refused_without_being_repeated() {
     use std::os::unix::ffi::OsStringExt;
     let directory = tempfile::tempdir().unwrap();
     let value = OsString::from_vec(vec![b'x', 0xff]);
-    let error = Config::load(
-        None,
-        directory.path(),
-        [(OsString::from("ANTEROOM_SECRET"), value)],
-    )
-    .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the environment variable ANTEROOM_SECRET is not valid UTF-8"
-    );
+    let error =
+        Config::load(None, directory.path(), [(OsString::from("ANTEROOM_SECRET"), value)]).unwrap_err();
+    assert_eq!(error.to_string(), "the environment variable ANTEROOM_SECRET is not valid UTF-8");
 }
 
 #[test]
@@ -423,10 +346,7 @@ fn all_problems_are_reported_at_once_in_the_order_of_the_file() {
 #[test]
 fn no_message_repeats_a_secret() {
     let text = "secret = \"hunter2\"\nadmin_key = \"hunter2\"\nsecrets = \"hunter2\"\npublic_url = \"https://u:hunter2@h\"\n";
-    let environment = [
-        ("ANTEROOM_ADMIN_KEYS", "hunter2"),
-        ("ANTEROOM_STORE_URL", "redis://u:hunter2@h"),
-    ];
+    let environment = [("ANTEROOM_ADMIN_KEYS", "hunter2"), ("ANTEROOM_STORE_URL", "redis://u:hunter2@h")];
     let error = load(text, &environment).unwrap_err();
     assert_eq!(error.problems().len(), 6);
     assert!(!format!("{error}\n{error:?}").contains("hunter2"), "{error}");
@@ -439,21 +359,13 @@ fn no_message_repeats_a_secret() {
 fn a_named_file_must_exist_and_be_readable() {
     let directory = tempfile::tempdir().unwrap();
     for path in [directory.path().join("missing.toml"), directory.path().to_owned()] {
-        let error = Config::load(Some(&path), directory.path(), [])
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with(&format!("cannot read {}: ", path.display())),
-            "{error}"
-        );
+        let error = Config::load(Some(&path), directory.path(), []).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot read {}: ", path.display())), "{error}");
     }
 }
 
 #[test]
 fn variables_that_kubernetes_makes_for_a_service_called_anteroom_are_passed_over() {
-    let environment = [
-        ("ANTEROOM_SERVICE_HOST", "10.0.0.1"),
-        ("ANTEROOM_PORT_8080_TCP_ADDR", "10.0.0.1"),
-    ];
+    let environment = [("ANTEROOM_SERVICE_HOST", "10.0.0.1"), ("ANTEROOM_PORT_8080_TCP_ADDR", "10.0.0.1")];
     assert_eq!(load("", &environment).unwrap().config, defaults().config);
 }

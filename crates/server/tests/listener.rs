@@ -34,19 +34,14 @@ async fn a_connection_carries_many_requests_and_is_counted_once() {
 async fn pipelined_requests_are_answered_in_order() {
     let server = Server::start(Limits::default(), None).await;
     let mut client = server.connect().await;
-    client
-        .send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /peer HTTP/1.1\r\nhost: a\r\n\r\n")
-        .await;
+    client.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert_eq!(client.read_answer().await.unwrap().body, "hello");
     assert!(client.read_answer().await.unwrap().body.starts_with("127.0.0.1:"));
 }
 
 #[tokio::test]
 async fn a_client_that_sends_nothing_is_closed() {
-    let limits = Limits {
-        header_read_timeout: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits { header_read_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, None).await;
     let mut client = server.connect().await;
     client.read_to_close().await;
@@ -56,10 +51,7 @@ async fn a_client_that_sends_nothing_is_closed() {
 
 #[tokio::test]
 async fn an_idle_connection_is_closed_after_its_last_answer() {
-    let limits = Limits {
-        header_read_timeout: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits { header_read_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, None).await;
     let mut client = server.connect().await;
     assert_eq!(client.get("/").await.status(), "200");
@@ -69,10 +61,7 @@ async fn an_idle_connection_is_closed_after_its_last_answer() {
 
 #[tokio::test]
 async fn a_header_that_dribbles_in_is_closed_although_it_moves() {
-    let limits = Limits {
-        header_read_timeout: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits { header_read_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, None).await;
     let mut client = server.connect().await;
     client.send(b"GET / HTTP/1.1\r\nx: ").await;
@@ -92,10 +81,7 @@ async fn a_header_that_dribbles_in_is_closed_although_it_moves() {
 
 #[tokio::test]
 async fn a_slow_answer_is_not_a_slow_header() {
-    let limits = Limits {
-        header_read_timeout: Duration::from_millis(50),
-        ..Limits::default()
-    };
+    let limits = Limits { header_read_timeout: Duration::from_millis(50), ..Limits::default() };
     let server = Server::start(limits, None).await;
     let mut client = server.connect().await;
     client.send(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
@@ -110,10 +96,7 @@ async fn a_slow_answer_is_not_a_slow_header() {
 
 #[tokio::test]
 async fn an_oversized_header_is_refused_before_the_service_sees_it() {
-    let limits = Limits {
-        max_header_bytes: 16 * 1024,
-        ..Limits::default()
-    };
+    let limits = Limits { max_header_bytes: 16 * 1024, ..Limits::default() };
     let server = Server::start(limits, None).await;
     let header = |bytes: usize| format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "y".repeat(bytes));
 
@@ -141,11 +124,7 @@ async fn an_oversized_header_is_refused_before_the_service_sees_it() {
     }
     let mut client = server.connect().await;
     client.send(header(16 * 1024).as_bytes()).await;
-    assert_eq!(
-        client.read_answer().await.unwrap().status(),
-        "431",
-        "sent whole, a little over"
-    );
+    assert_eq!(client.read_answer().await.unwrap().status(), "431", "sent whole, a little over");
     assert_eq!(server.calls.started(), calls_before);
     eventually("the slots are free", || server.counters.open() == 0).await;
 }
@@ -153,38 +132,18 @@ async fn an_oversized_header_is_refused_before_the_service_sees_it() {
 #[tokio::test]
 async fn too_many_header_fields_are_refused() {
     for max_headers in [MAX_HEADERS, 10] {
-        let server = Server::start(
-            Limits {
-                max_headers,
-                ..Limits::default()
-            },
-            None,
-        )
-        .await;
+        let server = Server::start(Limits { max_headers, ..Limits::default() }, None).await;
         for (fields, expected) in [(max_headers, "200"), (max_headers + 1, "431")] {
             let mut client = server.connect().await;
-            client
-                .send(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(fields)).as_bytes())
-                .await;
-            assert_eq!(
-                client.read_answer().await.unwrap().status(),
-                expected,
-                "{fields} of {max_headers}"
-            );
+            client.send(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(fields)).as_bytes()).await;
+            assert_eq!(client.read_answer().await.unwrap().status(), expected, "{fields} of {max_headers}");
         }
     }
 }
 
 #[tokio::test]
 async fn over_the_cap_a_client_is_told_to_come_back_and_a_free_slot_lets_it_in() {
-    let server = Server::start(
-        Limits {
-            max_connections: 2,
-            ..Limits::default()
-        },
-        None,
-    )
-    .await;
+    let server = Server::start(Limits { max_connections: 2, ..Limits::default() }, None).await;
     let mut first = server.connect().await;
     let mut second = server.connect().await;
     assert_eq!(first.get("/").await.status(), "200");
@@ -193,30 +152,11 @@ async fn over_the_cap_a_client_is_told_to_come_back_and_a_free_slot_lets_it_in()
     let mut third = server.connect().await;
     let refused = third.get("/").await;
     assert_eq!(refused.status(), "503");
-    assert!(
-        refused.head.contains("\r\nretry-after: 1\r\n"),
-        "{}",
-        refused.head
-    );
-    assert!(
-        refused.head.contains("\r\nconnection: close\r\n"),
-        "{}",
-        refused.head
-    );
+    assert!(refused.head.contains("\r\nretry-after: 1\r\n"), "{}", refused.head);
+    assert!(refused.head.contains("\r\nconnection: close\r\n"), "{}", refused.head);
     assert!(third.read_to_close().await.is_empty(), "closed after the answer");
-    assert_eq!(
-        (
-            server.counters.open(),
-            server.counters.accepted(),
-            server.counters.refused()
-        ),
-        (2, 2, 1)
-    );
-    assert_eq!(
-        first.get("/").await.status(),
-        "200",
-        "those inside notice nothing"
-    );
+    assert_eq!((server.counters.open(), server.counters.accepted(), server.counters.refused()), (2, 2, 1));
+    assert_eq!(first.get("/").await.status(), "200", "those inside notice nothing");
 
     drop(second);
     eventually("a slot is free", || server.counters.open() == 1).await;
@@ -226,14 +166,7 @@ async fn over_the_cap_a_client_is_told_to_come_back_and_a_free_slot_lets_it_in()
 #[tokio::test]
 async fn a_flood_over_the_cap_does_not_stop_those_inside() {
     const FLOOD: usize = 300;
-    let server = Server::start(
-        Limits {
-            max_connections: 1,
-            ..Limits::default()
-        },
-        None,
-    )
-    .await;
+    let server = Server::start(Limits { max_connections: 1, ..Limits::default() }, None).await;
     let mut inside = server.connect().await;
     assert_eq!(inside.get("/").await.status(), "200");
     let mut flood = Vec::new();
@@ -250,10 +183,7 @@ async fn a_flood_over_the_cap_does_not_stop_those_inside() {
 
 #[tokio::test]
 async fn a_client_that_never_reads_is_closed() {
-    let limits = Limits {
-        write_stall_timeout: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits { write_stall_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, None).await;
     let mut client = server.connect().await;
     client.send(b"GET /big HTTP/1.1\r\nhost: a\r\n\r\n").await;
@@ -263,14 +193,7 @@ async fn a_client_that_never_reads_is_closed() {
 
 #[tokio::test]
 async fn a_panic_in_the_service_costs_its_connection_only() {
-    let server = Server::start(
-        Limits {
-            max_connections: 1,
-            ..Limits::default()
-        },
-        None,
-    )
-    .await;
+    let server = Server::start(Limits { max_connections: 1, ..Limits::default() }, None).await;
     let mut client = server.connect().await;
     client.send(b"GET /panic HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert!(client.read_to_close().await.is_empty());
@@ -280,15 +203,9 @@ async fn a_panic_in_the_service_costs_its_connection_only() {
 
 #[tokio::test]
 async fn a_drain_lets_requests_finish_closes_idle_connections_and_takes_no_new_ones() {
-    let server = Server::start(
-        Limits {
-            header_read_timeout: NEVER,
-            drain_timeout: NEVER,
-            ..Limits::default()
-        },
-        None,
-    )
-    .await;
+    let server =
+        Server::start(Limits { header_read_timeout: NEVER, drain_timeout: NEVER, ..Limits::default() }, None)
+            .await;
     let mut silent = server.connect().await;
     let mut idle = server.connect().await;
     assert_eq!(idle.get("/").await.status(), "200");
@@ -301,20 +218,13 @@ async fn a_drain_lets_requests_finish_closes_idle_connections_and_takes_no_new_o
     assert!(idle.read_to_close().await.is_empty());
     assert!(silent.read_to_close().await.is_empty());
     eventually("only the busy one is left", || server.counters.open() == 1).await;
-    assert!(
-        TcpStream::connect(server.address).await.is_err(),
-        "nobody listens any more"
-    );
+    assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens any more");
     assert!(!server.task.is_finished());
 
     server.calls.finish_one();
     let answer = busy.read_answer().await.unwrap();
     assert_eq!((answer.status(), answer.body.as_str()), ("200", "finished"));
-    assert!(
-        answer.head.contains("\r\nconnection: close\r\n"),
-        "{}",
-        answer.head
-    );
+    assert!(answer.head.contains("\r\nconnection: close\r\n"), "{}", answer.head);
     let report = within_deadline(server.task).await.unwrap();
     assert_eq!((report.name, report.open_at_shutdown, report.cut), ("test", 3, 0));
     assert_eq!(server.counters.open(), 0);
@@ -322,14 +232,7 @@ async fn a_drain_lets_requests_finish_closes_idle_connections_and_takes_no_new_o
 
 #[tokio::test]
 async fn what_outlasts_the_drain_is_cut_and_reported() {
-    let server = Server::start(
-        Limits {
-            drain_timeout: SHORT,
-            ..Limits::default()
-        },
-        None,
-    )
-    .await;
+    let server = Server::start(Limits { drain_timeout: SHORT, ..Limits::default() }, None).await;
     let mut busy = server.connect().await;
     busy.send(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
     eventually("the request arrived", || server.calls.started() == 1).await;
@@ -342,14 +245,7 @@ async fn what_outlasts_the_drain_is_cut_and_reported() {
 
 #[tokio::test]
 async fn a_listener_that_is_dropped_takes_its_connections_along() {
-    let server = Server::start(
-        Limits {
-            header_read_timeout: NEVER,
-            ..Limits::default()
-        },
-        None,
-    )
-    .await;
+    let server = Server::start(Limits { header_read_timeout: NEVER, ..Limits::default() }, None).await;
     let mut client = server.connect().await;
     assert_eq!(client.get("/").await.status(), "200");
     server.task.abort();

@@ -23,10 +23,7 @@ async fn accepting_goes_on_once_descriptors_are_free_again() {
     }
 
     let server = Server::start_on(listener, Limits::default(), None);
-    eventually("accepting has failed, more than once", || {
-        server.counters.accept_errors() >= 2
-    })
-    .await;
+    eventually("accepting has failed, more than once", || server.counters.accept_errors() >= 2).await;
     assert_eq!(server.counters.accepted(), 0);
 
     drop(files);

@@ -86,9 +86,7 @@ async fn connect(server: &Server, trusted: &[&Pair], alpn: &[&[u8]]) -> TlsStrea
     config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
     let stream = TcpStream::connect(server.address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    within_deadline(TlsConnector::from(Arc::new(config)).connect(name, stream))
-        .await
-        .unwrap()
+    within_deadline(TlsConnector::from(Arc::new(config)).connect(name, stream)).await.unwrap()
 }
 
 fn presented(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {
@@ -98,17 +96,13 @@ fn presented(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {
 async fn http2_client(server: &Server, pair: &Pair) -> SendRequest<Empty<Bytes>> {
     let stream = connect(server, &[pair], &[ALPN_HTTP2]).await;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(ALPN_HTTP2));
-    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-        .await
-        .unwrap();
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     spawn(connection);
     sender
 }
 
 async fn http2_get(sender: &mut SendRequest<Empty<Bytes>>, path: &str) -> hyper::Result<(u16, String)> {
-    let request = Request::get(format!("https://localhost{path}"))
-        .body(Empty::new())
-        .unwrap();
+    let request = Request::get(format!("https://localhost{path}")).body(Empty::new()).unwrap();
     let response = within_deadline(sender.send_request(request)).await?;
     let status = response.status().as_u16();
     let body = within_deadline(response.into_body().collect()).await?.to_bytes();
@@ -122,17 +116,8 @@ async fn the_client_chooses_the_protocol() {
     let server = Server::start(Limits::default(), Some(files.load())).await;
 
     let mut http2 = http2_client(&server, &pair).await;
-    assert_eq!(
-        http2_get(&mut http2, "/").await.unwrap(),
-        (200, "hello".to_owned())
-    );
-    assert!(
-        http2_get(&mut http2, "/peer")
-            .await
-            .unwrap()
-            .1
-            .starts_with("127.0.0.1:")
-    );
+    assert_eq!(http2_get(&mut http2, "/").await.unwrap(), (200, "hello".to_owned()));
+    assert!(http2_get(&mut http2, "/peer").await.unwrap().1.starts_with("127.0.0.1:"));
 
     for (offered, chosen) in [
         (&[ALPN_HTTP1][..], Some(ALPN_HTTP1)),
@@ -163,11 +148,7 @@ async fn a_new_certificate_is_for_new_connections() {
     certificates.reload().unwrap();
     let second = connect(&server, &[&old, &new], &[ALPN_HTTP1]).await;
     assert_eq!(presented(&second), new.certificate);
-    assert_eq!(
-        Client(first).get("/").await.body,
-        "hello",
-        "the old connection goes on"
-    );
+    assert_eq!(Client(first).get("/").await.body, "hello", "the old connection goes on");
     assert_eq!(Client(second).get("/").await.body, "hello");
 }
 
@@ -206,21 +187,9 @@ fn messages_name_the_file_and_never_its_content() {
             "the key in KEY does not belong to the certificate in CERT",
         ),
         ("", one.key_pem.as_str(), "CERT contains no PEM certificate"),
-        (
-            one.key_pem.as_str(),
-            one.key_pem.as_str(),
-            "CERT contains no PEM certificate",
-        ),
-        (
-            one.certificate_pem.as_str(),
-            "",
-            "KEY contains no unencrypted PEM private key",
-        ),
-        (
-            one.certificate_pem.as_str(),
-            truncated.as_str(),
-            "KEY ends within a PEM section",
-        ),
+        (one.key_pem.as_str(), one.key_pem.as_str(), "CERT contains no PEM certificate"),
+        (one.certificate_pem.as_str(), "", "KEY contains no unencrypted PEM private key"),
+        (one.certificate_pem.as_str(), truncated.as_str(), "KEY ends within a PEM section"),
         (
             one.certificate_pem.as_str(),
             broken_base64.as_str(),
@@ -241,23 +210,15 @@ fn messages_name_the_file_and_never_its_content() {
     }
     let files = Files::of(&one);
     std::fs::remove_file(&files.key).unwrap();
-    let error = Certificates::load(&files.certificate, &files.key)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.starts_with(&format!("cannot read {}: ", files.key.display())),
-        "{error}"
-    );
+    let error = Certificates::load(&files.certificate, &files.key).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cannot read {}: ", files.key.display())), "{error}");
 }
 
 #[tokio::test]
 async fn a_handshake_that_stalls_or_fails_is_closed_and_counted() {
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits {
-        tls_handshake_timeout: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits { tls_handshake_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
 
     let mut silent = server.connect().await;
@@ -278,10 +239,7 @@ async fn a_handshake_that_stalls_or_fails_is_closed_and_counted() {
 async fn over_the_cap_a_tls_client_is_closed() {
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits {
-        max_connections: 1,
-        ..Limits::default()
-    };
+    let limits = Limits { max_connections: 1, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
     let mut inside = Client(connect(&server, &[&pair], &[ALPN_HTTP1]).await);
     assert_eq!(inside.get("/").await.status(), "200");
@@ -294,10 +252,7 @@ async fn over_the_cap_a_tls_client_is_closed() {
 async fn an_http2_client_without_a_request_is_closed() {
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits {
-        header_read_timeout: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits { header_read_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
     // One says nothing after the handshake, the other speaks HTTP/2 and asks for nothing.
     let mut silent = connect(&server, &[&pair], &[ALPN_HTTP2]).await;
@@ -345,11 +300,7 @@ async fn rapid_resets_are_sent_away() {
     }
     assert!(kinds.contains(&GOAWAY), "{kinds:?}");
     eventually("the slot is free", || server.counters.open() == 0).await;
-    assert!(
-        server.calls.started() < u64::from(RESETS) / 2,
-        "{} reached the service",
-        server.calls.started()
-    );
+    assert!(server.calls.started() < u64::from(RESETS) / 2, "{} reached the service", server.calls.started());
 }
 
 #[tokio::test]
@@ -367,10 +318,7 @@ async fn a_drain_lets_http2_requests_finish() {
     // From its GOAWAY on, the client itself refuses to send more.
     within_deadline(async { while http2_get(&mut client, "/").await.is_ok() {} }).await;
     server.calls.finish_one();
-    assert_eq!(
-        within_deadline(slow).await.unwrap().unwrap(),
-        (200, "finished".to_owned())
-    );
+    assert_eq!(within_deadline(slow).await.unwrap().unwrap(), (200, "finished".to_owned()));
     drop(client);
     let report = within_deadline(server.task).await.unwrap();
     assert_eq!((report.open_at_shutdown, report.cut), (1, 0));
@@ -380,10 +328,7 @@ async fn a_drain_lets_http2_requests_finish() {
 async fn http2_requests_that_outlast_the_drain_are_cut() {
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits {
-        drain_timeout: SHORT,
-        ..Limits::default()
-    };
+    let limits = Limits { drain_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
     let mut client = http2_client(&server, &pair).await;
     let slow = spawn(async move { http2_get(&mut client, "/slow").await });

@@ -18,9 +18,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the one clock")]
     fn now(&self) -> UnixMillis {
-        let since_epoch = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         UnixMillis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
     }
 }

@@ -51,11 +51,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8], what: &'static str) -> Result<Self, Corrupt> {
         let mut reader = Self { rest: bytes, what };
-        if reader.byte()? == FORMAT {
-            Ok(reader)
-        } else {
-            Err(Corrupt(what))
-        }
+        if reader.byte()? == FORMAT { Ok(reader) } else { Err(Corrupt(what)) }
     }
     fn take(&mut self, length: usize) -> Result<&'a [u8], Corrupt> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Corrupt(self.what))?;
@@ -71,11 +67,7 @@ impl<'a> Reader<'a> {
     }
     fn length(&mut self) -> Result<usize, Corrupt> {
         let length = usize::try_from(self.number()?).map_err(|_| Corrupt(self.what))?;
-        if length > self.rest.len() {
-            Err(Corrupt(self.what))
-        } else {
-            Ok(length)
-        }
+        if length > self.rest.len() { Err(Corrupt(self.what)) } else { Ok(length) }
     }
     fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
         let length = self.length()?;
@@ -86,10 +78,7 @@ impl<'a> Reader<'a> {
     }
     fn generation(&mut self) -> Result<Generation, Corrupt> {
         let opened = u32::try_from(self.number()?).map_err(|_| Corrupt(self.what))?;
-        Ok(Generation {
-            opened,
-            incarnation: self.byte()?,
-        })
+        Ok(Generation { opened, incarnation: self.byte()? })
     }
     fn room_id(&mut self) -> Result<RoomId, Corrupt> {
         RoomId::parse(&self.text()?).map_err(|_| Corrupt(self.what))
@@ -123,14 +112,7 @@ pub fn encode_room(room: &Room) -> Vec<u8> {
 }
 
 fn encode_counts(writer: &mut Writer, counts: &Counts) {
-    let Counts {
-        claimed,
-        completed,
-        abandoned,
-        expired,
-        lapsed,
-        left,
-    } = *counts;
+    let Counts { claimed, completed, abandoned, expired, lapsed, left } = *counts;
     for count in [claimed, completed, abandoned, expired, lapsed, left] {
         writer.number(count);
     }
@@ -178,29 +160,19 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
     let clock = UnixMillis(reader.number()?);
     let version = reader.number()?;
     let epoch = reader.number()?;
-    let state = *RoomState::ALL
-        .get(usize::from(reader.byte()?))
-        .ok_or(Corrupt("room"))?;
-    let halted_since = Some(reader.number()?)
-        .filter(|&since| since != u64::MAX)
-        .map(UnixMillis);
+    let state = *RoomState::ALL.get(usize::from(reader.byte()?)).ok_or(Corrupt("room"))?;
+    let halted_since = Some(reader.number()?).filter(|&since| since != u64::MAX).map(UnixMillis);
     let inlet_rests = reader.byte()? == 1;
     let exit_credits = reader.number()?;
     let offers_by_hand = reader.number()?;
     let past = decode_counts(&mut reader)?;
     let offers_made = reader.number()?;
     let samples = (0..reader.length()?)
-        .map(|_| {
-            Ok(Sample {
-                at: UnixMillis(reader.number()?),
-                offers_made: reader.number()?,
-            })
-        })
+        .map(|_| Ok(Sample { at: UnixMillis(reader.number()?), offers_made: reader.number()? }))
         .collect::<Result<_, Corrupt>>()?;
     let settings = decode_settings(&mut reader)?;
-    let segments = (0..reader.length()?)
-        .map(|_| decode_segment(&mut reader))
-        .collect::<Result<VecDeque<_>, _>>()?;
+    let segments =
+        (0..reader.length()?).map(|_| decode_segment(&mut reader)).collect::<Result<VecDeque<_>, _>>()?;
     if segments.is_empty() {
         return Err(Corrupt("room"));
     }
@@ -249,33 +221,16 @@ fn decode_settings(reader: &mut Reader<'_>) -> Result<Settings, Corrupt> {
 
 fn decode_segment(reader: &mut Reader<'_>) -> Result<Segment, Corrupt> {
     let generation = reader.generation()?;
-    let [base, joined, serving, floor] = [
-        reader.number()?,
-        reader.number()?,
-        reader.number()?,
-        reader.number()?,
-    ];
+    let [base, joined, serving, floor] =
+        [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
     let counts = decode_counts(reader)?;
     let steps = (0..reader.length()?)
         .map(|_| {
             let [up_to, at, open] = [reader.number()?, reader.number()?, reader.number()?];
-            Ok(Step {
-                up_to,
-                at: UnixMillis(at),
-                open,
-            })
+            Ok(Step { up_to, at: UnixMillis(at), open })
         })
         .collect::<Result<_, Corrupt>>()?;
-    Ok(Segment {
-        generation,
-        base,
-        joined,
-        serving,
-        floor,
-        steps,
-        taken: Taken::default(),
-        counts,
-    })
+    Ok(Segment { generation, base, joined, serving, floor, steps, taken: Taken::default(), counts })
 }
 
 /// A chunk of taken bits.
@@ -342,11 +297,7 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
 }
 
 fn decode_request_id(reader: &mut Reader<'_>) -> Result<RequestId, Corrupt> {
-    reader
-        .bytes()?
-        .try_into()
-        .map(RequestId)
-        .map_err(|_| Corrupt("request id"))
+    reader.bytes()?.try_into().map(RequestId).map_err(|_| Corrupt("request id"))
 }
 
 /// An event of the outbox.
@@ -378,21 +329,12 @@ pub fn decode_event(bytes: &[u8]) -> Result<StoredEvent, Corrupt> {
     let at = UnixMillis(reader.number()?);
     let room = reader.room_id()?;
     let event = match reader.byte()? {
-        0 => Event::TokenGenerated {
-            request_id: decode_request_id(&mut reader)?,
-        },
+        0 => Event::TokenGenerated { request_id: decode_request_id(&mut reader)? },
         kind @ (1 | 2) => Event::SessionUpdated {
             request_id: decode_request_id(&mut reader)?,
-            outcome: if kind == 1 {
-                Outcome::Completed
-            } else {
-                Outcome::Abandoned
-            },
+            outcome: if kind == 1 { Outcome::Completed } else { Outcome::Abandoned },
         },
-        3 => Event::AutomaticServingCounterIncrease {
-            previous: reader.number()?,
-            current: reader.number()?,
-        },
+        3 => Event::AutomaticServingCounterIncrease { previous: reader.number()?, current: reader.number()? },
         _ => return Err(Corrupt("event")),
     };
     Ok(StoredEvent { at, room, event })

@@ -3,10 +3,7 @@
 //! A scenario gets an empty store and asserts. Times are taken from the machine's clock, so that a store that goes by its own
 //! clock agrees; nothing here waits for time to pass except for what a store may do late (deleting old records).
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "the suite is a test that lives in the library only to be shared"
-)]
+#![expect(clippy::unwrap_used, reason = "the suite is a test that lives in the library only to be shared")]
 
 mod caller;
 mod commits;

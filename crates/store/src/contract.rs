@@ -107,12 +107,7 @@ impl Commit {
     /// The joins it adds to the newest generation.
     pub fn joins(&self) -> u64 {
         let newest = self.next.newest();
-        newest.joined
-            - if self.opens_line {
-                newest.base
-            } else {
-                self.joined_before
-            }
+        newest.joined - if self.opens_line { newest.base } else { self.joined_before }
     }
 
     pub(crate) fn own_joins(&self) -> OwnJoins {

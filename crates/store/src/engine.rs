@@ -87,14 +87,8 @@ fn count(counter: &AtomicU64, by: u64) {
 }
 
 enum Request {
-    Join {
-        answer: oneshot::Sender<Result<Ticket, EngineError>>,
-    },
-    Operate {
-        operation: Operation,
-        actor: Actor,
-        answer: oneshot::Sender<Result<Answer, EngineError>>,
-    },
+    Join { answer: oneshot::Sender<Result<Ticket, EngineError>> },
+    Operate { operation: Operation, actor: Actor, answer: oneshot::Sender<Result<Answer, EngineError>> },
 }
 
 /// A room as everybody but its owner sees it.
@@ -136,11 +130,7 @@ impl RoomHandle {
     /// Does something to the room; answered when it is durable.
     pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Operate {
-            operation,
-            actor,
-            answer,
-        })?;
+        self.send(Request::Operate { operation, actor, answer })?;
         answered.await.unwrap_or(Err(EngineError::Stopped))
     }
 
@@ -285,11 +275,7 @@ impl Engine {
             queue,
             counters: self.counters.clone(),
         });
-        let last_number = self
-            .store
-            .load(&id, self.node)
-            .await?
-            .and_then(|snapshot| snapshot.last_number);
+        let last_number = self.store.load(&id, self.node).await?.and_then(|snapshot| snapshot.last_number);
         let mut owner = Owner {
             id: id.clone(),
             store: self.store.clone(),
@@ -303,10 +289,7 @@ impl Engine {
         };
         owner.refresh_next_session_end().await?;
         let task = tokio::spawn(owner.run(requests, self.stopping.subscribe()));
-        self.owners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(task);
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         let mut rooms = HashMap::clone(&self.rooms.load());
         rooms.insert(id, handle.clone());
         self.rooms.store(Arc::new(rooms));
@@ -377,14 +360,9 @@ impl Owner {
         let Some(room) = &self.room else {
             return RETRY_PAUSE;
         };
-        let due = [room.next_due(), self.next_session_end]
-            .into_iter()
-            .flatten()
-            .min();
+        let due = [room.next_due(), self.next_session_end].into_iter().flatten().min();
         let far = Duration::from_hours(1);
-        due.map_or(far, |due| {
-            Duration::from_millis(due.since(self.clock.now())).min(far)
-        })
+        due.map_or(far, |due| Duration::from_millis(due.since(self.clock.now())).min(far))
     }
 
     /// Everything that has queued up, in one commit.
@@ -417,10 +395,7 @@ impl Owner {
             if self.room.is_none() {
                 self.load().await?;
             }
-            let room = self
-                .room
-                .take()
-                .ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+            let room = self.room.take().ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
             let mut computed = self.compute(room, batch).await?;
             match self.write(&mut computed).await? {
                 None => {
@@ -443,19 +418,10 @@ impl Owner {
         let now = self.clock.now();
         let before = (room.newest().generation, room.newest().joined, room.version);
         let ended = self.sessions_ended(&room, now).await?;
-        let mut turn = Turn {
-            effects: Effects::default(),
-            sessions: HashMap::new(),
-            now,
-        };
-        let mut room = turn
-            .apply(room, &Operation::Tick, Reads { session: None, ended })
-            .0;
+        let mut turn = Turn { effects: Effects::default(), sessions: HashMap::new(), now };
+        let mut room = turn.apply(room, &Operation::Tick, Reads { session: None, ended }).0;
         let mut joins = vec![];
-        let wanted = batch
-            .iter()
-            .filter(|request| matches!(request, Request::Join { .. }))
-            .count() as u64;
+        let wanted = batch.iter().filter(|request| matches!(request, Request::Join { .. })).count() as u64;
         let join_refusal;
         (room, join_refusal) = turn.join(room, wanted, &mut joins);
         let mut operations = vec![];
@@ -472,14 +438,7 @@ impl Owner {
                 },
             };
             let answer;
-            (room, answer) = turn.apply(
-                room,
-                operation,
-                Reads {
-                    session,
-                    ended: vec![],
-                },
-            );
+            (room, answer) = turn.apply(room, operation, Reads { session, ended: vec![] });
             if answer.is_ok() {
                 audit.extend(self.audit_record(actor, operation, now));
             }
@@ -489,30 +448,16 @@ impl Owner {
         if turn.effects.changed {
             room.version += 1;
         }
-        let answers = Answers {
-            joins,
-            join_refusal,
-            operations,
-        };
+        let answers = Answers { joins, join_refusal, operations };
         let (effects, expected) = (turn.effects, before.2);
-        Ok(Computed {
-            room,
-            effects,
-            answers,
-            audit,
-            joined_before: before.1,
-            opens_line,
-            expected,
-        })
+        Ok(Computed { room, effects, answers, audit, joined_before: before.1, opens_line, expected })
     }
 
     async fn sessions_ended(&self, room: &Room, now: UnixMillis) -> Result<Vec<Session>, StoreError> {
         if self.next_session_end.is_none_or(|end| end > now) {
             return Ok(vec![]);
         }
-        self.store
-            .sessions_ended(&self.id, &generations(room), now, SWEEP_MAX)
-            .await
+        self.store.sessions_ended(&self.id, &generations(room), now, SWEEP_MAX).await
     }
 
     fn audit_record(&self, actor: &Actor, operation: &Operation, now: UnixMillis) -> Option<AuditRecord> {
@@ -526,12 +471,7 @@ impl Owner {
             Operation::SetState(state) => format!("state {}", state.as_str()),
             other => other.name().to_owned(),
         };
-        Some(AuditRecord {
-            at: now,
-            room: self.id.clone(),
-            actor,
-            action,
-        })
+        Some(AuditRecord { at: now, room: self.id.clone(), actor, action })
     }
 
     /// Writes what was computed. `Some` is the newer room of somebody who was faster.
@@ -614,9 +554,7 @@ impl Owner {
     /// Keeps the time of the next end of a session without asking the store, except once that time has come: then there was
     /// a sweep, or the session had ended by name and there was nothing to sweep.
     async fn note_session_ends(&mut self, computed: &Computed) {
-        let passed_or_reset = self
-            .next_session_end
-            .is_some_and(|end| end <= computed.room.clock)
+        let passed_or_reset = self.next_session_end.is_some_and(|end| end <= computed.room.clock)
             || !computed.effects.closed_generations.is_empty();
         if passed_or_reset {
             let generations = generations(&computed.room);
@@ -665,13 +603,7 @@ impl Owner {
             (0..range.count).filter_map(|offset| {
                 let position = Position::new(range.first + offset)?;
                 let (generation, entered) = (range.generation, range.entered);
-                Some(Ticket {
-                    lane: 0,
-                    generation,
-                    position,
-                    entered,
-                    copy: 0,
-                })
+                Some(Ticket { lane: 0, generation, position, entered, copy: 0 })
             })
         });
         let refusal = answers.join_refusal.unwrap_or(Refusal::LineFull(0));
@@ -683,9 +615,7 @@ impl Owner {
                     drop(answer.send(place));
                 }
                 Request::Operate { answer, .. } => {
-                    let result = operations
-                        .next()
-                        .expect("every operation of the batch was answered");
+                    let result = operations.next().expect("every operation of the batch was answered");
                     if matches!(result, Ok(Answer::Claimed { begun: true, .. })) {
                         count(&self.counters.sessions_begun, 1);
                     }
@@ -701,12 +631,7 @@ impl Computed {
     fn shift_joins(&mut self, joined: u64) {
         let shift = joined - self.room.newest().joined;
         let newest = self.room.newest().generation;
-        for range in self
-            .answers
-            .joins
-            .iter_mut()
-            .filter(|range| range.generation == newest)
-        {
+        for range in self.answers.joins.iter_mut().filter(|range| range.generation == newest) {
             range.first += shift;
         }
         if let Some(segment) = self.room.segments.back_mut() {
@@ -739,27 +664,15 @@ impl Turn {
             let fitting = left.min(room.places_left());
             let operation = if fitting == 0 && room.state.takes_joins() {
                 // Nobody can know this number beforehand, but nothing depends on that: the generation itself is new.
-                Operation::OpenSegment {
-                    incarnation: room.newest().generation.incarnation.wrapping_add(1),
-                }
+                Operation::OpenSegment { incarnation: room.newest().generation.incarnation.wrapping_add(1) }
             } else {
                 Operation::Join { count: fitting }
             };
             let answer;
             (room, answer) = self.apply(room, &operation, Reads::default());
             match answer {
-                Ok(Answer::Joined {
-                    generation,
-                    first,
-                    count,
-                    entered,
-                }) => {
-                    joins.push(JoinedRange {
-                        generation,
-                        first: first.get(),
-                        count,
-                        entered,
-                    });
+                Ok(Answer::Joined { generation, first, count, entered }) => {
+                    joins.push(JoinedRange { generation, first: first.get(), count, entered });
                     left -= count;
                 }
                 Ok(_) => {}

@@ -65,8 +65,7 @@ impl StoredRoom {
     fn forget_generations(&mut self, closed: &[Generation]) {
         self.sessions.retain(|key, _| !closed.contains(&key.generation));
         self.ending.retain(|(_, key)| !closed.contains(&key.generation));
-        self.by_end
-            .retain(|(_, key), _| !closed.contains(&key.generation));
+        self.by_end.retain(|(_, key), _| !closed.contains(&key.generation));
     }
 
     fn forget_ended_before(&mut self, limit: UnixMillis) {
@@ -106,15 +105,10 @@ impl Store for MemoryStore {
         let stored_joined = stored.room.as_ref().map(|room| room.newest().joined);
         let joined = commit.own_joins().joined_after(stored_joined);
         let Some(joined) = joined.filter(|_| in_turn) else {
-            return Ok(CommitOutcome::Conflict(
-                snapshot(Some(stored), commit.node).map(Box::new),
-            ));
+            return Ok(CommitOutcome::Conflict(snapshot(Some(stored), commit.node).map(Box::new)));
         };
         let mut next = commit.next.clone();
-        next.segments
-            .back_mut()
-            .expect("a room always has a segment")
-            .joined = joined;
+        next.segments.back_mut().expect("a room always has a segment").joined = joined;
         let at = next.clock;
         stored.room = Some(next);
         for session in &commit.effects.sessions {
@@ -125,11 +119,7 @@ impl Store for MemoryStore {
         stored.last.insert(commit.node, (commit.number, joined));
         for event in &commit.effects.events {
             state.next_event += 1;
-            let stored = StoredEvent {
-                at,
-                room: commit.room.clone(),
-                event: event.clone(),
-            };
+            let stored = StoredEvent { at, room: commit.room.clone(), event: event.clone() };
             state.events.push_back((state.next_event, stored));
         }
         state.audit.extend(commit.audit.iter().cloned());
@@ -147,9 +137,7 @@ impl Store for MemoryStore {
         };
         let last = stored.last.get(&batch.node).copied();
         if let Some((_, joined)) = last.filter(|&(number, _)| number == batch.number) {
-            return Ok(JoinOutcome::Joined {
-                first: joined + 1 - batch.count,
-            });
+            return Ok(JoinOutcome::Joined { first: joined + 1 - batch.count });
         }
         let in_turn = last.is_none_or(|(number, _)| number < batch.number);
         let room = stored
@@ -157,9 +145,7 @@ impl Store for MemoryStore {
             .as_mut()
             .filter(|room| in_turn && room.epoch == batch.epoch && room.places_left() >= batch.count);
         let Some(room) = room else {
-            return Ok(JoinOutcome::Conflict(
-                snapshot(Some(stored), batch.node).map(Box::new),
-            ));
+            return Ok(JoinOutcome::Conflict(snapshot(Some(stored), batch.node).map(Box::new)));
         };
         let segment = room.segments.back_mut().expect("a room always has a segment");
         let first = segment.joined + 1;
@@ -169,11 +155,7 @@ impl Store for MemoryStore {
     }
 
     async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
-        Ok(self
-            .state()
-            .rooms
-            .get(room)
-            .and_then(|stored| stored.sessions.get(&key).cloned()))
+        Ok(self.state().rooms.get(room).and_then(|stored| stored.sessions.get(&key).cloned()))
     }
 
     async fn sessions_ended(
@@ -188,12 +170,8 @@ impl Store for MemoryStore {
             return Ok(vec![]);
         };
         let due = stored.ending.iter().take_while(|(end, _)| *end <= until);
-        let due = due
-            .filter(|(_, key)| generations.contains(&key.generation))
-            .take(limit);
-        Ok(due
-            .filter_map(|(_, key)| stored.sessions.get(key).cloned())
-            .collect())
+        let due = due.filter(|(_, key)| generations.contains(&key.generation)).take(limit);
+        Ok(due.filter_map(|(_, key)| stored.sessions.get(key).cloned()).collect())
     }
 
     async fn next_session_end(
@@ -205,10 +183,7 @@ impl Store for MemoryStore {
         let Some(stored) = state.rooms.get(room) else {
             return Ok(None);
         };
-        let mut ends = stored
-            .ending
-            .iter()
-            .filter(|(_, key)| generations.contains(&key.generation));
+        let mut ends = stored.ending.iter().filter(|(_, key)| generations.contains(&key.generation));
         Ok(ends.next().map(|&(end, _)| end))
     }
 
@@ -228,14 +203,7 @@ impl Store for MemoryStore {
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
-        Ok(self
-            .state()
-            .events
-            .iter()
-            .filter(|(number, _)| *number > after)
-            .take(limit)
-            .cloned()
-            .collect())
+        Ok(self.state().events.iter().filter(|(number, _)| *number > after).take(limit).cloned().collect())
     }
 
     async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {

@@ -45,14 +45,8 @@ async fn told_by(store: &dyn Store) -> Told {
         let room = store.load(&id, NodeId(1)).await.unwrap().unwrap().room;
         let generations: Vec<_> = room.segments.iter().map(|segment| segment.generation).collect();
         let end_of_time = UnixMillis(u64::MAX);
-        let active = store
-            .sessions_ended(&id, &generations, end_of_time, 100_000)
-            .await
-            .unwrap();
-        let passes = store
-            .expired_passes(&id, &generations, end_of_time)
-            .await
-            .unwrap();
+        let active = store.sessions_ended(&id, &generations, end_of_time, 100_000).await.unwrap();
+        let passes = store.expired_passes(&id, &generations, end_of_time).await.unwrap();
         rooms.push((id, room, active, passes));
     }
     let mut values = vec![];

@@ -52,23 +52,13 @@ type Ticketed = (anteroom_core::Generation, u64);
 type Ledgers = Arc<Mutex<BTreeMap<&'static str, Ledger>>>;
 
 fn with_ledger<T>(ledgers: &Ledgers, room: &'static str, work: impl FnOnce(&mut Ledger) -> T) -> T {
-    work(
-        ledgers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(room)
-            .or_default(),
-    )
+    work(ledgers.lock().unwrap_or_else(PoisonError::into_inner).entry(room).or_default())
 }
 
 fn open(disk: &Disk) -> Result<EmbeddedStore, OpenError> {
     let disk = disk.clone();
     EmbeddedStore::open_with(
-        Box::new(move || {
-            Database::builder()
-                .set_cache_size(CACHE_BYTES)
-                .create_with_backend(disk.clone())
-        }),
+        Box::new(move || Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(disk.clone())),
         Arc::new(SystemClock),
     )
 }
@@ -96,13 +86,9 @@ async fn work_until_power_goes(
             }),
             (45..60, _) => {
                 let by = 1 + i64::try_from(random.below(4)).unwrap();
-                let advanced = room
-                    .operate(Operation::Advance { by }, Actor::Operator("test".into()))
-                    .await;
+                let advanced = room.operate(Operation::Advance { by }, Actor::Operator("test".into())).await;
                 advanced.map(|answer| {
-                    let Answer::Advanced { serving } = answer else {
-                        panic!("{answer:?}")
-                    };
+                    let Answer::Advanced { serving } = answer else { panic!("{answer:?}") };
                     with_ledger(&ledgers, name, |ledger| {
                         ledger.serving = ledger.serving.max(serving);
                     });
@@ -136,10 +122,7 @@ async fn work_until_power_goes(
 }
 
 fn key(ticket: &Ticket) -> SessionKey {
-    SessionKey {
-        generation: ticket.generation,
-        position: ticket.position,
-    }
+    SessionKey { generation: ticket.generation, position: ticket.position }
 }
 
 async fn claim(
@@ -156,9 +139,7 @@ async fn claim(
         key_id: "key".into(),
     });
     let answer = room.operate(claim, Actor::Visitor).await?;
-    let Answer::Claimed { session, .. } = answer else {
-        panic!("{answer:?}")
-    };
+    let Answer::Claimed { session, .. } = answer else { panic!("{answer:?}") };
     with_ledger(ledgers, name, |ledger| {
         let before = ledger.sessions.get(&session.key);
         if let Some(before) = before {
@@ -177,16 +158,9 @@ async fn close(
     ticket: Ticket,
     random: &mut Random,
 ) -> Result<(), EngineError> {
-    let outcome = if random.chance(50) {
-        Outcome::Completed
-    } else {
-        Outcome::Abandoned
-    };
+    let outcome = if random.chance(50) { Outcome::Completed } else { Outcome::Abandoned };
     let key = key(&ticket);
-    match room
-        .operate(Operation::Close { key, outcome }, Actor::Operator("test".into()))
-        .await
-    {
+    match room.operate(Operation::Close { key, outcome }, Actor::Operator("test".into())).await {
         Ok(Answer::Session(session)) => {
             with_ledger(ledgers, name, |ledger| {
                 ledger.sessions.insert(key, session);
@@ -203,10 +177,7 @@ async fn close(
 
 fn same_but_status(one: &Session, other: &Session) -> bool {
     let status = one.status;
-    *one == Session {
-        status,
-        ..other.clone()
-    }
+    *one == Session { status, ..other.clone() }
 }
 
 /// One life of the machine: open, work, lose power. Returns whether the database was opened.
@@ -226,9 +197,7 @@ async fn live_until_power_goes(disk: &Disk, ledgers: &Ledgers, random: &mut Rand
     let mut tasks = JoinSet::new();
     for name in ROOMS {
         let id = RoomId::parse(name).unwrap();
-        let made = engine
-            .create_room(id, Settings::default(), RoomState::Open, 1)
-            .await;
+        let made = engine.create_room(id, Settings::default(), RoomState::Open, 1).await;
         let Ok(room) = made else {
             break;
         };
@@ -261,14 +230,8 @@ async fn check(image: Vec<u8>, ledgers: &Ledgers) {
         let segment = room.newest();
         let generations = [segment.generation];
         let end_of_time = UnixMillis(u64::MAX);
-        let active = store
-            .sessions_ended(&id, &generations, end_of_time, usize::MAX)
-            .await
-            .unwrap();
-        let passes = store
-            .expired_passes(&id, &generations, end_of_time)
-            .await
-            .unwrap();
+        let active = store.sessions_ended(&id, &generations, end_of_time, usize::MAX).await.unwrap();
+        let passes = store.expired_passes(&id, &generations, end_of_time).await.unwrap();
         let counts = room.counts();
         assert_eq!(passes.len() as u64, counts.claimed, "a session for each claim");
         assert_eq!(active.len() as u64, counts.live_sessions());
@@ -300,14 +263,8 @@ async fn check(image: Vec<u8>, ledgers: &Ledgers) {
         }
     }
     let events = store.events(0, usize::MAX).await.unwrap();
-    assert_eq!(
-        events.len() as u64,
-        events_expected,
-        "each change with its event, or neither"
-    );
-    let begun = events
-        .iter()
-        .filter(|(_, stored)| matches!(stored.event, Event::TokenGenerated { .. }));
+    assert_eq!(events.len() as u64, events_expected, "each change with its event, or neither");
+    let begun = events.iter().filter(|(_, stored)| matches!(stored.event, Event::TokenGenerated { .. }));
     assert_eq!(begun.count() as u64, begun_expected);
 }
 
@@ -325,18 +282,13 @@ impl Drop for SeedInPanic {
 #[test]
 fn what_was_acknowledged_survives_power_loss() {
     let full = std::env::var_os("ANTEROOM_TEST_FULL").is_some_and(|value| value == "1");
-    let first_seed = std::env::var("ANTEROOM_TEST_SEED")
-        .ok()
-        .map(|seed| seed.parse::<u64>().expect("a seed is a number"));
+    let first_seed =
+        std::env::var("ANTEROOM_TEST_SEED").ok().map(|seed| seed.parse::<u64>().expect("a seed is a number"));
     let seeds = match first_seed {
         Some(seed) => seed..seed + 1,
         None => 0..if full { SEEDS_FULL } else { SEEDS },
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (mut lives, mut syncs, mut joins, mut claims) = (0, 0, 0, 0);
     for seed in seeds {
         let _named = SeedInPanic(seed);
@@ -345,11 +297,7 @@ fn what_was_acknowledged_survives_power_loss() {
         let mut image = vec![];
         let mut made = false;
         for life in 0..CRASHES_PER_SEED {
-            let fuse_max = if random.chance(30) {
-                FUSE_WHILE_OPENING_MAX
-            } else {
-                FUSE_MAX
-            };
+            let fuse_max = if random.chance(30) { FUSE_WHILE_OPENING_MAX } else { FUSE_MAX };
             let fuse = 1 + random.below(fuse_max);
             let disk = Disk::new(image, Some(fuse));
             let worked = runtime.block_on(live_until_power_goes(&disk, &ledgers, &mut random, life));
@@ -357,11 +305,7 @@ fn what_was_acknowledged_survives_power_loss() {
             made |= worked;
             syncs += disk.syncs();
             // A database interrupted while it was being made has no name yet, and is made anew.
-            image = if made {
-                disk.surviving_image(&mut random)
-            } else {
-                vec![]
-            };
+            image = if made { disk.surviving_image(&mut random) } else { vec![] };
             runtime.block_on(check(image.clone(), &ledgers));
         }
         for name in ROOMS {
@@ -373,9 +317,6 @@ fn what_was_acknowledged_survives_power_loss() {
     }
     println!("{lives} lives, {syncs} syncs, {joins} joins, {claims} claims");
     if first_seed.is_none() {
-        assert!(
-            lives > SEEDS && joins > 1_000 && claims > 100,
-            "the test must get to work"
-        );
+        assert!(lives > SEEDS && joins > 1_000 && claims > 100, "the test must get to work");
     }
 }

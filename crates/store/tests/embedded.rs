@@ -42,9 +42,7 @@ impl FailingDisk {
 
     fn check(&self, writes: bool) -> io::Result<()> {
         let due = writes
-            && self
-                .fails_after
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+            && self.fails_after.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
                 == Ok(1);
         if due || self.broken.load(Ordering::SeqCst) {
             self.failures.fetch_add(1, Ordering::SeqCst);
@@ -95,24 +93,16 @@ impl StorageBackend for FailingDisk {
 }
 
 async fn engine_on(store: Arc<dyn Store>) -> (Arc<Engine>, Arc<RoomHandle>) {
-    let engine = Engine::start(store, Arc::new(SystemClock), NodeId(1))
-        .await
-        .unwrap();
+    let engine = Engine::start(store, Arc::new(SystemClock), NodeId(1)).await.unwrap();
     let room = engine
-        .create_room(
-            RoomId::parse("room").unwrap(),
-            Settings::default(),
-            RoomState::Open,
-            1,
-        )
+        .create_room(RoomId::parse("room").unwrap(), Settings::default(), RoomState::Open, 1)
         .await
         .unwrap();
     (engine, room)
 }
 
 async fn advance(room: &RoomHandle, by: i64) -> Result<Answer, EngineError> {
-    room.operate(Operation::Advance { by }, Actor::Operator("test".into()))
-        .await
+    room.operate(Operation::Advance { by }, Actor::Operator("test".into())).await
 }
 
 async fn claim(room: &RoomHandle, ticket: Ticket) -> Result<Answer, EngineError> {
@@ -167,10 +157,7 @@ async fn a_failed_commit_is_ambiguous_and_the_store_goes_on() {
         assert!(store.is_ready());
         let ticket = room.join().await.expect("the database is open again");
         assert!(positions.insert(ticket.position.get()));
-        assert!(
-            positions.last() == Some(&ticket.position.get()),
-            "in order of arrival"
-        );
+        assert!(positions.last() == Some(&ticket.position.get()), "in order of arrival");
     }
     assert!(ambiguous > 10, "most of these calls belong to a commit");
     let stored = store.load(room.id(), NodeId(1)).await.unwrap().unwrap().room;
@@ -196,10 +183,7 @@ async fn a_second_failure_makes_the_store_not_ready_and_says_why() {
     disk.broken.store(true, Ordering::SeqCst);
     let first = room.join().await.unwrap_err();
     assert!(
-        matches!(
-            first,
-            EngineError::Store(StoreError::Ambiguous(_) | StoreError::Transient(_))
-        ),
+        matches!(first, EngineError::Store(StoreError::Ambiguous(_) | StoreError::Transient(_))),
         "{first}"
     );
     assert!(!store.is_ready());
@@ -254,10 +238,7 @@ fn a_directory_that_cannot_be_made_is_named() {
     std::fs::write(&file, b"").unwrap();
     let refused = EmbeddedStore::open(&file.join("data"), Arc::new(SystemClock));
     let refused = refused.err().unwrap().to_string();
-    assert!(
-        refused.starts_with("cannot create the data directory"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("cannot create the data directory"), "{refused}");
 }
 
 #[test]
@@ -293,17 +274,10 @@ async fn housekeeping_deletes_the_records_of_closed_lines_little_by_little() {
     let start = |store| Engine::start(store, clock.clone(), NodeId(1));
     let engine = start(open()).await.unwrap();
     let room = engine
-        .create_room(
-            RoomId::parse("room").unwrap(),
-            Settings::default(),
-            RoomState::Open,
-            1,
-        )
+        .create_room(RoomId::parse("room").unwrap(), Settings::default(), RoomState::Open, 1)
         .await
         .unwrap();
-    advance(&room, i64::try_from(VISITORS).unwrap() + 1)
-        .await
-        .unwrap();
+    advance(&room, i64::try_from(VISITORS).unwrap() + 1).await.unwrap();
     let mut tasks = JoinSet::new();
     for _ in 0..VISITORS {
         let room = room.clone();
@@ -325,16 +299,10 @@ async fn housekeeping_deletes_the_records_of_closed_lines_little_by_little() {
     drop((engine, room));
     let old_rows = |rows: &[(String, u64)]| -> u64 {
         let of_lines = ["by_end", "chunks", "closed_lines", "ending", "sessions"];
-        rows.iter()
-            .filter(|(name, _)| of_lines.contains(&name.as_str()))
-            .map(|&(_, count)| count)
-            .sum()
+        rows.iter().filter(|(name, _)| of_lines.contains(&name.as_str())).map(|&(_, count)| count).sum()
     };
     let mut before = old_rows(&rows(directory.path()));
-    assert!(
-        before > 3 * VISITORS - 600,
-        "hardly anything is deleted at once: {before}"
-    );
+    assert!(before > 3 * VISITORS - 600, "hardly anything is deleted at once: {before}");
     for round in 0.. {
         assert!(round < 20, "{before} rows are left");
         clock.advance(1_000);

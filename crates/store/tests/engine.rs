@@ -141,10 +141,7 @@ fn room_id() -> RoomId {
 
 async fn engine_on(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> (Arc<Engine>, Arc<RoomHandle>) {
     let engine = Engine::start(store, clock, NODE).await.unwrap();
-    let room = engine
-        .create_room(room_id(), Settings::default(), RoomState::Open, 1)
-        .await
-        .unwrap();
+    let room = engine.create_room(room_id(), Settings::default(), RoomState::Open, 1).await.unwrap();
     (engine, room)
 }
 
@@ -183,10 +180,7 @@ async fn a_full_queue_refuses_at_once_and_loses_nothing() {
         tasks.spawn(async move { room.join().await });
     };
     spawn_join(&mut tasks);
-    until("the owner's write", || {
-        store.writes_begun.load(Ordering::SeqCst) > begun
-    })
-    .await;
+    until("the owner's write", || store.writes_begun.load(Ordering::SeqCst) > begun).await;
     for _ in 0..ROOM_QUEUE_MAX {
         spawn_join(&mut tasks);
     }
@@ -198,10 +192,7 @@ async fn a_full_queue_refuses_at_once_and_loses_nothing() {
     assert_eq!(engine.counters().overloads.load(Ordering::Relaxed), 2);
     drop(closed);
     let answers = tasks.join_all().await;
-    let positions: BTreeSet<u64> = answers
-        .into_iter()
-        .map(|answer| answer.unwrap().position.get())
-        .collect();
+    let positions: BTreeSet<u64> = answers.into_iter().map(|answer| answer.unwrap().position.get()).collect();
     assert!(positions.into_iter().eq(1..=ROOM_QUEUE_MAX as u64 + 1));
     let stored = store.load(&room_id(), NODE).await.unwrap().unwrap().room;
     assert_eq!(stored.newest().joined, ROOM_QUEUE_MAX as u64 + 1);
@@ -252,17 +243,9 @@ async fn an_ambiguous_store_never_makes_the_engine_hand_out_a_position_twice() {
             assert!(positions.insert(ticket.position), "handed out twice");
         }
     }
-    assert!(
-        ambiguous > 20 && positions.len() > 20,
-        "{ambiguous} failed, {} did not",
-        positions.len()
-    );
+    assert!(ambiguous > 20 && positions.len() > 20, "{ambiguous} failed, {} did not", positions.len());
     let stored = store.load(&room_id(), NODE).await.unwrap().unwrap().room;
-    assert_eq!(
-        *room.board(),
-        Board::of(&stored),
-        "the board is what a fresh load shows"
-    );
+    assert_eq!(*room.board(), Board::of(&stored), "the board is what a fresh load shows");
     assert!(stored.newest().joined >= positions.last().unwrap().get());
     engine.stop().await;
 }
@@ -283,10 +266,7 @@ async fn an_owner_does_not_turn_in_circles_over_a_session_ended_by_name() {
     let asked = store.next_ends_asked.load(Ordering::SeqCst);
     room.operate(Operation::Tick, Actor::Visitor).await.unwrap();
     // Where the end lay there is nothing to sweep, so the next end must be looked up, once.
-    until("the look-up of the next end", || {
-        store.next_ends_asked.load(Ordering::SeqCst) > asked
-    })
-    .await;
+    until("the look-up of the next end", || store.next_ends_asked.load(Ordering::SeqCst) > asked).await;
     for _ in 0..20 {
         room.operate(Operation::Tick, Actor::Visitor).await.unwrap();
     }
@@ -312,10 +292,7 @@ async fn closing_a_session_behind_a_reset_is_refused_and_the_room_lives_on() {
         operate(&room, Operation::Leave { ticket }),
     );
     assert!(matches!(reset, Ok(Answer::LineOpened(_))));
-    assert!(matches!(
-        closed,
-        Err(EngineError::Refused(Refusal::UnknownSession))
-    ));
+    assert!(matches!(closed, Err(EngineError::Refused(Refusal::UnknownSession))));
     assert!(matches!(left, Err(EngineError::Refused(Refusal::UnknownTicket))));
     assert_eq!(room.join().await.unwrap().position.get(), 1);
     assert_eq!(room.board().live_sessions, 0);
@@ -389,11 +366,7 @@ async fn a_line_that_ends_goes_on_in_a_new_generation_behind_it() {
 
 #[tokio::test]
 async fn a_capacity_is_kept_across_the_edge_of_a_line() {
-    let settings = Settings {
-        inlet: InletKind::MaxSize,
-        total_active_users: Some(3),
-        ..Settings::default()
-    };
+    let settings = Settings { inlet: InletKind::MaxSize, total_active_users: Some(3), ..Settings::default() };
     let (engine, tickets) = five_join_over_the_edge(Arc::new(MemoryStore::default()), settings).await;
     let room = engine.room("room").unwrap();
     let mut keys = vec![];

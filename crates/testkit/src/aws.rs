@@ -32,10 +32,7 @@ pub fn assign_queue_num(public: &mut Client, event: &str) -> anyhow::Result<Answ
 
 /// The place: `{"queue_number", "entry_time", "event_id", "status"}`.
 pub fn queue_num(public: &mut Client, event: &str, request_id: &str) -> anyhow::Result<Answer> {
-    public.get(&target(
-        "/queue_num",
-        &[("event_id", event), ("request_id", request_id)],
-    ))
+    public.get(&target("/queue_num", &[("event_id", event), ("request_id", request_id)]))
 }
 
 /// The frontier: `{"serving_counter"}`.
@@ -55,18 +52,12 @@ pub fn public_key(public: &mut Client, event: &str) -> anyhow::Result<Answer> {
 
 /// How long a served place can still be claimed: `{"expires_in"}`.
 pub fn queue_pos_expiry(public: &mut Client, event: &str, request_id: &str) -> anyhow::Result<Answer> {
-    public.get(&target(
-        "/queue_pos_expiry",
-        &[("event_id", event), ("request_id", request_id)],
-    ))
+    public.get(&target("/queue_pos_expiry", &[("event_id", event), ("request_id", request_id)]))
 }
 
 /// Claims the token set, on either listener.
 pub fn generate_token(client: &mut Client, event: &str, request_id: &str) -> anyhow::Result<Answer> {
-    client.post(
-        "/generate_token",
-        &json!({ "event_id": event, "request_id": request_id }),
-    )
+    client.post("/generate_token", &json!({ "event_id": event, "request_id": request_id }))
 }
 
 /// Claims the token set with further fields in the body, such as `issuer` and `validity_period`.
@@ -85,10 +76,7 @@ pub fn generate_token_with(
 
 /// Moves the frontier: `{"serving_num"}`.
 pub fn increment_serving_counter(operator: &mut Client, event: &str, by: i64) -> anyhow::Result<Answer> {
-    operator.post(
-        "/increment_serving_counter",
-        &json!({ "event_id": event, "increment_by": by }),
-    )
+    operator.post("/increment_serving_counter", &json!({ "event_id": event, "increment_by": by }))
 }
 
 /// How many hold an unexpired, unfinished pass: `{"active_tokens"}`.
@@ -119,26 +107,16 @@ pub fn reset_initial_state(operator: &mut Client, event: &str) -> anyhow::Result
 
 /// A request target with percent-encoded query values.
 pub fn target(path: &str, query: &[(&str, &str)]) -> String {
-    let pairs: Vec<String> = query
-        .iter()
-        .map(|(name, value)| format!("{name}={}", percent_encode(value)))
-        .collect();
-    if pairs.is_empty() {
-        path.to_owned()
-    } else {
-        format!("{path}?{}", pairs.join("&"))
-    }
+    let pairs: Vec<String> =
+        query.iter().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }
 
 /// Percent-encodes everything but RFC 3986's unreserved characters.
 pub fn percent_encode(text: &str) -> String {
     let encode = |byte: u8| {
         let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        if unreserved {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
+        if unreserved { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };
     text.bytes().map(encode).collect()
 }
@@ -150,9 +128,6 @@ mod tests {
     #[test]
     fn query_values_are_encoded() {
         assert_eq!(target("/a", &[]), "/a");
-        assert_eq!(
-            target("/a", &[("b", "c d&e"), ("f", "-._~é")]),
-            "/a?b=c%20d%26e&f=-._~%C3%A9"
-        );
+        assert_eq!(target("/a", &[("b", "c d&e"), ("f", "-._~é")]), "/a?b=c%20d%26e&f=-._~%C3%A9");
     }
 }

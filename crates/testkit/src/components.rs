@@ -15,30 +15,21 @@ pub fn require(component: &str, present: bool) -> bool {
     if present {
         return true;
     }
-    assert!(
-        env::var_os("CI").is_none_or(|value| value != "true"),
-        "CI lacks a component: {component}"
-    );
+    assert!(env::var_os("CI").is_none_or(|value| value != "true"), "CI lacks a component: {component}");
     eprintln!("skipped: no {component}");
     false
 }
 
 /// The directory of the workspace's Cargo.toml.
 pub fn workspace_root() -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .and_then(Path::parent);
-    crates
-        .expect("this crate lives two directories below the workspace")
-        .to_path_buf()
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent);
+    crates.expect("this crate lives two directories below the workspace").to_path_buf()
 }
 
 /// A Python that can `import module`: the one named by `ANTEROOM_TEST_PYTHON`, else the one in `target/test-venv`.
 pub fn python_with(module: &str) -> Option<PathBuf> {
-    let python = env::var_os("ANTEROOM_TEST_PYTHON").map_or_else(
-        || workspace_root().join("target/test-venv/bin/python"),
-        PathBuf::from,
-    );
+    let python = env::var_os("ANTEROOM_TEST_PYTHON")
+        .map_or_else(|| workspace_root().join("target/test-venv/bin/python"), PathBuf::from);
     let imported = Command::new(&python)
         .args(["-c", &format!("import {module}")])
         .stdin(Stdio::null())

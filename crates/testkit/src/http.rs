@@ -33,19 +33,13 @@ pub struct Answer {
 impl Answer {
     /// The value of the first header of that name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let mut named = self
-            .headers
-            .iter()
-            .filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let mut named = self.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         named.next().map(|(_, value)| value.as_str())
     }
 
     /// Whether the comma-separated header `name` has the element `element`, in any case of letters.
     pub fn header_lists(&self, name: &str, element: &str) -> bool {
-        let values = self
-            .headers
-            .iter()
-            .filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let values = self.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         let mut elements = values.flat_map(|(_, value)| value.split(','));
         elements.any(|listed| listed.trim().eq_ignore_ascii_case(element))
     }
@@ -93,19 +87,12 @@ pub struct Request {
 impl Request {
     /// A request without body.
     pub fn new(method: &str, target: &str) -> Self {
-        Self {
-            method: method.to_owned(),
-            target: target.to_owned(),
-            headers: Vec::new(),
-            body: None,
-        }
+        Self { method: method.to_owned(), target: target.to_owned(), headers: Vec::new(), body: None }
     }
 
     /// A POST of a JSON value.
     pub fn post_json(target: &str, body: &Value) -> Self {
-        Self::new("POST", target)
-            .header("Content-Type", "application/json")
-            .body(body.to_string())
+        Self::new("POST", target).header("Content-Type", "application/json").body(body.to_string())
     }
 
     /// Adds a header.
@@ -158,12 +145,7 @@ pub struct Client {
 impl Client {
     /// A client of the server at `address`.
     pub fn new(address: SocketAddr) -> Self {
-        Self {
-            address,
-            bearer: None,
-            read_timeout: READ_TIMEOUT,
-            wire: None,
-        }
+        Self { address, bearer: None, read_timeout: READ_TIMEOUT, wire: None }
     }
 
     /// Sends `Authorization: Bearer key` with every request.
@@ -213,8 +195,7 @@ impl Client {
             None => Wire::connect(self.address, self.read_timeout)?,
         };
         let told = || format!("{} {}", request.method, request.target);
-        wire.write(&request.encode(self.address, self.bearer.as_deref()))
-            .with_context(told)?;
+        wire.write(&request.encode(self.address, self.bearer.as_deref())).with_context(told)?;
         let (answer, reusable) = wire
             .read_message(request.method == "HEAD")
             .with_context(told)?
@@ -247,9 +228,7 @@ impl Wire {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(read_timeout))?;
         stream.set_write_timeout(Some(read_timeout))?;
-        Ok(Self {
-            reader: BufReader::new(stream),
-        })
+        Ok(Self { reader: BufReader::new(stream) })
     }
 
     /// Writes bytes as they are.
@@ -272,10 +251,7 @@ impl Wire {
         let started = now();
         let mut dropped = [0; 4096];
         loop {
-            let Some(left) = deadline
-                .checked_sub(started.elapsed())
-                .filter(|left| !left.is_zero())
-            else {
+            let Some(left) = deadline.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) else {
                 return false;
             };
             if self.reader.get_ref().set_read_timeout(Some(left)).is_err() {
@@ -305,30 +281,19 @@ impl Wire {
         };
         let mut words = status_line.splitn(3, ' ');
         let version = words.next().unwrap_or_default();
-        ensure!(
-            version.starts_with("HTTP/1."),
-            "not an HTTP/1 answer: {status_line:?}"
-        );
+        ensure!(version.starts_with("HTTP/1."), "not an HTTP/1 answer: {status_line:?}");
         let status = words.next().and_then(|word| word.parse().ok());
         let status: u16 = status.with_context(|| format!("no status code in {status_line:?}"))?;
         let mut headers = Vec::new();
         loop {
-            let line = self
-                .read_line()?
-                .context("closed in the middle of an answer's head")?;
+            let line = self.read_line()?.context("closed in the middle of an answer's head")?;
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line
-                .split_once(':')
-                .with_context(|| format!("not a header: {line:?}"))?;
+            let (name, value) = line.split_once(':').with_context(|| format!("not a header: {line:?}"))?;
             headers.push((name.to_owned(), value.trim().to_owned()));
         }
-        let mut answer = Answer {
-            status,
-            headers,
-            body: Vec::new(),
-        };
+        let mut answer = Answer { status, headers, body: Vec::new() };
         let bodyless = answers_head || status < 200 || status == 204 || status == 304;
         let delimited = bodyless || self.read_body(&mut answer)?;
         let reusable = delimited && version == "HTTP/1.1" && !answer.header_lists("Connection", "close");
@@ -342,18 +307,12 @@ impl Wire {
             return Ok(true);
         }
         let Some(length) = answer.header("Content-Length") else {
-            self.reader
-                .read_to_end(&mut answer.body)
-                .context("a body that ends with the connection")?;
+            self.reader.read_to_end(&mut answer.body).context("a body that ends with the connection")?;
             return Ok(false);
         };
-        let length: usize = length
-            .parse()
-            .with_context(|| format!("Content-Length {length:?}"))?;
+        let length: usize = length.parse().with_context(|| format!("Content-Length {length:?}"))?;
         answer.body = vec![0; length];
-        self.reader
-            .read_exact(&mut answer.body)
-            .context("the body is shorter than its Content-Length")?;
+        self.reader.read_exact(&mut answer.body).context("the body is shorter than its Content-Length")?;
         Ok(true)
     }
 
@@ -365,9 +324,7 @@ impl Wire {
             let size = usize::from_str_radix(size, 16).with_context(|| format!("chunk size {line:?}"))?;
             let start = body.len();
             body.resize(start + size, 0);
-            self.reader
-                .read_exact(&mut body[start..])
-                .context("closed within a chunk")?;
+            self.reader.read_exact(&mut body[start..]).context("closed within a chunk")?;
             let end = self.read_line()?.context("closed after a chunk")?;
             ensure!(end.is_empty(), "a chunk or the trailer ends with {end:?}");
             if size == 0 {
@@ -379,10 +336,7 @@ impl Wire {
     /// A line without its end; None when the peer closed before the first byte of it.
     fn read_line(&mut self) -> anyhow::Result<Option<String>> {
         let mut line = Vec::new();
-        match (&mut self.reader)
-            .take(HEAD_LINE_MAX_BYTES)
-            .read_until(b'\n', &mut line)
-        {
+        match (&mut self.reader).take(HEAD_LINE_MAX_BYTES).read_until(b'\n', &mut line) {
             Ok(_) => {}
             Err(error) if is_timeout(&error) => bail!("neither answered nor closed in time"),
             Err(_) if line.is_empty() => return Ok(None),
@@ -391,11 +345,7 @@ impl Wire {
         if line.is_empty() {
             return Ok(None);
         }
-        ensure!(
-            line.ends_with(b"\n"),
-            "an unfinished line: {:?}",
-            String::from_utf8_lossy(&line)
-        );
+        ensure!(line.ends_with(b"\n"), "an unfinished line: {:?}", String::from_utf8_lossy(&line));
         let line = String::from_utf8(line).context("a head that is not text")?;
         Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()))
     }

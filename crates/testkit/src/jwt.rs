@@ -53,11 +53,7 @@ pub fn encode_base64url(bytes: &[u8]) -> String {
         let byte = |index: usize| usize::from(group.get(index).copied().unwrap_or(0));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         let sextets = [bits >> 18, bits >> 12, bits >> 6, bits].map(|shifted| shifted & 0x3f);
-        encoded.extend(
-            sextets[..=group.len()]
-                .iter()
-                .map(|sextet| char::from(ALPHABET[*sextet])),
-        );
+        encoded.extend(sextets[..=group.len()].iter().map(|sextet| char::from(ALPHABET[*sextet])));
     }
     encoded
 }
@@ -68,13 +64,7 @@ mod tests {
 
     #[test]
     fn the_vectors_of_rfc_4648_come_out_both_ways() {
-        let vectors = [
-            ("", ""),
-            ("Zg", "f"),
-            ("Zm8", "fo"),
-            ("Zm9v", "foo"),
-            ("Zm9vYmFy", "foobar"),
-        ];
+        let vectors = [("", ""), ("Zg", "f"), ("Zm8", "fo"), ("Zm9v", "foo"), ("Zm9vYmFy", "foobar")];
         for (encoded, plain) in vectors {
             assert_eq!(decode_base64url(encoded).unwrap(), plain.as_bytes());
             assert_eq!(encode_base64url(plain.as_bytes()), encoded);

@@ -28,12 +28,7 @@ pub struct Figures {
 impl Figures {
     /// Figures of a room in which no pass is past its end.
     pub fn of(serving: i64, waiting: i64, active: i64) -> Self {
-        Self {
-            serving,
-            waiting,
-            active,
-            expired: Vec::new(),
-        }
+        Self { serving, waiting, active, expired: Vec::new() }
     }
 }
 
@@ -50,11 +45,7 @@ pub struct Line {
 impl Line {
     /// The room `event` behind these two listeners.
     pub fn new(event: &str, public: Client, operator: Client) -> Self {
-        Self {
-            event: event.to_owned(),
-            public,
-            operator,
-        }
+        Self { event: event.to_owned(), public, operator }
     }
 
     /// The room id.
@@ -65,11 +56,7 @@ impl Line {
     /// The same room over connections of its own, for another thread.
     #[must_use]
     pub fn another(&self) -> Self {
-        Self {
-            event: self.event.clone(),
-            public: self.public.another(),
-            operator: self.operator.another(),
-        }
+        Self { event: self.event.clone(), public: self.public.another(), operator: self.operator.another() }
     }
 
     /// Takes a place and returns its request id.
@@ -117,11 +104,7 @@ impl Line {
     /// Moves the frontier and returns where it stands.
     #[track_caller]
     pub fn advance(&mut self, by: i64) -> i64 {
-        let answer = answered(aws::increment_serving_counter(
-            &mut self.operator,
-            &self.event,
-            by,
-        ));
+        let answer = answered(aws::increment_serving_counter(&mut self.operator, &self.event, by));
         number_field(&expect_status(&answer, 200), "serving_num")
     }
 
@@ -140,12 +123,7 @@ impl Line {
     /// The answer of the private `generate_token` with further fields.
     #[track_caller]
     pub fn claim_privately(&mut self, request_id: &str, more: &Value) -> Answer {
-        answered(aws::generate_token_with(
-            &mut self.operator,
-            &self.event,
-            request_id,
-            more,
-        ))
+        answered(aws::generate_token_with(&mut self.operator, &self.event, request_id, more))
     }
 
     /// The token set of a claim that must succeed: access, refresh and id token.
@@ -158,12 +136,7 @@ impl Line {
     /// The answer of `update_session`.
     #[track_caller]
     pub fn close(&mut self, request_id: &str, status: i64) -> Answer {
-        answered(aws::update_session(
-            &mut self.operator,
-            &self.event,
-            request_id,
-            status,
-        ))
+        answered(aws::update_session(&mut self.operator, &self.event, request_id, status))
     }
 
     /// How many hold an unexpired, unfinished pass.
@@ -178,14 +151,9 @@ impl Line {
     pub fn expired(&mut self) -> Vec<String> {
         let answer = answered(aws::expired_tokens(&mut self.operator, &self.event));
         let listed = expect_status(&answer, 200);
-        let ids = listed
-            .as_array()
-            .unwrap_or_else(|| panic!("expired_tokens is an array, not {listed}"));
-        let texts = ids.iter().map(|id| {
-            id.as_str()
-                .unwrap_or_else(|| panic!("not a request id: {id}"))
-                .to_owned()
-        });
+        let ids = listed.as_array().unwrap_or_else(|| panic!("expired_tokens is an array, not {listed}"));
+        let texts =
+            ids.iter().map(|id| id.as_str().unwrap_or_else(|| panic!("not a request id: {id}")).to_owned());
         let mut expired: Vec<String> = texts.collect();
         expired.sort();
         expired
@@ -252,15 +220,10 @@ fn expect_status(answer: &Answer, status: u16) -> Value {
 
 #[track_caller]
 fn text_field(body: &Value, name: &str) -> String {
-    body[name]
-        .as_str()
-        .unwrap_or_else(|| panic!("{name} is not a text in {body}"))
-        .to_owned()
+    body[name].as_str().unwrap_or_else(|| panic!("{name} is not a text in {body}")).to_owned()
 }
 
 #[track_caller]
 fn number_field(body: &Value, name: &str) -> i64 {
-    body[name]
-        .as_i64()
-        .unwrap_or_else(|| panic!("{name} is not an integer in {body}"))
+    body[name].as_i64().unwrap_or_else(|| panic!("{name} is not an integer in {body}"))
 }

@@ -105,9 +105,7 @@ impl Builder {
             (temporary.path().to_path_buf(), Some(temporary))
         };
         let store = || format!("file:{}", directory.join("data").display());
-        self.environment
-            .entry("ANTEROOM_STORE_URL".to_owned())
-            .or_insert_with(store);
+        self.environment.entry("ANTEROOM_STORE_URL".to_owned()).or_insert_with(store);
         Ok(Server {
             setup: self,
             process: None,
@@ -194,18 +192,12 @@ impl Server {
 
     /// The admin key it accepts.
     pub fn admin_key(&self) -> &str {
-        self.setup
-            .environment
-            .get("ANTEROOM_ADMIN_KEY")
-            .map_or("", String::as_str)
+        self.setup.environment.get("ANTEROOM_ADMIN_KEY").map_or("", String::as_str)
     }
 
     /// The master secret it was started with.
     pub fn secret(&self) -> &str {
-        self.setup
-            .environment
-            .get("ANTEROOM_SECRET")
-            .map_or("", String::as_str)
+        self.setup.environment.get("ANTEROOM_SECRET").map_or("", String::as_str)
     }
 
     /// Its working directory, which holds the configuration file and `data`.
@@ -237,19 +229,13 @@ impl Server {
     /// Everything all runs wrote to standard output so far.
     pub fn stdout(&self) -> String {
         self.past_stdout.clone()
-            + &self
-                .process
-                .as_ref()
-                .map_or_else(String::new, |process| process.stdout.text())
+            + &self.process.as_ref().map_or_else(String::new, |process| process.stdout.text())
     }
 
     /// Everything all runs wrote to standard error so far.
     pub fn stderr(&self) -> String {
         self.past_stderr.clone()
-            + &self
-                .process
-                .as_ref()
-                .map_or_else(String::new, |process| process.stderr.text())
+            + &self.process.as_ref().map_or_else(String::new, |process| process.stderr.text())
     }
 
     /// Ends it as a power cut would: SIGKILL, no farewell.
@@ -273,12 +259,7 @@ impl Server {
 
     /// Sends a signal (`TERM`, `INT`, …) to this one process and returns at once.
     pub fn signal(&self, name: &str) -> anyhow::Result<()> {
-        let process_id = self
-            .process
-            .as_ref()
-            .context("the server does not run")?
-            .child
-            .id();
+        let process_id = self.process.as_ref().context("the server does not run")?.child.id();
         // The shell's own `kill` is on every system; the process cannot be another one, because it is not reaped yet.
         let sent = Command::new("sh")
             .args(["-c", "kill -s \"$0\" \"$1\"", name, &process_id.to_string()])
@@ -295,11 +276,7 @@ impl Server {
         let process = self.process.as_mut().context("the server does not run")?;
         let started = now();
         let status = loop {
-            if let Some(status) = process
-                .child
-                .try_wait()
-                .context("asking whether the server has ended")?
-            {
+            if let Some(status) = process.child.try_wait().context("asking whether the server has ended")? {
                 break status;
             }
             if started.elapsed() > END_DEADLINE {
@@ -315,11 +292,7 @@ impl Server {
         let (stdout, stderr) = process.finish();
         self.past_stdout.push_str(&stdout);
         self.past_stderr.push_str(&stderr);
-        Ok(Ended {
-            status,
-            stdout,
-            stderr,
-        })
+        Ok(Ended { status, stdout, stderr })
     }
 
     /// Starts it again on the same data, after ending it gently if it still runs.
@@ -331,28 +304,17 @@ impl Server {
         self.process = Some(process);
         let started = now();
         loop {
-            let process = self
-                .process
-                .as_mut()
-                .context("the server has just been started")?;
+            let process = self.process.as_mut().context("the server has just been started")?;
             let stdout = process.stdout.text();
             let (public, private) = (listening(&stdout, "public"), listening(&stdout, "private"));
             if let (Some(public), Some(private)) = (public, private) {
                 self.addresses = Some((public, private));
                 return Ok(());
             }
-            let ended = process
-                .child
-                .try_wait()
-                .context("asking whether the server has ended")?;
+            let ended = process.child.try_wait().context("asking whether the server has ended")?;
             if ended.is_some() {
                 let ended = self.wait_for_end()?;
-                bail!(
-                    "the server did not start ({}):\n{}{}",
-                    ended.status,
-                    ended.stdout,
-                    ended.stderr
-                );
+                bail!("the server did not start ({}):\n{}{}", ended.status, ended.stdout, ended.stderr);
             }
             if started.elapsed() > START_DEADLINE {
                 let ended = self.kill_nine()?;
@@ -368,10 +330,7 @@ impl Server {
 
     fn spawn(&self) -> anyhow::Result<Process> {
         let mut command = Command::new(&self.setup.binary);
-        command
-            .arg("serve")
-            .args(&self.setup.arguments)
-            .current_dir(&self.directory);
+        command.arg("serve").args(&self.setup.arguments).current_dir(&self.directory);
         // What the machine running the tests has configured for its own Anteroom must not reach the one under test.
         let inherited = env::vars_os().map(|(name, _)| name);
         for name in inherited.filter(|name: &OsString| name.to_string_lossy().starts_with("ANTEROOM_")) {
@@ -383,20 +342,12 @@ impl Server {
             fs::write(&path, config).context("writing the configuration file")?;
             command.arg("--config").arg(&path);
         }
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("starting {}", self.setup.binary.display()))?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
+            command.spawn().with_context(|| format!("starting {}", self.setup.binary.display()))?;
         let stdout = Capture::of(child.stdout.take().context("standard output is piped")?);
         let stderr = Capture::of(child.stderr.take().context("standard error is piped")?);
-        Ok(Process {
-            child,
-            stdout,
-            stderr,
-        })
+        Ok(Process { child, stdout, stderr })
     }
 }
 
@@ -437,15 +388,10 @@ impl Capture {
         let reader = thread::spawn(move || {
             let mut buffer = [0; 16 * 1024];
             while let Ok(read @ 1..) = stream.read(&mut buffer) {
-                sink.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend_from_slice(&buffer[..read]);
+                sink.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..read]);
             }
         });
-        Self {
-            bytes,
-            reader: Some(reader),
-        }
+        Self { bytes, reader: Some(reader) }
     }
 
     fn text(&self) -> String {
@@ -466,9 +412,7 @@ fn listening(stdout: &str, name: &str) -> Option<SocketAddr> {
     let complete = stdout.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let mut said = complete.filter_map(|line| line.strip_prefix(name)?.strip_prefix(" listening on "));
     let url = said.next()?.trim_end();
-    let address = url
-        .strip_prefix("http://")
-        .or_else(|| url.strip_prefix("https://"))?;
+    let address = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     address.parse().ok()
 }
 

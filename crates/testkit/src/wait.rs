@@ -8,19 +8,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The monotonic clock of the tests, which watch the server from outside and so have a clock of their own.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the tests measure the server from outside its clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the tests measure the server from outside its clock")]
 pub fn now() -> Instant {
     Instant::now()
 }
 
 /// The wall clock in whole seconds, to compare with times that the server tells.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the tests measure the server from outside its clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the tests measure the server from outside its clock")]
 pub fn unix_seconds() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     since_epoch.expect("the wall clock stands after 1970").as_secs()
@@ -39,10 +33,7 @@ pub fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Opt
         if let Some(found) = look() {
             return found;
         }
-        assert!(
-            started.elapsed() < deadline,
-            "waited {deadline:?} in vain until {what}"
-        );
+        assert!(started.elapsed() < deadline, "waited {deadline:?} in vain until {what}");
         pause();
     }
 }

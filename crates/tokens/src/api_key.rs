@@ -64,12 +64,7 @@ mod tests {
         let key = generate();
         let digest = ApiKeyDigest::from_bytes(ApiKeyDigest::of(&key).to_bytes());
         assert!(digest.matches(&key));
-        for other in [
-            generate(),
-            String::new(),
-            format!("{key} "),
-            key[..key.len() - 1].to_owned(),
-        ] {
+        for other in [generate(), String::new(), format!("{key} "), key[..key.len() - 1].to_owned()] {
             assert!(!digest.matches(&other));
         }
     }
@@ -85,10 +80,7 @@ mod tests {
     #[test]
     fn a_digest_is_plain_sha_256() {
         let expected = "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0";
-        assert_eq!(
-            crate::base64url::encode(ApiKeyDigest::of("abc").to_bytes()),
-            expected
-        );
+        assert_eq!(crate::base64url::encode(ApiKeyDigest::of("abc").to_bytes()), expected);
     }
 
     #[test]

@@ -72,9 +72,7 @@ impl KeyRing {
 
     /// A ring with one key that exists already.
     pub fn with_key(key: SigningKey) -> Self {
-        Self {
-            keys: vec![Arc::new(key)],
-        }
+        Self { keys: vec![Arc::new(key)] }
     }
 
     /// The key that signs at `now`: the newest that is active.
@@ -113,12 +111,7 @@ impl KeyRing {
             return Err(KeyRingError::Full);
         }
         // After a step of the clock, too, the newest key must be the one that takes over last.
-        let last = self
-            .keys
-            .iter()
-            .map(|key| key.active_from())
-            .max()
-            .unwrap_or_default();
+        let last = self.keys.iter().map(|key| key.active_from()).max().unwrap_or_default();
         let active_from = now.plus(KEY_ANNOUNCE_MS).max(last);
         let key = Arc::new(SigningKey::generate(algorithm, now, active_from)?);
         let retired_at = active_from.plus(overlap_ms);
@@ -133,8 +126,7 @@ impl KeyRing {
     pub fn prune(&mut self, now: UnixMillis) -> usize {
         let current = Arc::clone(self.current(now));
         let before = self.keys.len();
-        self.keys
-            .retain(|key| key.is_published(now) || Arc::ptr_eq(key, &current));
+        self.keys.retain(|key| key.is_published(now) || Arc::ptr_eq(key, &current));
         before - self.keys.len()
     }
 
@@ -142,10 +134,7 @@ impl KeyRing {
     pub fn seal(&self, secrets: &MasterSecrets) -> Result<Vec<u8>, KeyRingError> {
         let sealing_key = aead_key(&secrets.sealing_key(Label::SigningKeysAtRest));
         let keys = self.keys.iter().map(|key| SealedKey::seal(key, &sealing_key));
-        let ring = SealedRing {
-            version: SEALED_RING_VERSION,
-            keys: keys.collect::<Result<_, _>>()?,
-        };
+        let ring = SealedRing { version: SEALED_RING_VERSION, keys: keys.collect::<Result<_, _>>()? };
         Ok(serde_json::to_vec(&ring).expect("texts and numbers can always be written as JSON"))
     }
 
@@ -155,10 +144,8 @@ impl KeyRing {
         if ring.version != SEALED_RING_VERSION || !(1..=KEYS_MAX).contains(&ring.keys.len()) {
             return Err(KeyRingError::Malformed);
         }
-        let opening_keys: Vec<LessSafeKey> = secrets
-            .opening_keys(Label::SigningKeysAtRest)
-            .map(|key| aead_key(&key))
-            .collect();
+        let opening_keys: Vec<LessSafeKey> =
+            secrets.opening_keys(Label::SigningKeysAtRest).map(|key| aead_key(&key)).collect();
         let keys = ring.keys.iter().map(|key| key.open(&opening_keys).map(Arc::new));
         let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
         keys.sort_by_key(|key| key.active_from());
@@ -236,16 +223,12 @@ impl SealedKey {
         let (Some(nonce), Some(sealed)) = (nonce, sealed) else {
             return Err(KeyRingError::Malformed);
         };
-        let refused = || KeyRingError::Refused {
-            kid: description.kid.clone(),
-        };
+        let refused = || KeyRingError::Refused { kid: description.kid.clone() };
         let private_key = opening_keys.iter().find_map(|opening_key| {
             let mut buffer = Zeroizing::new(sealed.clone());
             let nonce = Nonce::assume_unique_for_key(nonce);
-            let length = opening_key
-                .open_in_place(nonce, description.associated_data(), &mut buffer)
-                .ok()?
-                .len();
+            let length =
+                opening_key.open_in_place(nonce, description.associated_data(), &mut buffer).ok()?.len();
             buffer.truncate(length);
             Some(buffer)
         });
@@ -299,10 +282,7 @@ mod tests {
     fn a_new_ring_signs_at_once() {
         let ring = ring();
         assert_eq!(published(&ring, NOW), [ring.current(NOW).kid()]);
-        assert_eq!(
-            ring.by_kid(ring.current(NOW).kid()).unwrap().kid(),
-            ring.current(NOW).kid()
-        );
+        assert_eq!(ring.by_kid(ring.current(NOW).kid()).unwrap().kid(), ring.current(NOW).kid());
         assert!(ring.by_kid("unknown").is_none());
     }
 
@@ -316,11 +296,7 @@ mod tests {
     fn a_rotated_key_is_announced_then_signs_and_the_old_one_overlaps_then_retires() {
         let mut ring = ring();
         let old = ring.current(NOW).kid().to_owned();
-        let new = ring
-            .rotate(SigningAlgorithm::Es256, NOW, OVERLAP_MS)
-            .unwrap()
-            .kid()
-            .to_owned();
+        let new = ring.rotate(SigningAlgorithm::Es256, NOW, OVERLAP_MS).unwrap().kid().to_owned();
 
         let active = NOW.plus(KEY_ANNOUNCE_MS);
         let last_moment_before = UnixMillis(active.0 - 1);
@@ -344,16 +320,9 @@ mod tests {
     fn the_key_that_signs_is_never_retired() {
         let mut ring = ring();
         let first = ring.current(NOW).kid().to_owned();
-        let second = ring
-            .rotate(SigningAlgorithm::EdDsa, NOW, OVERLAP_MS)
-            .unwrap()
-            .kid()
-            .to_owned();
-        let third = ring
-            .rotate(SigningAlgorithm::EdDsa, NOW.plus(1_000), OVERLAP_MS)
-            .unwrap()
-            .kid()
-            .to_owned();
+        let second = ring.rotate(SigningAlgorithm::EdDsa, NOW, OVERLAP_MS).unwrap().kid().to_owned();
+        let third =
+            ring.rotate(SigningAlgorithm::EdDsa, NOW.plus(1_000), OVERLAP_MS).unwrap().kid().to_owned();
         // Second by second through the whole rotation: the signing key is published, and only later keys take over.
         let mut seen = vec![];
         for second_of_rotation in 0..10_000 {
@@ -371,13 +340,8 @@ mod tests {
     fn rotating_after_the_clock_went_back_still_ends_with_the_newest_key() {
         let mut ring = ring();
         ring.rotate(SigningAlgorithm::EdDsa, NOW, OVERLAP_MS).unwrap();
-        let newest = ring
-            .rotate(
-                SigningAlgorithm::EdDsa,
-                UnixMillis(NOW.0 - 86_400_000),
-                OVERLAP_MS,
-            )
-            .unwrap();
+        let newest =
+            ring.rotate(SigningAlgorithm::EdDsa, UnixMillis(NOW.0 - 86_400_000), OVERLAP_MS).unwrap();
         assert_eq!(ring.current(NOW.plus(KEY_ANNOUNCE_MS)).kid(), newest.kid());
     }
 
@@ -387,10 +351,7 @@ mod tests {
         for _ in 1..KEYS_MAX {
             ring.rotate(SigningAlgorithm::EdDsa, NOW, OVERLAP_MS).unwrap();
         }
-        assert_eq!(
-            ring.rotate(SigningAlgorithm::EdDsa, NOW, OVERLAP_MS).unwrap_err(),
-            KeyRingError::Full
-        );
+        assert_eq!(ring.rotate(SigningAlgorithm::EdDsa, NOW, OVERLAP_MS).unwrap_err(), KeyRingError::Full);
         assert_eq!(ring.keys().len(), KEYS_MAX);
         let later = NOW.plus(KEY_ANNOUNCE_MS + OVERLAP_MS);
         assert!(ring.rotate(SigningAlgorithm::EdDsa, later, OVERLAP_MS).is_ok());
@@ -420,10 +381,7 @@ mod tests {
         let sealed = ring.seal(&secrets(OLD)).unwrap();
         assert!(KeyRing::open(&secrets(&format!("{NEW},{OLD}")), &sealed).is_ok());
         let kid = ring.current(NOW).kid().to_owned();
-        assert_eq!(
-            KeyRing::open(&secrets(NEW), &sealed).unwrap_err(),
-            KeyRingError::Refused { kid }
-        );
+        assert_eq!(KeyRing::open(&secrets(NEW), &sealed).unwrap_err(), KeyRingError::Refused { kid });
     }
 
     #[test]
@@ -444,28 +402,19 @@ mod tests {
         for (member, value) in edits {
             let mut changed = sealed.clone();
             changed["keys"][0]["description"][member] = value;
-            assert!(
-                matches!(open(&changed), Err(KeyRingError::Refused { .. })),
-                "{member}"
-            );
+            assert!(matches!(open(&changed), Err(KeyRingError::Refused { .. })), "{member}");
         }
         for member in ["nonce", "sealed_private_key"] {
             let mut swapped = sealed.clone();
             swapped["keys"][0][member] = sealed["keys"][1][member].clone();
-            assert!(
-                matches!(open(&swapped), Err(KeyRingError::Refused { .. })),
-                "{member}"
-            );
+            assert!(matches!(open(&swapped), Err(KeyRingError::Refused { .. })), "{member}");
         }
         for (member, value) in [("version", json!(2)), ("keys", json!([])), ("more", json!(1))] {
             let mut changed = sealed.clone();
             changed[member] = value;
             assert_eq!(open(&changed).unwrap_err(), KeyRingError::Malformed, "{member}");
         }
-        assert_eq!(
-            KeyRing::open(&secrets(NEW), b"").unwrap_err(),
-            KeyRingError::Malformed
-        );
+        assert_eq!(KeyRing::open(&secrets(NEW), b"").unwrap_err(), KeyRingError::Malformed);
     }
 
     #[test]

@@ -72,10 +72,7 @@ pub fn sign(key: &SigningKey, claims: &PassClaims) -> Result<Signed, SigningFail
         refresh: sign(&messages.refresh)?,
         id: sign(&messages.id)?,
     };
-    Ok(Signed {
-        tokens: messages.with(&signatures),
-        signatures,
-    })
+    Ok(Signed { tokens: messages.with(&signatures), signatures })
 }
 
 impl TokenSet {
@@ -102,15 +99,9 @@ impl Signatures {
 
     /// The inverse of [`Signatures::to_bytes`]; nothing if these bytes cannot be three signatures.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let length = SIGNATURE_LENGTHS
-            .into_iter()
-            .find(|length| bytes.len() == 3 * length)?;
+        let length = SIGNATURE_LENGTHS.into_iter().find(|length| bytes.len() == 3 * length)?;
         let part = |index: usize| bytes[index * length..][..length].to_vec();
-        Some(Self {
-            access: part(0),
-            refresh: part(1),
-            id: part(2),
-        })
+        Some(Self { access: part(0), refresh: part(1), id: part(2) })
     }
 }
 
@@ -150,11 +141,7 @@ struct Payload<'text> {
 
 impl Messages {
     fn new(key: &SigningKey, claims: &PassClaims) -> Self {
-        let header = to_json(&Header {
-            alg: key.algorithm().name(),
-            kid: key.kid(),
-            typ: "JWT",
-        });
+        let header = to_json(&Header { alg: key.algorithm().name(), kid: key.kid(), typ: "JWT" });
         let mut subject = [0; request_id::TEXT_LENGTH];
         let subject = request_id::write_into(claims.subject, &mut subject);
         let message = |token_use: &str| {
@@ -173,11 +160,7 @@ impl Messages {
             base64url::encode_onto(&mut message, payload);
             message
         };
-        Self {
-            access: message("access"),
-            refresh: message("refresh"),
-            id: message("id"),
-        }
+        Self { access: message("access"), refresh: message("refresh"), id: message("id") }
     }
 
     fn with(self, signatures: &Signatures) -> TokenSet {
@@ -259,10 +242,7 @@ mod tests {
                     expected,
                     "{algorithm}"
                 );
-                assert!(
-                    verified_by_a_stranger(token, &stranger.public_jwk()).is_err(),
-                    "{algorithm}"
-                );
+                assert!(verified_by_a_stranger(token, &stranger.public_jwk()).is_err(), "{algorithm}");
             }
         }
     }
@@ -291,10 +271,7 @@ mod tests {
             .take(2)
             .map(|part| String::from_utf8(base64url::decode(part).unwrap()).unwrap())
             .collect();
-        assert_eq!(
-            parts[0],
-            format!(r#"{{"alg":"EdDSA","kid":"{}","typ":"JWT"}}"#, key.kid())
-        );
+        assert_eq!(parts[0], format!(r#"{{"alg":"EdDSA","kid":"{}","typ":"JWT"}}"#, key.kid()));
         assert_eq!(
             parts[1],
             r#"{"aud":"Sample","exp":1800003600,"iat":1800000000,"iss":"https://example.test/\"quoted\"","nbf":1800000000,"queue_position":42,"sub":"0123abcd-ef01-8234-9678-9abcdef01234","token_use":"access"}"#
@@ -307,16 +284,9 @@ mod tests {
             let key = key(algorithm);
             let signed = sign(&key, &claims()).unwrap();
             let kept = Signatures::from_bytes(&signed.signatures.to_bytes()).unwrap();
-            assert!(
-                TokenSet::assemble(&key, &claims(), &kept) == signed.tokens,
-                "{algorithm}"
-            );
+            assert!(TokenSet::assemble(&key, &claims(), &kept) == signed.tokens, "{algorithm}");
             let signed_again = sign(&key, &claims()).unwrap();
-            assert_eq!(
-                signed_again.tokens == signed.tokens,
-                algorithm.is_deterministic(),
-                "{algorithm}"
-            );
+            assert_eq!(signed_again.tokens == signed.tokens, algorithm.is_deterministic(), "{algorithm}");
         }
     }
 

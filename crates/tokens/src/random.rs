@@ -5,10 +5,7 @@ use uuid::{Builder, Uuid};
 use crate::base64url;
 
 /// `N` bytes from the operating system's generator.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the module that wraps the random generator"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the module that wraps the random generator")]
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut buffer = [0; N];
     aws_lc_rs::rand::fill(&mut buffer).expect("a machine without randomness cannot run a waiting room");
@@ -21,10 +18,7 @@ pub fn uuid_v4() -> Uuid {
 }
 
 /// `length` random bytes, written in base64url without padding.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the module that wraps the random generator"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the module that wraps the random generator")]
 pub fn text(length: usize) -> String {
     let mut buffer = zeroize::Zeroizing::new(vec![0; length]);
     aws_lc_rs::rand::fill(&mut buffer).expect("a machine without randomness cannot run a waiting room");

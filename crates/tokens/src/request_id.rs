@@ -40,12 +40,8 @@ pub struct RequestIds {
 impl RequestIds {
     /// The cipher of `room` under `secrets`. Worth keeping: expanding the keys costs as much as sealing.
     pub fn new(secrets: &MasterSecrets, room: &RoomId) -> Self {
-        let ciphers = secrets
-            .opening_keys(Label::RequestId(room))
-            .map(|key| Aes256::new((&*key).into()));
-        Self {
-            ciphers: ciphers.collect(),
-        }
+        let ciphers = secrets.opening_keys(Label::RequestId(room)).map(|key| Aes256::new((&*key).into()));
+        Self { ciphers: ciphers.collect() }
     }
 
     /// The request id of `ticket`.
@@ -94,9 +90,7 @@ pub fn parse(text: &str) -> Option<RequestId> {
     if text.len() != TEXT_LENGTH {
         return None;
     }
-    Uuid::try_parse(text)
-        .ok()
-        .map(|uuid| RequestId(uuid.into_bytes()))
+    Uuid::try_parse(text).ok().map(|uuid| RequestId(uuid.into_bytes()))
 }
 
 /// The id in lower case with hyphens.
@@ -145,13 +139,7 @@ fn unpack(mut packed: u128) -> Option<Ticket> {
         return None;
     }
     let generation = Generation { opened, incarnation };
-    Some(Ticket {
-        lane,
-        generation,
-        position: position?,
-        entered,
-        copy,
-    })
+    Some(Ticket { lane, generation, position: position?, entered, copy })
 }
 
 /// Where RFC 9562 puts its six fixed bits: 48 free bits, the version, 12 free bits, the variant, 62 free bits.
@@ -194,19 +182,13 @@ mod tests {
     const OLD: &str = "an-old-secret-for-tests-0123456789abcdef";
 
     fn ids(secrets: &str, room: &str) -> RequestIds {
-        RequestIds::new(
-            &MasterSecrets::parse(secrets).unwrap(),
-            &RoomId::parse(room).unwrap(),
-        )
+        RequestIds::new(&MasterSecrets::parse(secrets).unwrap(), &RoomId::parse(room).unwrap())
     }
 
     fn ticket(number: u64) -> Ticket {
         Ticket {
             lane: 0,
-            generation: Generation {
-                opened: 90_000_000,
-                incarnation: 77,
-            },
+            generation: Generation { opened: 90_000_000, incarnation: 77 },
             position: Position::new(number).unwrap(),
             entered: 1_234,
             copy: 0,
@@ -295,11 +277,7 @@ mod tests {
             assert_eq!(ids.open(id, plausible), Some(ticket(number)));
             for bit in 0..128 {
                 let edited = RequestId((u128::from_be_bytes(id.0) ^ 1 << bit).to_be_bytes());
-                assert_eq!(
-                    ids.open(edited, plausible),
-                    None,
-                    "bit {bit} of the id of {number}"
-                );
+                assert_eq!(ids.open(edited, plausible), None, "bit {bit} of the id of {number}");
             }
         }
     }
@@ -318,16 +296,8 @@ mod tests {
         let rotated = ids(&format!("{NEW},{OLD}"), "Sample");
         let after = ids(NEW, "Sample");
         assert_eq!(rotated.open(before.seal(&ticket(7)), plausible), Some(ticket(7)));
-        assert_eq!(
-            rotated.seal(&ticket(8)),
-            after.seal(&ticket(8)),
-            "the first secret seals"
-        );
-        assert_eq!(
-            after.open(before.seal(&ticket(7)), plausible),
-            None,
-            "the old secret is gone"
-        );
+        assert_eq!(rotated.seal(&ticket(8)), after.seal(&ticket(8)), "the first secret seals");
+        assert_eq!(after.open(before.seal(&ticket(7)), plausible), None, "the old secret is gone");
     }
 
     #[test]
@@ -342,11 +312,7 @@ mod tests {
         let known = pack(&ticket(1));
         assert!(unpack(known).is_some());
         for format in (0..16).filter(|format| *format != FORMAT) {
-            assert_eq!(
-                unpack(known & !(0b1111 << 118) | format << 118),
-                None,
-                "format {format}"
-            );
+            assert_eq!(unpack(known & !(0b1111 << 118) | format << 118), None, "format {format}");
         }
         let number = ((1 << NUMBER_BITS) - 1) << (ENTERED_BITS + COPY_BITS);
         assert_eq!(unpack(known & !number), None);
@@ -356,10 +322,7 @@ mod tests {
     fn the_layout_is_the_one_in_the_design() {
         let ticket = Ticket {
             lane: 0x2,
-            generation: Generation {
-                opened: 0x3333_3333,
-                incarnation: 0x44,
-            },
+            generation: Generation { opened: 0x3333_3333, incarnation: 0x44 },
             position: Position::new(0x55_5555_5555).unwrap(),
             entered: 0x2aaa_aaaa,
             copy: 0x7,
@@ -377,10 +340,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "wider than 4 bits")]
     fn a_field_that_does_not_fit_is_a_bug_and_never_wraps() {
-        pack(&Ticket {
-            lane: 16,
-            ..ticket(1)
-        });
+        pack(&Ticket { lane: 16, ..ticket(1) });
     }
 
     #[test]
@@ -410,9 +370,6 @@ mod tests {
 
     #[test]
     fn debug_output_holds_no_key() {
-        assert_eq!(
-            format!("{:?}", ids(&format!("{NEW},{OLD}"), "Sample")),
-            "RequestIds(2 keys, hidden)"
-        );
+        assert_eq!(format!("{:?}", ids(&format!("{NEW},{OLD}"), "Sample")), "RequestIds(2 keys, hidden)");
     }
 }

@@ -149,16 +149,10 @@ impl MasterSecrets {
     pub fn load_or_generate(path: &Path) -> Result<LoadedSecrets, SecretError> {
         match File::open(path) {
             Ok(file) => {
-                let metadata = file
-                    .metadata()
-                    .map_err(|error| SecretError::reading(path, error))?;
+                let metadata = file.metadata().map_err(|error| SecretError::reading(path, error))?;
                 let readable_by_others = metadata.permissions().mode() & 0o777 & !SECRET_FILE_MODE != 0;
                 let secrets = Self::from_open_file(path, file)?;
-                Ok(LoadedSecrets {
-                    secrets,
-                    generated: false,
-                    readable_by_others,
-                })
+                Ok(LoadedSecrets { secrets, generated: false, readable_by_others })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let secret = Zeroizing::new(random::text(GENERATED_SECRET_BYTES));
@@ -209,10 +203,8 @@ impl MasterSecrets {
             Err(error) => return Err(SecretError::reading(path, error)),
         }
         let without_comments = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        Self::from_words(without_comments.flat_map(words)).map_err(|reason| SecretError::InFile {
-            path: path.into(),
-            reason: Box::new(reason),
-        })
+        Self::from_words(without_comments.flat_map(words))
+            .map_err(|reason| SecretError::InFile { path: path.into(), reason: Box::new(reason) })
     }
 
     fn from_words<'text>(words: impl Iterator<Item = &'text str>) -> Result<Self, SecretError> {
@@ -220,10 +212,7 @@ impl MasterSecrets {
         for (index, word) in words.enumerate() {
             let characters = word.chars().count();
             if characters < SECRET_MIN_CHARACTERS {
-                return Err(SecretError::TooShort {
-                    number: index + 1,
-                    characters,
-                });
+                return Err(SecretError::TooShort { number: index + 1, characters });
             }
             secrets.push(SecretString::from(word));
         }
@@ -243,19 +232,11 @@ impl fmt::Debug for MasterSecrets {
 
 impl SecretError {
     fn reading(path: &Path, error: io::Error) -> Self {
-        Self::Io {
-            path: path.into(),
-            attempted: "read",
-            error,
-        }
+        Self::Io { path: path.into(), attempted: "read", error }
     }
 
     fn creating(path: &Path, error: io::Error) -> Self {
-        Self::Io {
-            path: path.into(),
-            attempted: "created",
-            error,
-        }
+        Self::Io { path: path.into(), attempted: "created", error }
     }
 }
 
@@ -266,11 +247,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Writes a file that did not exist, and returns once it would survive a power cut.
 fn create_durably(path: &Path, content: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(SECRET_FILE_MODE)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(SECRET_FILE_MODE).open(path)?;
     let written = file
         .write_all(content.as_bytes())
         .and_then(|()| file.write_all(b"\n"))
@@ -318,17 +295,10 @@ mod tests {
 
     #[test]
     fn a_list_is_separated_by_commas_or_white_space() {
-        for text in [
-            format!("{NEW},{OLD}"),
-            format!(" {NEW} ,\n\t{OLD}\n"),
-            format!("{NEW}\n{OLD}"),
-        ] {
+        for text in [format!("{NEW},{OLD}"), format!(" {NEW} ,\n\t{OLD}\n"), format!("{NEW}\n{OLD}")] {
             let secrets = MasterSecrets::parse(&text).unwrap();
             assert_eq!(secrets.secrets.len(), 2);
-            assert_eq!(
-                secrets.check_value(),
-                MasterSecrets::parse(NEW).unwrap().check_value()
-            );
+            assert_eq!(secrets.check_value(), MasterSecrets::parse(NEW).unwrap().check_value());
         }
     }
 
@@ -337,26 +307,14 @@ mod tests {
         let short = "only-31-characters-long-abcdefg";
         assert_eq!(short.len(), SECRET_MIN_CHARACTERS - 1);
         let error = MasterSecrets::parse(&format!("{NEW} {short}")).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                SecretError::TooShort {
-                    number: 2,
-                    characters: 31
-                }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, SecretError::TooShort { number: 2, characters: 31 }), "{error}");
         for shown in [error.to_string(), format!("{error:?}")] {
             assert!(!shown.contains(short) && !shown.contains(NEW), "{shown}");
         }
         assert!(MasterSecrets::parse(&format!("{short}h")).is_ok());
         assert!(matches!(MasterSecrets::parse(" ,\n"), Err(SecretError::Missing)));
         let many = [NEW; SECRETS_MAX + 1].join(",");
-        assert!(matches!(
-            MasterSecrets::parse(&many),
-            Err(SecretError::TooMany { count: 9 })
-        ));
+        assert!(matches!(MasterSecrets::parse(&many), Err(SecretError::TooMany { count: 9 })));
     }
 
     #[test]
@@ -380,12 +338,7 @@ mod tests {
     fn a_check_value_is_found_wherever_its_secret_stands_in_the_list() {
         let stored = MasterSecrets::parse(OLD).unwrap().check_value();
         assert_eq!(MasterSecrets::parse(OLD).unwrap().matching(&stored), Some(0));
-        assert_eq!(
-            MasterSecrets::parse(&format!("{NEW},{OLD}"))
-                .unwrap()
-                .matching(&stored),
-            Some(1)
-        );
+        assert_eq!(MasterSecrets::parse(&format!("{NEW},{OLD}")).unwrap().matching(&stored), Some(1));
         assert_eq!(MasterSecrets::parse(NEW).unwrap().matching(&stored), None);
         assert_eq!(MasterSecrets::parse(OLD).unwrap().matching(&stored[..15]), None);
         assert_eq!(MasterSecrets::parse(OLD).unwrap().matching(&[]), None);
@@ -397,10 +350,7 @@ mod tests {
         let path = directory.path().join("secret");
         let first = MasterSecrets::load_or_generate(&path).unwrap();
         assert!(first.generated && !first.readable_by_others);
-        assert_eq!(
-            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            SECRET_FILE_MODE
-        );
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, SECRET_FILE_MODE);
         let second = MasterSecrets::load_or_generate(&path).unwrap();
         assert!(!second.generated && !second.readable_by_others);
         assert_eq!(first.secrets.check_value(), second.secrets.check_value());
@@ -429,10 +379,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secret");
         std::fs::write(&path, "short").unwrap();
-        assert!(matches!(
-            MasterSecrets::load_or_generate(&path),
-            Err(SecretError::InFile { .. })
-        ));
+        assert!(matches!(MasterSecrets::load_or_generate(&path), Err(SecretError::InFile { .. })));
         assert!(create_durably(&path, NEW).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "short");
     }
@@ -441,20 +388,10 @@ mod tests {
     fn comment_lines_count_in_files_only() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secret");
-        std::fs::write(
-            &path,
-            format!("# rotated in spring\n{NEW}\n  # the one before\n{OLD}\n"),
-        )
-        .unwrap();
+        std::fs::write(&path, format!("# rotated in spring\n{NEW}\n  # the one before\n{OLD}\n")).unwrap();
         assert_eq!(MasterSecrets::from_file(&path).unwrap().secrets.len(), 2);
         let beginning_with_a_hash = format!("#{NEW}");
-        assert_eq!(
-            MasterSecrets::parse(&beginning_with_a_hash)
-                .unwrap()
-                .secrets
-                .len(),
-            1
-        );
+        assert_eq!(MasterSecrets::parse(&beginning_with_a_hash).unwrap().secrets.len(), 1);
     }
 
     #[test]
@@ -462,41 +399,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secret");
         std::fs::write(&path, [0xff; 64]).unwrap();
-        assert!(matches!(
-            MasterSecrets::from_file(&path),
-            Err(SecretError::NotAText(_))
-        ));
-        std::fs::write(
-            &path,
-            vec![b'a'; 1 + usize::try_from(SECRET_FILE_MAX_BYTES).unwrap()],
-        )
-        .unwrap();
-        assert!(matches!(
-            MasterSecrets::from_file(&path),
-            Err(SecretError::NotAText(_))
-        ));
+        assert!(matches!(MasterSecrets::from_file(&path), Err(SecretError::NotAText(_))));
+        std::fs::write(&path, vec![b'a'; 1 + usize::try_from(SECRET_FILE_MAX_BYTES).unwrap()]).unwrap();
+        assert!(matches!(MasterSecrets::from_file(&path), Err(SecretError::NotAText(_))));
         let absent = MasterSecrets::from_file(&directory.path().join("absent"));
-        assert!(matches!(
-            absent,
-            Err(SecretError::Io {
-                attempted: "read",
-                ..
-            })
-        ));
+        assert!(matches!(absent, Err(SecretError::Io { attempted: "read", .. })));
     }
 
     #[test]
     fn debug_output_holds_no_secret() {
         let secrets = MasterSecrets::parse(&format!("{NEW},{OLD}")).unwrap();
-        let loaded = LoadedSecrets {
-            secrets,
-            generated: false,
-            readable_by_others: false,
-        };
+        let loaded = LoadedSecrets { secrets, generated: false, readable_by_others: false };
         let shown = format!("{loaded:?}");
-        assert!(
-            shown.contains("2 of them, hidden") && !shown.contains("for-tests"),
-            "{shown}"
-        );
+        assert!(shown.contains("2 of them, hidden") && !shown.contains("for-tests"), "{shown}");
     }
 }

@@ -108,17 +108,11 @@ impl Signer {
             signings: AtomicU64::new(0),
             answers_shared: AtomicU64::new(0),
         });
-        let mut signer = Self {
-            pool,
-            jobs: Some(jobs),
-            threads: Vec::new(),
-        };
+        let mut signer = Self { pool, jobs: Some(jobs), threads: Vec::new() };
         for number in 0..threads.max(1) {
             let (pool, queue) = (Arc::clone(&signer.pool), Arc::clone(&queue));
             let thread = thread::Builder::new().name(format!("signer-{number}"));
-            signer
-                .threads
-                .push(thread.spawn(move || pool.work_through(&queue))?);
+            signer.threads.push(thread.spawn(move || pool.work_through(&queue))?);
         }
         Ok(signer)
     }
@@ -147,36 +141,21 @@ impl Signer {
 
     /// Not async, so that the lock cannot be held while waiting.
     fn find_or_begin(&self, key: Arc<SigningKey>, claims: PassClaims) -> Result<Found, SignError> {
-        let flight = Flight {
-            kid: key.kid().to_owned(),
-            claims,
-        };
+        let flight = Flight { kid: key.kid().to_owned(), claims };
         let mut table = self.pool.table();
         let known = table
             .remembered
             .get(&flight)
             .map(|signed| Found::Remembered(Arc::clone(signed)))
-            .or_else(|| {
-                table
-                    .in_flight
-                    .get(&flight)
-                    .map(|outcome| Found::InFlight(outcome.clone()))
-            });
+            .or_else(|| table.in_flight.get(&flight).map(|outcome| Found::InFlight(outcome.clone())));
         if let Some(known) = known {
             self.pool.answers_shared.fetch_add(1, Ordering::Relaxed);
             return Ok(known);
         }
         let flight = Arc::new(flight);
         let (sender, receiver) = watch::channel(None);
-        let job = Job {
-            flight: Arc::clone(&flight),
-            key,
-            outcome: sender,
-        };
-        let jobs = self
-            .jobs
-            .as_ref()
-            .expect("the queue is open until the pool is dropped");
+        let job = Job { flight: Arc::clone(&flight), key, outcome: sender };
+        let jobs = self.jobs.as_ref().expect("the queue is open until the pool is dropped");
         jobs.try_send(job).map_err(|_| SignError::Overloaded)?;
         table.in_flight.insert(flight, receiver.clone());
         Ok(Found::InFlight(receiver))
@@ -197,12 +176,7 @@ impl Drop for Signer {
 
 impl fmt::Debug for Signer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "Signer({} threads, {} signings)",
-            self.threads.len(),
-            self.signings()
-        )
+        write!(formatter, "Signer({} threads, {} signings)", self.threads.len(), self.signings())
     }
 }
 
@@ -221,9 +195,7 @@ impl Pool {
     fn execute(&self, job: &Job) {
         self.signings.fetch_add(1, Ordering::Relaxed);
         // A panic must cost one pass, not a thread of the pool.
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            (self.signing_function)(&job.key, &job.flight.claims)
-        }));
+        let result = catch_unwind(AssertUnwindSafe(|| (self.signing_function)(&job.key, &job.flight.claims)));
         let outcome = match result {
             Ok(Ok(signed)) => Ok(Arc::new(signed)),
             Ok(Err(SigningFailed)) | Err(_) => Err(SignError::Failed),
@@ -289,10 +261,7 @@ mod tests {
             gate.lock().unwrap().recv().map_err(|_| SigningFailed)?;
             pass::sign(key, claims)
         });
-        (
-            Arc::new(Signer::with_signing_function(threads, queue_length, signing_function).unwrap()),
-            open,
-        )
+        (Arc::new(Signer::with_signing_function(threads, queue_length, signing_function).unwrap()), open)
     }
 
     async fn until(condition: impl Fn() -> bool) {
@@ -301,9 +270,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(DEADLINE, waiting)
-            .await
-            .expect("the state waited for did not come about");
+        tokio::time::timeout(DEADLINE, waiting).await.expect("the state waited for did not come about");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -338,10 +305,7 @@ mod tests {
     async fn other_claims_or_another_key_are_another_pass() {
         let signer = Signer::new(1, 1).unwrap();
         let (first_key, second_key) = (key(SigningAlgorithm::EdDsa), key(SigningAlgorithm::EdDsa));
-        let another_issuer = PassClaims {
-            issuer: "https://other.test".into(),
-            ..claims(1)
-        };
+        let another_issuer = PassClaims { issuer: "https://other.test".into(), ..claims(1) };
         let mut seen = std::collections::HashSet::new();
         for (key, claims) in [
             (&first_key, claims(1)),
@@ -349,15 +313,7 @@ mod tests {
             (&first_key, claims(2)),
             (&first_key, another_issuer),
         ] {
-            seen.insert(
-                signer
-                    .sign(Arc::clone(key), claims)
-                    .await
-                    .unwrap()
-                    .tokens
-                    .access_token
-                    .clone(),
-            );
+            seen.insert(signer.sign(Arc::clone(key), claims).await.unwrap().tokens.access_token.clone());
         }
         assert_eq!(seen.len(), 4);
         assert_eq!((signer.signings(), signer.shared()), (4, 0));
@@ -395,10 +351,7 @@ mod tests {
         until(|| signer.signings() == 1).await;
         begin(2).unwrap();
         assert_eq!(begin(3), Err(SignError::Overloaded));
-        assert_eq!(
-            signer.sign(Arc::clone(&key), claims(3)).await.unwrap_err(),
-            SignError::Overloaded
-        );
+        assert_eq!(signer.sign(Arc::clone(&key), claims(3)).await.unwrap_err(), SignError::Overloaded);
         begin(2).expect("who asks for a pass that is on its way is not one more");
         for _ in 0..3 {
             open.send(()).unwrap();
@@ -440,15 +393,9 @@ mod tests {
         let signer = Signer::with_signing_function(1, 1, signing_function).unwrap();
         let key = key(SigningAlgorithm::EdDsa);
         for number in [1, 2, 1] {
-            assert_eq!(
-                signer.sign(Arc::clone(&key), claims(number)).await.unwrap_err(),
-                SignError::Failed
-            );
+            assert_eq!(signer.sign(Arc::clone(&key), claims(number)).await.unwrap_err(), SignError::Failed);
         }
-        assert!(
-            signer.sign(key, claims(3)).await.is_ok(),
-            "the only thread is still alive"
-        );
+        assert!(signer.sign(key, claims(3)).await.is_ok(), "the only thread is still alive");
         assert_eq!((signer.signings(), signer.shared()), (4, 0));
     }
 
@@ -470,9 +417,6 @@ mod tests {
 
     #[test]
     fn debug_output_holds_no_token() {
-        assert_eq!(
-            format!("{:?}", Signer::new(2, 1).unwrap()),
-            "Signer(2 threads, 0 signings)"
-        );
+        assert_eq!(format!("{:?}", Signer::new(2, 1).unwrap()), "Signer(2 threads, 0 signings)");
     }
 }

@@ -86,10 +86,7 @@ impl FromStr for SigningAlgorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == text)
-            .ok_or(UnknownAlgorithm)
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == text).ok_or(UnknownAlgorithm)
     }
 }
 
@@ -133,13 +130,7 @@ impl SigningKey {
     ) -> Result<Self, KeyError> {
         let pair = KeyPair::generate(algorithm).map_err(|Unspecified| KeyError::Generation(algorithm))?;
         let kid = random::uuid_v4().simple().to_string().into();
-        Ok(Self {
-            kid,
-            created,
-            active_from,
-            retired_at: None,
-            pair: Arc::new(pair),
-        })
+        Ok(Self { kid, created, active_from, retired_at: None, pair: Arc::new(pair) })
     }
 
     /// A key from elsewhere, in PKCS #8.
@@ -155,13 +146,7 @@ impl SigningKey {
             return Err(KeyError::InvalidKid);
         }
         let pair = KeyPair::parse(algorithm, pkcs8).ok_or(KeyError::NotAKey(algorithm))?;
-        Ok(Self {
-            kid: kid.into(),
-            created,
-            active_from,
-            retired_at: None,
-            pair: Arc::new(pair),
-        })
+        Ok(Self { kid: kid.into(), created, active_from, retired_at: None, pair: Arc::new(pair) })
     }
 
     /// The key's name in tokens and JWKs: for generated keys, the 32 hexadecimal digits of a random UUID.
@@ -210,10 +195,7 @@ impl SigningKey {
             KeyPair::Es256(pair) => {
                 // An uncompressed point: the byte 4, then 32 bytes each of x and y.
                 let point = pair.public_key().as_ref();
-                let (x, y) = (
-                    base64url::encode(&point[1..33]),
-                    base64url::encode(&point[33..65]),
-                );
+                let (x, y) = (base64url::encode(&point[1..33]), base64url::encode(&point[33..65]));
                 json!({"kty": "EC", "crv": "P-256", "x": x, "y": y, "alg": alg, "kid": kid})
             }
             KeyPair::EdDsa(pair) => {
@@ -248,10 +230,7 @@ impl SigningKey {
 
     /// The same key, to be forgotten at `retired_at`.
     pub(crate) fn retiring(&self, retired_at: Option<UnixMillis>) -> Self {
-        Self {
-            retired_at,
-            ..self.clone()
-        }
+        Self { retired_at, ..self.clone() }
     }
 }
 
@@ -310,27 +289,15 @@ mod tests {
         }
         assert_eq!(SigningAlgorithm::default(), SigningAlgorithm::Rs256);
         for unknown in ["", "none", "rs256", "HS256", "RS512"] {
-            assert_eq!(
-                unknown.parse::<SigningAlgorithm>(),
-                Err(UnknownAlgorithm),
-                "{unknown}"
-            );
+            assert_eq!(unknown.parse::<SigningAlgorithm>(), Err(UnknownAlgorithm), "{unknown}");
         }
     }
 
     #[test]
     fn a_kid_is_32_hexadecimal_digits_and_never_the_same() {
-        let (first, second) = (
-            generated(SigningAlgorithm::EdDsa),
-            generated(SigningAlgorithm::EdDsa),
-        );
+        let (first, second) = (generated(SigningAlgorithm::EdDsa), generated(SigningAlgorithm::EdDsa));
         assert_eq!(first.kid().len(), 32);
-        assert!(
-            first
-                .kid()
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-        );
+        assert!(first.kid().bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
         assert_ne!(first.kid(), second.kid());
     }
 
@@ -338,12 +305,7 @@ mod tests {
     fn jwks_have_exactly_their_members() {
         let members = |algorithm| {
             let jwk = generated(algorithm).public_jwk();
-            jwk.as_object()
-                .unwrap()
-                .keys()
-                .cloned()
-                .collect::<Vec<_>>()
-                .join(" ")
+            jwk.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(members(SigningAlgorithm::Rs256), "alg e kid kty n");
         assert_eq!(members(SigningAlgorithm::Es256), "alg crv kid kty x y");
@@ -358,10 +320,7 @@ mod tests {
             let again = SigningKey::import(key.kid(), algorithm, &pkcs8, NOW, NOW).unwrap();
             assert_eq!(again.public_jwk(), key.public_jwk());
             assert_eq!(key.sign(b"message").unwrap().len(), algorithm.signature_length());
-            for other in SigningAlgorithm::ALL
-                .into_iter()
-                .filter(|other| *other != algorithm)
-            {
+            for other in SigningAlgorithm::ALL.into_iter().filter(|other| *other != algorithm) {
                 let mistaken = SigningKey::import(key.kid(), other, &pkcs8, NOW, NOW);
                 assert_eq!(mistaken.unwrap_err(), KeyError::NotAKey(other));
             }

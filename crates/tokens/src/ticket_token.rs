@@ -65,10 +65,7 @@ impl TicketTokens {
         Self {
             room: room.clone(),
             sealing_key: hmac::Key::new(hmac::HMAC_SHA256, &*secrets.sealing_key(label)),
-            opening_keys: secrets
-                .opening_keys(label)
-                .map(|key| DecodingKey::from_secret(&*key))
-                .collect(),
+            opening_keys: secrets.opening_keys(label).map(|key| DecodingKey::from_secret(&*key)).collect(),
             validation,
         }
     }
@@ -99,9 +96,7 @@ impl TicketTokens {
             return None;
         }
         let payload = self.opening_keys.iter().find_map(|key| {
-            jsonwebtoken::decode::<Payload<String>>(token, key, &self.validation)
-                .ok()
-                .map(|data| data.claims)
+            jsonwebtoken::decode::<Payload<String>>(token, key, &self.validation).ok().map(|data| data.claims)
         })?;
         Some(TicketClaims {
             request_id: request_id::parse(&payload.jti)?,
@@ -119,9 +114,8 @@ impl TicketTokens {
         accept: impl Fn(&Ticket) -> bool,
     ) -> Option<(RequestId, Ticket)> {
         let claims = self.open(token)?;
-        let ticket = request_ids.open(claims.request_id, |ticket| {
-            claims.describe(ticket) && accept(ticket)
-        })?;
+        let ticket =
+            request_ids.open(claims.request_id, |ticket| claims.describe(ticket) && accept(ticket))?;
         Some((claims.request_id, ticket))
     }
 }
@@ -135,12 +129,7 @@ impl TicketClaims {
 
 impl fmt::Debug for TicketTokens {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "TicketTokens({}, {} keys, hidden)",
-            self.room,
-            self.opening_keys.len()
-        )
+        write!(formatter, "TicketTokens({}, {} keys, hidden)", self.room, self.opening_keys.len())
     }
 }
 
@@ -169,10 +158,7 @@ mod tests {
     fn ticket(number: u64) -> Ticket {
         Ticket {
             lane: 0,
-            generation: Generation {
-                opened: 90_000_000,
-                incarnation: 77,
-            },
+            generation: Generation { opened: 90_000_000, incarnation: 77 },
             position: Position::new(number).unwrap(),
             entered: 1_234,
             copy: 0,
@@ -209,10 +195,7 @@ mod tests {
         let room = "x".repeat(anteroom_core::ids::ROOM_ID_MAX_LENGTH);
         let last = Ticket {
             lane: 15,
-            generation: Generation {
-                opened: u32::MAX,
-                incarnation: 255,
-            },
+            generation: Generation { opened: u32::MAX, incarnation: 255 },
             position: Position::new(MAX_POSITION).unwrap(),
             entered: MAX_ENTERED_SECONDS,
             copy: 15,
@@ -229,10 +212,7 @@ mod tests {
         assert_eq!(base64url::decode(parts[0]).unwrap(), HEADER.as_bytes());
         let id = request_id::format(request_ids(NEW, "Sample").seal(&ticket(7)));
         let expected = format!(r#"{{"aud":"Sample","iat":1794068434,"jti":"{id}","sub":"7"}}"#);
-        assert_eq!(
-            String::from_utf8(base64url::decode(parts[1]).unwrap()).unwrap(),
-            expected
-        );
+        assert_eq!(String::from_utf8(base64url::decode(parts[1]).unwrap()).unwrap(), expected);
     }
 
     #[test]
@@ -247,11 +227,7 @@ mod tests {
         let id = request_id::format(request_ids(NEW, "Sample").seal(&ticket(7)));
         let payload = |aud: &str| format!(r#"{{"aud":{aud},"iat":1794068434,"jti":"{id}","sub":"7"}}"#);
         let tokens = tokens(NEW, "Sample");
-        assert!(
-            tokens
-                .open(&signed_with_the_real_key(HEADER, &payload("\"Sample\"")))
-                .is_some()
-        );
+        assert!(tokens.open(&signed_with_the_real_key(HEADER, &payload("\"Sample\""))).is_some());
         for audience in ["\"Other\"", "[\"Sample\"]", "null", "7"] {
             assert_eq!(
                 tokens.open(&signed_with_the_real_key(HEADER, &payload(audience))),
@@ -279,11 +255,7 @@ mod tests {
             r#"{"aud":"Sample","iat":1,"jti":"not a request id","sub":"7"}"#,
             r#"{"iat":1,"jti":"0123abcd-ef01-8234-9678-9abcdef01234","sub":"7"}"#,
         ] {
-            assert_eq!(
-                tokens.open(&signed_with_the_real_key(HEADER, payload)),
-                None,
-                "{payload}"
-            );
+            assert_eq!(tokens.open(&signed_with_the_real_key(HEADER, payload)), None, "{payload}");
         }
     }
 
@@ -294,22 +266,13 @@ mod tests {
         let payload = base64url::decode(token.split('.').nth(1).unwrap()).unwrap();
         let payload = String::from_utf8(payload).unwrap();
         assert!(tokens.open(&signed_with_the_real_key(HEADER, &payload)).is_some());
-        for algorithm in [
-            "none", "None", "HS384", "HS512", "RS256", "ES256", "EdDSA", "hs256", "",
-        ] {
+        for algorithm in ["none", "None", "HS384", "HS512", "RS256", "ES256", "EdDSA", "hs256", ""] {
             let header = format!(r#"{{"alg":"{algorithm}","typ":"JWT"}}"#);
-            assert_eq!(
-                tokens.open(&signed_with_the_real_key(&header, &payload)),
-                None,
-                "{algorithm}"
-            );
+            assert_eq!(tokens.open(&signed_with_the_real_key(&header, &payload)), None, "{algorithm}");
             let unsigned = format!("{}.{}.", base64url::encode(&header), base64url::encode(&payload));
             assert_eq!(tokens.open(&unsigned), None, "{algorithm} without a signature");
         }
-        assert_eq!(
-            tokens.open(&signed_with_the_real_key(r#"{"typ":"JWT"}"#, &payload)),
-            None
-        );
+        assert_eq!(tokens.open(&signed_with_the_real_key(r#"{"typ":"JWT"}"#, &payload)), None);
     }
 
     #[test]
@@ -325,22 +288,9 @@ mod tests {
         let list = format!("{NEW},{OLD}");
         let rotated = tokens(&list, "Sample");
         let ids = request_ids(&list, "Sample");
-        assert_eq!(
-            rotated
-                .open_ticket(&before, &ids, |_| true)
-                .map(|(_, ticket)| ticket),
-            Some(ticket(7))
-        );
-        assert_eq!(
-            rotated.seal(&ticket(7), ids.seal(&ticket(7))),
-            sealed(7),
-            "the first secret seals"
-        );
-        assert_eq!(
-            tokens(NEW, "Sample").open(&before),
-            None,
-            "the old secret is gone"
-        );
+        assert_eq!(rotated.open_ticket(&before, &ids, |_| true).map(|(_, ticket)| ticket), Some(ticket(7)));
+        assert_eq!(rotated.seal(&ticket(7), ids.seal(&ticket(7))), sealed(7), "the first secret seals");
+        assert_eq!(tokens(NEW, "Sample").open(&before), None, "the old secret is gone");
     }
 
     #[test]
@@ -349,12 +299,7 @@ mod tests {
         for length in 0..token.len() {
             assert_eq!(tokens.open(&token[..length]), None, "{length}");
         }
-        for extended in [
-            format!("{token}A"),
-            format!("{token}="),
-            format!("{token}."),
-            format!(" {token}"),
-        ] {
+        for extended in [format!("{token}A"), format!("{token}="), format!("{token}."), format!(" {token}")] {
             assert_eq!(tokens.open(&extended), None, "{extended}");
         }
         assert_eq!(tokens.open(&"a".repeat(10_000)), None);

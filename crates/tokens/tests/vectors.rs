@@ -29,10 +29,7 @@ fn request_ids_are_as_committed() {
         let made = request_id::format(ids.seal(&ticket));
         assert_eq!(made, request_id_from_first_principles(&case));
         assert_eq!(made, text(&case, "request_id"), "{case}");
-        assert_eq!(
-            ids.open(request_id::parse(&made).unwrap(), |_| true),
-            Some(ticket)
-        );
+        assert_eq!(ids.open(request_id::parse(&made).unwrap(), |_| true), Some(ticket));
     }
 }
 
@@ -59,11 +56,8 @@ fn passes_are_as_committed() {
         let kid = text(&case, "kid");
         let key = SigningKey::import(kid, algorithm, &private_key, UnixMillis(0), UnixMillis(0)).unwrap();
         let tokens = pass::sign(&key, &claims(&case["claims"])).unwrap().tokens;
-        let made = [
-            ("access", &tokens.access_token),
-            ("refresh", &tokens.refresh_token),
-            ("id", &tokens.id_token),
-        ];
+        let made =
+            [("access", &tokens.access_token), ("refresh", &tokens.refresh_token), ("id", &tokens.id_token)];
         for (token_use, made) in made {
             assert_eq!(*made, pass_from_first_principles(&case, token_use, &private_key));
             assert_eq!(made, text(&case, &format!("{token_use}_token")), "{token_use}");
@@ -76,10 +70,7 @@ fn passes_are_as_committed() {
 fn derived_key(case: &Value, label: &str) -> Vec<u8> {
     let first_secret = text(case, "secrets").split(',').next().unwrap();
     let extracted = hmac_sha256(b"anteroom master secret v1", first_secret.as_bytes());
-    hmac_sha256(
-        &extracted,
-        format!("{label}\0{}\x01", text(case, "room")).as_bytes(),
-    )
+    hmac_sha256(&extracted, format!("{label}\0{}\x01", text(case, "room")).as_bytes())
 }
 
 /// 122 bits written out as 0 and 1, put around version and variant of a UUID, enciphered until these are right again.
@@ -103,13 +94,7 @@ fn request_id_from_first_principles(case: &Value) -> String {
         cipher.encrypt(&mut block).unwrap();
         let digits = format!("{:032x}", u128::from_be_bytes(block));
         if &digits[12..13] == "8" && matches!(&digits[16..17], "8" | "9" | "a" | "b") {
-            let groups = [
-                &digits[..8],
-                &digits[8..12],
-                &digits[12..16],
-                &digits[16..20],
-                &digits[20..],
-            ];
+            let groups = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
             return groups.join("-");
         }
     }
@@ -133,10 +118,7 @@ fn ticket_token_from_first_principles(case: &Value) -> String {
 fn pass_from_first_principles(case: &Value, token_use: &str, private_key: &[u8]) -> String {
     let claims = &case["claims"];
     let algorithm = text(case, "algorithm");
-    let header = format!(
-        r#"{{"alg":"{algorithm}","kid":"{}","typ":"JWT"}}"#,
-        text(case, "kid")
-    );
+    let header = format!(r#"{{"alg":"{algorithm}","kid":"{}","typ":"JWT"}}"#, text(case, "kid"));
     let payload = format!(
         r#"{{"aud":{},"exp":{},"iat":{},"iss":{},"nbf":{},"queue_position":{},"sub":{},"token_use":"{token_use}"}}"#,
         claims["audience"],
@@ -151,33 +133,22 @@ fn pass_from_first_principles(case: &Value, token_use: &str, private_key: &[u8])
         "RS256" => {
             let mut signature = vec![0; 256];
             let pair = RsaKeyPair::from_pkcs8(private_key).unwrap();
-            pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
-                .unwrap();
+            pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).unwrap();
             signature
         }
-        "EdDSA" => Ed25519KeyPair::from_pkcs8(private_key)
-            .unwrap()
-            .sign(message)
-            .as_ref()
-            .to_vec(),
+        "EdDSA" => Ed25519KeyPair::from_pkcs8(private_key).unwrap().sign(message).as_ref().to_vec(),
         unknown => panic!("{unknown}"),
     })
 }
 
 fn signed(header: &str, payload: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
-    let message = format!(
-        "{}.{}",
-        URL_SAFE_NO_PAD.encode(header),
-        URL_SAFE_NO_PAD.encode(payload)
-    );
+    let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
     let signature = URL_SAFE_NO_PAD.encode(sign(message.as_bytes()));
     format!("{message}.{signature}")
 }
 
 fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
-    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message)
-        .as_ref()
-        .to_vec()
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message).as_ref().to_vec()
 }
 
 fn cases(document: &str) -> Vec<Value> {

@@ -16,22 +16,13 @@ impl Scene {
     /// The server, with further lines of configuration before the room.
     pub(crate) fn start(settings: &str) -> Self {
         let config = format!("{settings}\n[[room]]\nid = \"Busy\"\n");
-        let server = Server::builder(BINARY)
-            .config(config)
-            .memory()
-            .start()
-            .expect("the server starts");
+        let server = Server::builder(BINARY).config(config).memory().start().expect("the server starts");
         let mut line = server.line("Busy");
         let ids = line.join_many(3);
         line.advance(2);
         assert_eq!(line.claim(&ids[0]).status, 200);
         let before = everything(&mut line, &ids);
-        Self {
-            server,
-            line,
-            ids,
-            before,
-        }
+        Self { server, line, ids, before }
     }
 
     /// The id of the visitor who is served but has not claimed: the one whom a bad call could change.
@@ -43,11 +34,7 @@ impl Scene {
     pub(crate) fn assert_nothing_changed(mut self) {
         assert_eq!(everything(&mut self.line, &self.ids), self.before);
         let joined = self.line.join();
-        assert_eq!(
-            self.line.position(&joined),
-            4,
-            "the next number is the next number"
-        );
+        assert_eq!(self.line.position(&joined), 4, "the next number is the next number");
         assert_eq!(self.line.claim(&self.ids[1]).status, 200);
         assert_eq!(self.line.claim(&self.ids[2]).status, 202);
         assert_eq!(
@@ -55,11 +42,7 @@ impl Scene {
             200,
             "the session has not been ended by a bad call"
         );
-        assert!(
-            !self.server.stderr().contains("panicked"),
-            "{}",
-            self.server.stderr()
-        );
+        assert!(!self.server.stderr().contains("panicked"), "{}", self.server.stderr());
     }
 }
 
@@ -72,14 +55,7 @@ fn everything(line: &mut Line, ids: &[String]) -> (Figures, Vec<String>) {
 /// A clear refusal: one of these statuses, a JSON sentence, readable from any web page.
 #[track_caller]
 pub(crate) fn assert_refused(answer: &Answer, allowed: &[u16], what: &str) {
-    assert!(
-        allowed.contains(&answer.status),
-        "{what}: expected {allowed:?}, got {answer:?}"
-    );
+    assert!(allowed.contains(&answer.status), "{what}: expected {allowed:?}, got {answer:?}");
     assert!(!answer.error().is_empty(), "{what}: {answer:?}");
-    assert_eq!(
-        answer.header("Access-Control-Allow-Origin"),
-        Some("*"),
-        "{what}: {answer:?}"
-    );
+    assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"), "{what}: {answer:?}");
 }

@@ -22,12 +22,7 @@ pub(crate) struct Story {
 impl Story {
     pub(crate) fn with(settings: Settings) -> Self {
         settings.check().unwrap();
-        Self {
-            room: Room::open(settings, START, 1),
-            now: START,
-            sessions: BTreeMap::new(),
-            events: vec![],
-        }
+        Self { room: Room::open(settings, START, 1), now: START, sessions: BTreeMap::new(), events: vec![] }
     }
 
     /// The operator alone moves the frontier; offers lapse after 900 seconds.
@@ -62,16 +57,12 @@ impl Story {
         for session in applied.effects.sessions {
             self.sessions.insert(session.key, session);
         }
-        self.sessions
-            .retain(|key, _| !applied.effects.closed_generations.contains(&key.generation));
+        self.sessions.retain(|key, _| !applied.effects.closed_generations.contains(&key.generation));
         self.events.extend(applied.effects.events);
         applied.answer
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a story reads better without references"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "a story reads better without references")]
     pub(crate) fn does(&mut self, operation: Operation) -> Answer {
         self.attempt(&operation).unwrap()
     }
@@ -82,15 +73,7 @@ impl Story {
 
     pub(crate) fn join_many(&mut self, count: u64) -> Vec<Ticket> {
         let answer = self.does(Operation::Join { count });
-        let Answer::Joined {
-            generation,
-            first,
-            count,
-            entered,
-        } = answer
-        else {
-            panic!("{answer:?}")
-        };
+        let Answer::Joined { generation, first, count, entered } = answer else { panic!("{answer:?}") };
         let ticket = |position| Ticket {
             lane: 0,
             generation,
@@ -120,10 +103,7 @@ impl Story {
     }
 
     pub(crate) fn close(&mut self, session: &Session) -> Result<Answer, Refusal> {
-        self.attempt(&Operation::Close {
-            key: session.key,
-            outcome: Outcome::Completed,
-        })
+        self.attempt(&Operation::Close { key: session.key, outcome: Outcome::Completed })
     }
 
     pub(crate) fn advance(&mut self, by: i64) -> u64 {

@@ -116,9 +116,7 @@ impl Raw<'_> {
             }
             Self::Toml(_) => None,
         };
-        number
-            .filter(|number| (minimum..=maximum).contains(number))
-            .ok_or(Refusal::Unexpected)
+        number.filter(|number| (minimum..=maximum).contains(number)).ok_or(Refusal::Unexpected)
     }
 }
 
@@ -237,9 +235,7 @@ impl Kind for Algorithm {
     }
     fn read(raw: Raw<'_>) -> Result<SigningAlgorithm, Refusal> {
         let name = raw.text()?;
-        let found = SigningAlgorithm::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == name);
+        let found = SigningAlgorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name);
         found.ok_or(Refusal::Unexpected)
     }
 }
@@ -258,9 +254,7 @@ impl Kind for PublicUrl {
         let uri: Uri = text.parse().map_err(|_| Refusal::Unexpected)?;
         let scheme_fits = matches!(uri.scheme_str(), Some("http" | "https"));
         let host_fits = uri.host().is_some_and(|host| !host.is_empty());
-        let has_user = uri
-            .authority()
-            .is_some_and(|authority| authority.as_str().contains('@'));
+        let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
         // The parser drops a fragment silently, so it has to be looked for in the text.
         if !scheme_fits || !host_fits || has_user || uri.query().is_some() || text.contains('#') {
             return Err(Refusal::Unexpected);

@@ -241,18 +241,12 @@ impl Problem {
             | Self::RoomsAreNotTables { place }
             | Self::RoomWithoutId { place }
             | Self::RoomTwice { place, .. }
-            | Self::Value {
-                origin: Origin::Key { place, .. },
-                ..
-            } => Some(place.line),
+            | Self::Value { origin: Origin::Key { place, .. }, .. } => Some(place.line),
             Self::Unreadable { .. }
             | Self::TooLarge { .. }
             | Self::UnknownVariable { .. }
             | Self::NotUnicode { .. }
-            | Self::Value {
-                origin: Origin::Variable(_),
-                ..
-            }
+            | Self::Value { origin: Origin::Variable(_), .. }
             | Self::HalfAPair { .. }
             | Self::OneAddressTwice { .. } => None,
         }
@@ -292,11 +286,7 @@ pub fn shown(value: &str) -> String {
         shown = format!("{scheme}://***@{host}");
     }
     if shown.chars().count() > SHOWN_VALUE_MAX_CHARACTERS {
-        shown = shown
-            .chars()
-            .take(SHOWN_VALUE_MAX_CHARACTERS)
-            .chain(['…'])
-            .collect();
+        shown = shown.chars().take(SHOWN_VALUE_MAX_CHARACTERS).chain(['…']).collect();
     }
     format!("{shown:?}")
 }

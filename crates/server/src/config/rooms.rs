@@ -32,10 +32,7 @@ impl RoomTable {
     /// Where `key` stands; where the room begins, if it has no such key. For messages about its value.
     pub fn place_of(&self, key: &str) -> Place {
         let line = self.lines.get(key).copied().unwrap_or(self.place.line);
-        Place {
-            path: self.place.path.clone(),
-            line,
-        }
+        Place { path: self.place.path.clone(), line }
     }
 }
 
@@ -74,51 +71,27 @@ pub(super) fn read(source: &mut Source<'_>) -> Vec<RoomTable> {
 
 fn read_one<'a>(source: &mut Source<'a>, place: Place, table: Spanned<DeTable<'a>>) -> Option<RoomTable> {
     let line = |key: &Spanned<DeString<'_>>| source.place(&key.span()).line;
-    let lines: BTreeMap<String, usize> = table
-        .get_ref()
-        .iter()
-        .map(|(key, _)| (key.get_ref().to_string(), line(key)))
-        .collect();
-    let place_of = |key: &str| Place {
-        line: lines.get(key).copied().unwrap_or(place.line),
-        ..place.clone()
-    };
+    let lines: BTreeMap<String, usize> =
+        table.get_ref().iter().map(|(key, _)| (key.get_ref().to_string(), line(key))).collect();
+    let place_of = |key: &str| Place { line: lines.get(key).copied().unwrap_or(place.line), ..place.clone() };
 
     // TOML has no way back to the top of the file, so a server setting below a [[room]] silently becomes the room's.
-    for key in lines
-        .keys()
-        .filter(|key| SETTINGS.iter().any(|setting| setting.name == key.as_str()))
-    {
-        source.problems.push(Problem::InsideARoom {
-            place: place_of(key),
-            key: key.clone(),
-        });
+    for key in lines.keys().filter(|key| SETTINGS.iter().any(|setting| setting.name == key.as_str())) {
+        source.problems.push(Problem::InsideARoom { place: place_of(key), key: key.clone() });
     }
     let Some(id) = table.get_ref().get(ID) else {
         source.problems.push(Problem::RoomWithoutId { place });
         return None;
     };
     let Ok(room_id) = Room::read(Raw::Toml(id.get_ref())) else {
-        let origin = Origin::Key {
-            place: place_of(ID),
-            name: ID.to_owned(),
-        };
+        let origin = Origin::Key { place: place_of(ID), name: ID.to_owned() };
         let value = shown_toml(id.get_ref(), source.text(), &id.span());
         let explanation = format!("expected {}", Room::expected());
-        source.problems.push(Problem::Value {
-            origin,
-            value,
-            explanation,
-        });
+        source.problems.push(Problem::Value { origin, value, explanation });
         return None;
     };
     match serde::Deserialize::deserialize(toml::Deserializer::from(table)) {
-        Ok(table) => Some(RoomTable {
-            id: room_id,
-            table,
-            place,
-            lines,
-        }),
+        Ok(table) => Some(RoomTable { id: room_id, table, place, lines }),
         // Such as a number beyond 64 bits.
         Err(error) => {
             let place = error.span().map_or(place, |span| source.place(&span));

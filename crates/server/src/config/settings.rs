@@ -109,33 +109,20 @@ pub fn reference() -> String {
          # Secrets do not belong here. They are given by the environment:\n",
     );
     let mut line = |arguments: std::fmt::Arguments<'_>| {
-        text.write_fmt(arguments)
-            .and_then(|()| text.write_char('\n'))
-            .expect("a String takes everything");
+        text.write_fmt(arguments).and_then(|()| text.write_char('\n')).expect("a String takes everything");
     };
     for secret in SECRET_SETTINGS {
-        line(format_args!(
-            "#   {}: {}",
-            variable_name(secret.name),
-            secret.documentation
-        ));
+        line(format_args!("#   {}: {}", variable_name(secret.name), secret.documentation));
     }
     for setting in SETTINGS {
         line(format_args!(""));
         for documentation in setting.documentation {
             line(format_args!("#{documentation}"));
         }
-        line(format_args!(
-            "# {}: {}.",
-            variable_name(setting.name),
-            (setting.expected)()
-        ));
+        line(format_args!("# {}: {}.", variable_name(setting.name), (setting.expected)()));
         let unset = if setting.optional { "# " } else { "" };
         let quote = if setting.quoted { "\"" } else { "" };
-        line(format_args!(
-            "{unset}{} = {quote}{}{quote}",
-            setting.name, setting.sample
-        ));
+        line(format_args!("{unset}{} = {quote}{}{quote}", setting.name, setting.sample));
     }
     text
 }

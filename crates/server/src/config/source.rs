@@ -49,20 +49,12 @@ pub(super) fn find_file(
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigError> {
     let read = || -> io::Result<String> {
         let mut text = String::new();
-        File::open(path)?
-            .take(FILE_MAX_BYTES + 1)
-            .read_to_string(&mut text)?;
+        File::open(path)?.take(FILE_MAX_BYTES + 1).read_to_string(&mut text)?;
         Ok(text)
     };
-    let text = read().map_err(|source| Problem::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = read().map_err(|source| Problem::Unreadable { path: path.to_owned(), source })?;
     if text.len() as u64 > FILE_MAX_BYTES {
-        return Err(Problem::TooLarge {
-            path: path.to_owned(),
-        }
-        .into());
+        return Err(Problem::TooLarge { path: path.to_owned() }.into());
     }
     Ok(text)
 }
@@ -81,13 +73,7 @@ impl<'a> Source<'a> {
                 reason: error.message().to_owned(),
             })?
             .into_inner();
-        let mut source = Self {
-            path,
-            text,
-            file,
-            variables: BTreeMap::new(),
-            problems: Vec::new(),
-        };
+        let mut source = Self { path, text, file, variables: BTreeMap::new(), problems: Vec::new() };
         for (name, value) in environment {
             source.add_variable(name, value);
         }
@@ -120,10 +106,7 @@ impl<'a> Source<'a> {
         let Some((key, value)) = entry else {
             return Some(P::absent(sample));
         };
-        let origin = Origin::Key {
-            place: self.place(&key.span()),
-            name: name.to_owned(),
-        };
+        let origin = Origin::Key { place: self.place(&key.span()), name: name.to_owned() };
         let read = P::Kind::read(Raw::Toml(value.get_ref()));
         let text = self.text;
         self.checked::<P>(read, origin, || shown_toml(value.get_ref(), text, &value.span()))
@@ -142,11 +125,7 @@ impl<'a> Source<'a> {
                     Refusal::Unexpected => format!("expected {}", P::expected()),
                     Refusal::Because(reason) => reason,
                 };
-                self.problems.push(Problem::Value {
-                    origin,
-                    value: shown(),
-                    explanation,
-                });
+                self.problems.push(Problem::Value { origin, value: shown(), explanation });
                 None
             }
         }
@@ -155,10 +134,7 @@ impl<'a> Source<'a> {
     /// Takes a secret from the environment, and refuses it in the file.
     pub(super) fn secret(&mut self, setting: SecretSetting) -> Option<SecretString> {
         if let Some((key, _)) = self.take_key(setting.name) {
-            self.problems.push(Problem::SecretInFile {
-                place: self.place(&key.span()),
-                setting,
-            });
+            self.problems.push(Problem::SecretInFile { place: self.place(&key.span()), setting });
         }
         let value = self.variables.remove(&variable_name(setting.name))?;
         Some(SecretString::from(value.as_str()))
@@ -178,11 +154,7 @@ impl<'a> Source<'a> {
                 Problem::UnknownTable { place, key }
             } else {
                 let hint = nearest(&key, SETTINGS.iter().map(|setting| setting.name));
-                Problem::UnknownKey {
-                    place,
-                    hint: Hint(hint.map(str::to_owned)),
-                    key,
-                }
+                Problem::UnknownKey { place, hint: Hint(hint.map(str::to_owned)), key }
             });
         }
         for (name, value) in std::mem::take(&mut self.variables) {
@@ -192,10 +164,7 @@ impl<'a> Source<'a> {
             let settings = SETTINGS.iter().map(|setting| setting.name);
             let secrets = SECRET_SETTINGS.iter().map(|setting| setting.name);
             let hint = nearest(&name[VARIABLE_PREFIX.len()..], settings.chain(secrets));
-            self.problems.push(Problem::UnknownVariable {
-                hint: Hint(hint.map(variable_name)),
-                name,
-            });
+            self.problems.push(Problem::UnknownVariable { hint: Hint(hint.map(variable_name)), name });
         }
     }
 
@@ -212,10 +181,7 @@ impl<'a> Source<'a> {
 
 fn place(path: &Path, text: &str, span: &Range<usize>) -> Place {
     let before = text.get(..span.start).unwrap_or(text);
-    Place {
-        path: path.to_owned(),
-        line: 1 + before.matches('\n').count(),
-    }
+    Place { path: path.to_owned(), line: 1 + before.matches('\n').count() }
 }
 
 /// A refused value of the file: texts like variables, everything else as it was written.
@@ -230,11 +196,8 @@ pub(super) fn shown_toml(value: &DeValue<'_>, text: &str, span: &Range<usize>) -
 /// Whether Kubernetes made this variable. For a service whose name begins with "anteroom" it tells every pod of the
 /// namespace about it in variables that look like ours, which must not keep the server from starting.
 fn is_kubernetes_service_link(name: &str, value: &str) -> bool {
-    let is_link = |value: &str| {
-        ["tcp://", "udp://", "sctp://"]
-            .iter()
-            .any(|scheme| value.starts_with(scheme))
-    };
+    let is_link =
+        |value: &str| ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
     let names_a_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| {
         name.split_once("_PORT_").is_some_and(|(_, port)| {
             let digits = port.trim_start_matches(|character: char| character.is_ascii_digit());

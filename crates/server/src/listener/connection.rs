@@ -87,18 +87,12 @@ pub(super) async fn serve_tls<S, B>(
     let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            context
-                .counters
-                .handshake_failures
-                .fetch_add(1, Ordering::Relaxed);
+            context.counters.handshake_failures.fetch_add(1, Ordering::Relaxed);
             debug!(listener = context.name, peer = %context.peer, %error, "TLS handshake failed");
             return;
         }
         Err(_elapsed) => {
-            context
-                .counters
-                .handshake_failures
-                .fetch_add(1, Ordering::Relaxed);
+            context.counters.handshake_failures.fetch_add(1, Ordering::Relaxed);
             debug!(listener = context.name, peer = %context.peer, "TLS handshake took too long");
             return;
         }
@@ -132,16 +126,10 @@ where
     if limits.max_headers != MAX_HEADERS {
         builder.max_headers(limits.max_headers);
     }
-    let service = Introduced {
-        inner: service,
-        peer: context.peer,
-        requests: None,
-    };
+    let service = Introduced { inner: service, peer: context.peer, requests: None };
     // Upgrades stay possible. The place to take a socket out of hyper is here, too: poll the connection until the handler
     // has marked the transport as taken, then drop the connection and keep the socket.
-    let connection = builder
-        .serve_connection(TokioIo::new(io), service)
-        .with_upgrades();
+    let connection = builder.serve_connection(TokioIo::new(io), service).with_upgrades();
     drive(context, connection, None).await;
 }
 
@@ -168,11 +156,7 @@ where
         .keep_alive_interval(HTTP2_PING_INTERVAL)
         .keep_alive_timeout(HTTP2_PING_TIMEOUT);
     let requests = Arc::new(AtomicU64::new(0));
-    let service = Introduced {
-        inner: service,
-        peer: context.peer,
-        requests: Some(Arc::clone(&requests)),
-    };
+    let service = Introduced { inner: service, peer: context.peer, requests: Some(Arc::clone(&requests)) };
     let connection = builder.serve_connection(TokioIo::new(io), service);
     let idle = Idle {
         requests,

@@ -30,12 +30,7 @@ pub struct Transport {
 impl Transport {
     /// Wraps a socket that was given a slot.
     pub fn new(stream: TcpStream, slot: Slot, write_stall_timeout: Duration) -> Self {
-        Self {
-            stream,
-            stall: None,
-            write_stall_timeout,
-            _slot: slot,
-        }
+        Self { stream, stall: None, write_stall_timeout, _slot: slot }
     }
 
     /// Passes a write's result on, unless the client has taken nothing for too long.
@@ -45,9 +40,7 @@ impl Transport {
             return result;
         }
         let timeout = self.write_stall_timeout;
-        let stall = self
-            .stall
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        let stall = self.stall.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         match stall.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => Poll::Ready(Err(ErrorKind::TimedOut.into())),

@@ -64,32 +64,15 @@ impl Server {
     pub(crate) fn start_on(listener: TcpListener, limits: Limits, tls: Option<Arc<Certificates>>) -> Self {
         let address = listener.local_addr().unwrap();
         let counters = Arc::new(Connections::default());
-        let calls = Arc::new(Calls {
-            started: AtomicU64::new(0),
-            may_finish: Semaphore::new(0),
-        });
+        let calls = Arc::new(Calls { started: AtomicU64::new(0), may_finish: Semaphore::new(0) });
         let big = Bytes::from(vec![b'x'; BIG_BODY_BYTES]);
         let service = {
             let calls = Arc::clone(&calls);
             service_fn(move |request| answer(Arc::clone(&calls), big.clone(), request))
         };
         let (trigger, shutdown) = shutdown::channel();
-        let serving = serve(
-            "test",
-            listener,
-            tls,
-            limits,
-            Arc::clone(&counters),
-            service,
-            shutdown,
-        );
-        Self {
-            address,
-            counters,
-            calls,
-            trigger,
-            task: spawn(serving),
-        }
+        let serving = serve("test", listener, tls, limits, Arc::clone(&counters), service, shutdown);
+        Self { address, counters, calls, trigger, task: spawn(serving) }
     }
 
     pub(crate) async fn connect(&self) -> Client<TcpStream> {
@@ -145,8 +128,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
-        self.send(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes())
-            .await;
+        self.send(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).await;
         self.read_answer().await.expect("an answer")
     }
 
@@ -163,10 +145,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
             .map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
         within_deadline(self.0.read_exact(&mut body)).await.ok()?;
-        Some(Answer {
-            head,
-            body: String::from_utf8(body).unwrap(),
-        })
+        Some(Answer { head, body: String::from_utf8(body).unwrap() })
     }
 
     /// Everything until the server closes; a reset counts as closing.
@@ -179,9 +158,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
 
 /// Fails the test instead of hanging.
 pub(crate) async fn within_deadline<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(DEADLINE, future)
-        .await
-        .expect("within the deadline")
+    tokio::time::timeout(DEADLINE, future).await.expect("within the deadline")
 }
 
 /// Waits for a state.
@@ -195,10 +172,7 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
     assert!(reached.await.is_ok(), "never: {what}");
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests have no shutdown that must know their tasks"
-)]
+#[expect(clippy::disallowed_methods, reason = "tests have no shutdown that must know their tasks")]
 pub(crate) fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,

@@ -78,11 +78,7 @@ impl Caller {
 
     /// Another node that has seen the same.
     pub(super) fn on_another_node(&self) -> Self {
-        Self {
-            node: OTHER_NODE,
-            number: 0,
-            ..self.clone()
-        }
+        Self { node: OTHER_NODE, number: 0, ..self.clone() }
     }
 
     /// The commit of these operations, and their answers; the caller's own room does not change.
@@ -97,10 +93,7 @@ impl Caller {
                 Some(key) => self.store.session(&self.id, key).await.unwrap(),
                 None => None,
             };
-            let reads = Reads {
-                session,
-                ended: vec![],
-            };
+            let reads = Reads { session, ended: vec![] };
             let applied = apply(next, self.now, operation, reads);
             next = applied.room;
             effects.absorb(applied.effects);
@@ -165,18 +158,13 @@ impl Caller {
     pub(super) async fn admit(&mut self, validity_seconds: u64) -> Session {
         self.perform(Operation::Join { count: 1 }).await;
         let newest = self.room.newest();
-        let (ticket, missing) = (
-            self.ticket(newest.joined),
-            newest.joined.saturating_sub(newest.serving),
-        );
+        let (ticket, missing) = (self.ticket(newest.joined), newest.joined.saturating_sub(newest.serving));
         if missing > 0 {
             let by = i64::try_from(missing).unwrap();
             self.perform(Operation::Advance { by }).await;
         }
         let claim = self.perform(claim(ticket, Some(validity_seconds))).await;
-        let Answer::Claimed { session, begun: true } = claim else {
-            panic!("{claim:?}")
-        };
+        let Answer::Claimed { session, begun: true } = claim else { panic!("{claim:?}") };
         session
     }
 
@@ -229,19 +217,12 @@ impl Caller {
 
     /// The generations that count.
     pub(super) fn generations(&self) -> Vec<Generation> {
-        self.room
-            .segments
-            .iter()
-            .map(|segment| segment.generation)
-            .collect()
+        self.room.segments.iter().map(|segment| segment.generation).collect()
     }
 
     pub(super) async fn ended(&self, until: UnixMillis, limit: usize) -> Vec<Session> {
         let generations = self.generations();
-        self.store
-            .sessions_ended(&self.id, &generations, until, limit)
-            .await
-            .unwrap()
+        self.store.sessions_ended(&self.id, &generations, until, limit).await.unwrap()
     }
 
     pub(super) async fn next_end(&self) -> Option<UnixMillis> {
@@ -252,22 +233,13 @@ impl Caller {
     /// Whose passes ended before that, sorted.
     pub(super) async fn expired(&self, before: UnixMillis) -> Vec<RequestId> {
         let generations = self.generations();
-        let mut expired = self
-            .store
-            .expired_passes(&self.id, &generations, before)
-            .await
-            .unwrap();
+        let mut expired = self.store.expired_passes(&self.id, &generations, before).await.unwrap();
         expired.sort();
         expired
     }
 
     pub(super) fn audit_record(&self, action: &str) -> AuditRecord {
-        AuditRecord {
-            at: self.now,
-            room: self.id.clone(),
-            actor: "somebody".into(),
-            action: action.into(),
-        }
+        AuditRecord { at: self.now, room: self.id.clone(), actor: "somebody".into(), action: action.into() }
     }
 }
 

@@ -51,11 +51,7 @@ pub(super) async fn a_snapshot_reads_back_exactly(store: Arc<dyn Store>) {
     caller.perform(Operation::SetState(RoomState::Draining)).await;
     caller.now = caller.now.plus(87_000);
     caller.perform(Operation::Tick).await;
-    let chunks: Vec<u64> = caller.room.segments[0]
-        .taken
-        .chunks()
-        .map(|(index, _)| index)
-        .collect();
+    let chunks: Vec<u64> = caller.room.segments[0].taken.chunks().map(|(index, _)| index).collect();
     assert_eq!(chunks, [3, 4]);
     assert_eq!(caller.snapshot().await.room, caller.room, "after a lapse");
     for session in &sessions {
@@ -74,9 +70,7 @@ pub(super) async fn a_stale_version_conflicts_and_writes_nothing(store: Arc<dyn 
     let mut slower = caller.on_another_node();
     caller.perform(Operation::Join { count: 5 }).await;
     caller.perform(Operation::Advance { by: 2 }).await;
-    let (late, _) = slower
-        .prepare(&[Operation::Join { count: 7 }, Operation::Advance { by: 7 }])
-        .await;
+    let (late, _) = slower.prepare(&[Operation::Join { count: 7 }, Operation::Advance { by: 7 }]).await;
     let newer = slower.commit_in_vain(&late).await.unwrap();
     assert_eq!(newer.room, caller.room);
     assert_eq!(newer.last_number, None, "the slower node has written nothing yet");
@@ -105,9 +99,7 @@ pub(super) async fn a_room_is_made_once(store: Arc<dyn Store>) {
 pub(super) async fn a_commit_adds_its_joins_to_those_in_between(store: Arc<dyn Store>) {
     let mut caller = Caller::open(&store, "room").await;
     let mut other = caller.on_another_node();
-    let (commit, _) = caller
-        .prepare(&[Operation::Join { count: 3 }, Operation::Advance { by: 1 }])
-        .await;
+    let (commit, _) = caller.prepare(&[Operation::Join { count: 3 }, Operation::Advance { by: 1 }]).await;
     assert_eq!(other.join(4).await, 1);
     assert_eq!(caller.commit(&commit).await, 7, "its own stand behind the others");
     assert_eq!(other.join(1).await, 8);
@@ -119,10 +111,9 @@ pub(super) async fn a_commit_adds_its_joins_to_those_in_between(store: Arc<dyn S
 }
 
 pub(super) async fn a_commit_that_opens_a_line_conflicts_with_joins_in_between(store: Arc<dyn Store>) {
-    for (name, opening) in [
-        ("behind", Operation::OpenSegment { incarnation: 2 }),
-        ("anew", Operation::Reset { incarnation: 2 }),
-    ] {
+    for (name, opening) in
+        [("behind", Operation::OpenSegment { incarnation: 2 }), ("anew", Operation::Reset { incarnation: 2 })]
+    {
         let mut caller = Caller::open(&store, name).await;
         let mut other = caller.on_another_node();
         let (stale, _) = caller.prepare(std::slice::from_ref(&opening)).await;
@@ -142,27 +133,19 @@ pub(super) async fn a_commit_that_opens_a_line_conflicts_with_joins_in_between(s
 pub(super) async fn a_commit_never_passes_the_last_position(store: Arc<dyn Store>) {
     let mut caller = Caller::open_near_the_end(&store, "room", 3).await;
     let mut other = caller.on_another_node();
-    let (commit, _) = caller
-        .prepare(&[Operation::Join { count: 2 }, Operation::Advance { by: 1 }])
-        .await;
+    let (commit, _) = caller.prepare(&[Operation::Join { count: 2 }, Operation::Advance { by: 1 }]).await;
     other.join(2).await;
     let newer = caller.commit_in_vain(&commit).await.unwrap();
     assert_eq!(newer.room.newest().joined, MAX_POSITION - 1);
     caller.room = newer.room;
-    caller
-        .perform(Operation::Join {
-            count: caller.room.places_left(),
-        })
-        .await;
+    caller.perform(Operation::Join { count: caller.room.places_left() }).await;
     assert_eq!(caller.snapshot().await.room.newest().joined, MAX_POSITION);
 }
 
 pub(super) async fn a_repeated_commit_answers_the_same_and_changes_nothing(store: Arc<dyn Store>) {
     let mut caller = Caller::open(&store, "room").await;
     let mut other = caller.on_another_node();
-    let (mut commit, _) = caller
-        .prepare(&[Operation::Join { count: 3 }, Operation::Advance { by: 1 }])
-        .await;
+    let (mut commit, _) = caller.prepare(&[Operation::Join { count: 3 }, Operation::Advance { by: 1 }]).await;
     commit.audit.push(caller.audit_record("once"));
     assert_eq!(caller.commit(&commit).await, 3);
     assert_eq!(caller.commit(&commit).await, 3);
@@ -172,10 +155,7 @@ pub(super) async fn a_repeated_commit_answers_the_same_and_changes_nothing(store
     other.perform(Operation::Advance { by: 1 }).await;
     let before = other.snapshot().await.room;
     let repeated = store.commit(&commit).await.unwrap();
-    assert!(
-        matches!(repeated, CommitOutcome::Done { joined: 3 }),
-        "{repeated:?}"
-    );
+    assert!(matches!(repeated, CommitOutcome::Done { joined: 3 }), "{repeated:?}");
     assert_eq!(other.snapshot().await.room, before);
     assert_eq!(store.audit(10).await.unwrap().len(), 1);
     // An older number than the last one is no repetition: nothing is known of it any more.
@@ -199,15 +179,7 @@ pub(super) async fn a_snapshot_tells_the_last_number_of_each_node(store: Arc<dyn
     other.room.version = 0;
     let (stale, _) = other.prepare(&[Operation::Advance { by: 1 }]).await;
     assert_eq!(other.commit_in_vain(&stale).await.unwrap().last_number, Some(41));
-    assert_eq!(
-        store
-            .load(&other.id, OTHER_NODE)
-            .await
-            .unwrap()
-            .unwrap()
-            .last_number,
-        Some(41)
-    );
+    assert_eq!(store.load(&other.id, OTHER_NODE).await.unwrap().unwrap().last_number, Some(41));
 }
 
 pub(super) async fn rooms_are_independent(store: Arc<dyn Store>) {

@@ -19,9 +19,8 @@ const ROUNDS: u64 = 12;
 async fn engines(store: &Arc<dyn Store>) -> Vec<(Arc<Engine>, Arc<RoomHandle>)> {
     let mut engines = vec![];
     for node in 0..ENGINES {
-        let engine = Engine::start(store.clone(), Arc::new(SystemClock), NodeId(u128::from(node) + 1))
-            .await
-            .unwrap();
+        let engine =
+            Engine::start(store.clone(), Arc::new(SystemClock), NodeId(u128::from(node) + 1)).await.unwrap();
         let room = make_room(&engine).await;
         engines.push((engine, room));
     }
@@ -30,19 +29,13 @@ async fn engines(store: &Arc<dyn Store>) -> Vec<(Arc<Engine>, Arc<RoomHandle>)> 
 
 async fn make_room(engine: &Engine) -> Arc<RoomHandle> {
     let id = RoomId::parse("room").unwrap();
-    engine
-        .create_room(id, Settings::default(), RoomState::Open, 1)
-        .await
-        .unwrap()
+    engine.create_room(id, Settings::default(), RoomState::Open, 1).await.unwrap()
 }
 
 /// Does it however often other nodes are faster; anything else fails.
 async fn insist(room: &RoomHandle, operation: Operation) -> Answer {
     loop {
-        match room
-            .operate(operation.clone(), Actor::Operator("suite".into()))
-            .await
-        {
+        match room.operate(operation.clone(), Actor::Operator("suite".into())).await {
             Ok(answer) => return answer,
             Err(EngineError::Store(StoreError::Transient(_))) => {}
             Err(error) => panic!("{error}"),
@@ -79,10 +72,7 @@ pub(super) async fn joins_through_several_engines_keep_their_order(store: Arc<dy
                 let answered_before = highest_answered.load(Ordering::SeqCst);
                 let ticket = room.join().await.unwrap();
                 let position = ticket.position.get();
-                assert!(
-                    position > answered_before,
-                    "sent after {answered_before} was answered"
-                );
+                assert!(position > answered_before, "sent after {answered_before} was answered");
                 highest_answered.fetch_max(position, Ordering::SeqCst);
                 positions.push(position);
             }
@@ -90,10 +80,7 @@ pub(super) async fn joins_through_several_engines_keep_their_order(store: Arc<dy
         });
     }
     let positions: BTreeSet<u64> = tasks.join_all().await.into_iter().flatten().collect();
-    assert!(
-        positions.into_iter().eq(1..=TASKS * ROUNDS),
-        "no gap and no duplicate"
-    );
+    assert!(positions.into_iter().eq(1..=TASKS * ROUNDS), "no gap and no duplicate");
     stop(engines).await;
 }
 
@@ -134,20 +121,12 @@ pub(super) async fn conflicting_commits_are_applied_again_and_nothing_is_lost(st
     }
     let claims = tasks.join_all().await;
     let begun = claims.iter().filter(|(_, begun)| *begun).count() as u64;
-    assert_eq!(
-        begun, total,
-        "one of the claims of each ticket begins its session"
-    );
+    assert_eq!(begun, total, "one of the claims of each ticket begins its session");
     for (session, _) in &claims {
         let stored = store.session(engines[0].1.id(), session.key).await.unwrap();
         assert_eq!(stored.as_ref(), Some(session), "all of them get the same");
     }
-    let stored = store
-        .load(engines[0].1.id(), NodeId(1))
-        .await
-        .unwrap()
-        .unwrap()
-        .room;
+    let stored = store.load(engines[0].1.id(), NodeId(1)).await.unwrap().unwrap().room;
     assert_eq!(stored.serving(), total + ENGINES);
     assert_eq!((stored.counts().claimed, stored.active()), (total, total));
     assert_eq!((stored.waiting(), stored.offers()), (0, 0));
@@ -185,9 +164,7 @@ pub(super) async fn the_board_shows_what_was_answered(store: Arc<dyn Store>) {
 }
 
 pub(super) async fn a_room_made_twice_at_once_has_one_owner(store: Arc<dyn Store>) {
-    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NodeId(1))
-        .await
-        .unwrap();
+    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NodeId(1)).await.unwrap();
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {
         let engine = engine.clone();
@@ -206,9 +183,7 @@ pub(super) async fn a_room_made_twice_at_once_has_one_owner(store: Arc<dyn Store
 }
 
 pub(super) async fn stopping_answers_what_is_queued_and_refuses_the_rest(store: Arc<dyn Store>) {
-    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NodeId(1))
-        .await
-        .unwrap();
+    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NodeId(1)).await.unwrap();
     let room = make_room(&engine).await;
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {

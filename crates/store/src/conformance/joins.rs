@@ -43,10 +43,7 @@ pub(super) async fn a_join_of_an_ended_epoch_conflicts_and_writes_nothing(store:
         assert_eq!(other.snapshot().await.last_number, None);
     }
     assert_eq!(other.join(3).await, 1, "the newer epoch is its own now");
-    let nowhere = JoinBatch {
-        room: RoomId::parse("nowhere").unwrap(),
-        ..other.batch(1)
-    };
+    let nowhere = JoinBatch { room: RoomId::parse("nowhere").unwrap(), ..other.batch(1) };
     let outcome = store.join(&nowhere).await.unwrap();
     assert!(matches!(outcome, JoinOutcome::Conflict(None)), "{outcome:?}");
 }
@@ -82,10 +79,7 @@ pub(super) async fn a_repeated_join_answers_the_same_and_changes_nothing(store: 
     }
     caller.join(1).await;
     let outcome = store.join(&batch).await.unwrap();
-    assert!(
-        matches!(outcome, JoinOutcome::Conflict(Some(_))),
-        "an older number: {outcome:?}"
-    );
+    assert!(matches!(outcome, JoinOutcome::Conflict(Some(_))), "an older number: {outcome:?}");
 }
 
 pub(super) async fn concurrent_joins_leave_no_gap_and_no_duplicate(store: Arc<dyn Store>) {
@@ -94,20 +88,13 @@ pub(super) async fn concurrent_joins_leave_no_gap_and_no_duplicate(store: Arc<dy
     let caller = Caller::open(&store, "room").await;
     let mut tasks = JoinSet::new();
     for node in 0..NODES {
-        let mut caller = Caller {
-            node: NodeId(100 + u128::from(node)),
-            number: 0,
-            ..caller.clone()
-        };
+        let mut caller = Caller { node: NodeId(100 + u128::from(node)), number: 0, ..caller.clone() };
         tasks.spawn(async move {
             let mut positions = vec![];
             for batch in 0..BATCHES {
                 let count = 1 + (node + batch) % 4;
                 let first = caller.join(count).await;
-                assert!(
-                    positions.last().is_none_or(|&last| last < first),
-                    "one caller's joins are in order"
-                );
+                assert!(positions.last().is_none_or(|&last| last < first), "one caller's joins are in order");
                 positions.extend(first..first + count);
             }
             positions
@@ -117,10 +104,6 @@ pub(super) async fn concurrent_joins_leave_no_gap_and_no_duplicate(store: Arc<dy
     let distinct: BTreeSet<u64> = positions.iter().copied().collect();
     let last = positions.len() as u64;
     assert_eq!(distinct.len(), positions.len(), "no position twice");
-    assert_eq!(
-        (distinct.first(), distinct.last()),
-        (Some(&1), Some(&last)),
-        "no gap"
-    );
+    assert_eq!((distinct.first(), distinct.last()), (Some(&1), Some(&last)), "no gap");
     assert_eq!(caller.snapshot().await.room.newest().joined, last);
 }

@@ -16,23 +16,15 @@ pub(super) async fn events_and_audit_come_with_their_commit(store: Arc<dyn Store
     let session = caller.admit(60).await;
     let (mut commit, _) = caller.prepare(&[Operation::Advance { by: 1 }]).await;
     commit.audit = vec![caller.audit_record("first"), caller.audit_record("second")];
-    commit.effects.events = vec![Event::AutomaticServingCounterIncrease {
-        previous: 1,
-        current: 2,
-    }];
+    commit.effects.events = vec![Event::AutomaticServingCounterIncrease { previous: 1, current: 2 }];
     let mut stale = commit.clone();
     caller.commit(&commit).await;
     let begun = StoredEvent {
         at: caller.now,
         room: caller.id.clone(),
-        event: Event::TokenGenerated {
-            request_id: session.request_id,
-        },
+        event: Event::TokenGenerated { request_id: session.request_id },
     };
-    let moved = StoredEvent {
-        event: commit.effects.events[0].clone(),
-        ..begun.clone()
-    };
+    let moved = StoredEvent { event: commit.effects.events[0].clone(), ..begun.clone() };
     let expected = vec![(1, begun), (2, moved)];
     let newest_first = vec![caller.audit_record("second"), caller.audit_record("first")];
     assert_eq!(store.events(0, 10).await.unwrap(), expected);
@@ -52,17 +44,14 @@ pub(super) async fn events_and_audit_come_with_their_commit(store: Arc<dyn Store
 
 pub(super) async fn outbox_and_audit_are_bounded(store: Arc<dyn Store>) {
     let mut caller = Caller::open(&store, "room").await;
-    let event = |number: u64| Event::TokenGenerated {
-        request_id: RequestId(u128::from(number).to_be_bytes()),
-    };
+    let event =
+        |number: u64| Event::TokenGenerated { request_id: RequestId(u128::from(number).to_be_bytes()) };
     let mut written = 0;
     while written <= OUTBOX_MAX.max(AUDIT_MAX) {
         let (mut commit, _) = caller.prepare(&[Operation::Advance { by: 1 }]).await;
         let numbers = written + 1..=written + RECORDS_PER_COMMIT;
         commit.effects.events = numbers.clone().map(event).collect();
-        commit.audit = numbers
-            .map(|number| caller.audit_record(&number.to_string()))
-            .collect();
+        commit.audit = numbers.map(|number| caller.audit_record(&number.to_string())).collect();
         caller.commit(&commit).await;
         written += RECORDS_PER_COMMIT;
     }
@@ -88,30 +77,16 @@ pub(super) async fn values_are_compared_and_set(store: Arc<dyn Store>) {
     assert_eq!(store.value("ring").await.unwrap(), None);
     assert!(store.replace_value("ring", None, b"one").await.unwrap());
     assert!(!store.replace_value("ring", None, b"two").await.unwrap());
-    assert_eq!(
-        store.value("ring").await.unwrap().as_deref(),
-        Some(b"one".as_slice())
-    );
+    assert_eq!(store.value("ring").await.unwrap().as_deref(), Some(b"one".as_slice()));
     assert!(store.replace_value("ring", Some(b"one"), b"").await.unwrap());
-    assert_eq!(
-        store.value("ring").await.unwrap().as_deref(),
-        Some(b"".as_slice())
-    );
+    assert_eq!(store.value("ring").await.unwrap().as_deref(), Some(b"".as_slice()));
     assert!(store.replace_value("other", None, b"\0\xff").await.unwrap());
-    assert!(
-        !store.replace_value("ring", None, b"two").await.unwrap(),
-        "empty is not missing"
-    );
+    assert!(!store.replace_value("ring", None, b"two").await.unwrap(), "empty is not missing");
     // Of many who try at once, one succeeds.
     let mut tasks = tokio::task::JoinSet::new();
     for contender in 0..16u8 {
         let store = store.clone();
-        tasks.spawn(async move {
-            store
-                .replace_value("ring", Some(b""), &[contender])
-                .await
-                .unwrap()
-        });
+        tasks.spawn(async move { store.replace_value("ring", Some(b""), &[contender]).await.unwrap() });
     }
     let winners = tasks.join_all().await.into_iter().filter(|&won| won).count();
     assert_eq!(winners, 1);

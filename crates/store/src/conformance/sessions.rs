@@ -29,29 +29,15 @@ pub(super) async fn sessions_come_by_end_within_limit_and_generations(store: Arc
     let far = UnixMillis(u64::MAX);
     let all = [&early, &middle, &twin, &late, &latest].map(|session| session.key);
     assert_eq!(keys(&caller.ended(far, 10).await), all);
-    assert_eq!(
-        keys(&caller.ended(far, 2).await),
-        all[..2],
-        "the earliest ends first"
-    );
+    assert_eq!(keys(&caller.ended(far, 2).await), all[..2], "the earliest ends first");
     assert_eq!(caller.ended(far, 0).await, []);
     let exactly = caller.ended(middle.ends_at(), 10).await;
-    assert_eq!(
-        exactly,
-        [early.clone(), middle.clone(), twin],
-        "the end itself counts"
-    );
+    assert_eq!(exactly, [early.clone(), middle.clone(), twin], "the end itself counts");
     let before = UnixMillis(middle.ends_at().0 - 1);
     assert_eq!(keys(&caller.ended(before, 10).await), [early.key]);
-    let of_first = store
-        .sessions_ended(&caller.id, &first_generation, far, 10)
-        .await
-        .unwrap();
+    let of_first = store.sessions_ended(&caller.id, &first_generation, far, 10).await.unwrap();
     assert_eq!(keys(&of_first), all[1..4]);
-    let of_second = store
-        .next_session_end(&caller.id, &second_generation)
-        .await
-        .unwrap();
+    let of_second = store.next_session_end(&caller.id, &second_generation).await.unwrap();
     assert_eq!(of_second, Some(early.ends_at()));
     assert_eq!(caller.next_end().await, Some(early.ends_at()));
     let of_none = store.next_session_end(&caller.id, &[]).await.unwrap();
@@ -99,10 +85,7 @@ pub(super) async fn a_reset_makes_sessions_invisible(store: Arc<dyn Store>) {
     let before = caller.admit(100).await;
     caller.perform(Operation::Reset { incarnation: 7 }).await;
     let after = caller.admit(200).await;
-    assert_eq!(
-        (before.key.position, after.key.position),
-        (after.key.position, before.key.position)
-    );
+    assert_eq!((before.key.position, after.key.position), (after.key.position, before.key.position));
     let far = UnixMillis(u64::MAX);
     assert_eq!(keys(&caller.ended(far, 10).await), [after.key]);
     assert_eq!(caller.expired(far).await, [after.request_id]);
@@ -111,10 +94,7 @@ pub(super) async fn a_reset_makes_sessions_invisible(store: Arc<dyn Store>) {
     assert_eq!(caller.snapshot().await.room, caller.room);
     let watch = Stopwatch::start();
     while caller.session(before.key).await.is_some() {
-        assert!(
-            watch.elapsed() < DELETED_WITHIN,
-            "a closed line is deleted in time"
-        );
+        assert!(watch.elapsed() < DELETED_WITHIN, "a closed line is deleted in time");
         nudge(&mut caller).await;
     }
 }
@@ -130,25 +110,16 @@ pub(super) async fn sessions_are_kept_for_the_retention_and_no_longer(store: Arc
     caller.now = real_now;
     let watch = Stopwatch::start();
     while caller.session(old.key).await.is_some() {
-        assert!(
-            watch.elapsed() < DELETED_WITHIN,
-            "an old session is deleted in time"
-        );
+        assert!(watch.elapsed() < DELETED_WITHIN, "an old session is deleted in time");
         nudge(&mut caller).await;
     }
     // One that nobody has swept yet must not vanish, or it would count as active for ever.
-    assert_eq!(
-        keys(&caller.ended(real_now, 10).await),
-        [old_and_active.key, kept.key]
-    );
+    assert_eq!(keys(&caller.ended(real_now, 10).await), [old_and_active.key, kept.key]);
     caller.sweep().await;
     assert_eq!(caller.room.active(), 0);
     let watch = Stopwatch::start();
     while caller.session(old_and_active.key).await.is_some() {
-        assert!(
-            watch.elapsed() < DELETED_WITHIN,
-            "a swept session is deleted in time"
-        );
+        assert!(watch.elapsed() < DELETED_WITHIN, "a swept session is deleted in time");
         nudge(&mut caller).await;
     }
     let stored = caller.session(kept.key).await.unwrap();

@@ -45,11 +45,7 @@ fn give_name(unfinished: &Path, file: &Path) -> io::Result<()> {
 }
 
 fn missing_is_fine(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::NotFound {
-        Ok(())
-    } else {
-        Err(error)
-    }
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 #[cfg(unix)]

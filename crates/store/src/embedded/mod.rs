@@ -58,12 +58,7 @@ macro_rules! failures {
         fn from(error: $kind) -> Self { Self::Database(error.into()) }
     } )+ };
 }
-failures!(
-    redb::TableError,
-    redb::StorageError,
-    redb::TransactionError,
-    redb::CommitError
-);
+failures!(redb::TableError, redb::StorageError, redb::TransactionError, redb::CommitError);
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
@@ -123,15 +118,11 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// Opens or creates the store in a directory.
     pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(directory).map_err(|reason| OpenError::Directory {
-            path: directory.to_owned(),
-            reason,
-        })?;
+        std::fs::create_dir_all(directory)
+            .map_err(|reason| OpenError::Directory { path: directory.to_owned(), reason })?;
         let unique = format!("{}-{}", std::process::id(), clock.now().0);
-        creation::create_if_missing(directory, &unique).map_err(|reason| OpenError::Create {
-            path: directory.to_owned(),
-            reason,
-        })?;
+        creation::create_if_missing(directory, &unique)
+            .map_err(|reason| OpenError::Create { path: directory.to_owned(), reason })?;
         let file = directory.join(FILE_NAME);
         Self::open_with(
             Box::new(move || Database::builder().set_cache_size(CACHE_MAX_BYTES).open(&file)),
@@ -149,31 +140,16 @@ impl EmbeddedStore {
         let database: SharedDatabase = Arc::new(RwLock::new(Some(Arc::new(database))));
         let ready = Arc::new(AtomicBool::new(true));
         let (requests, queue) = mpsc::channel(WRITER_QUEUE_MAX);
-        let writer = Writer {
-            database: database.clone(),
-            opener,
-            queue,
-            ready: ready.clone(),
-            clock,
-        };
+        let writer = Writer { database: database.clone(), opener, queue, ready: ready.clone(), clock };
         let writer = std::thread::Builder::new()
             .name("anteroom-writer".into())
             .spawn(move || writer.run())
             .map_err(|error| OpenError::Other(error.to_string()))?;
-        Ok(Self {
-            database,
-            requests: Some(requests),
-            ready,
-            writer: Some(writer),
-        })
+        Ok(Self { database, requests: Some(requests), ready, writer: Some(writer) })
     }
 
     fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, StoreError> {
-        let database = self
-            .database
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
         // While it is being reopened the lock is held, so it is missing only when that has failed.
         let database =
             database.ok_or_else(|| StoreError::Permanent("the database could not be reopened".into()))?;
@@ -186,21 +162,13 @@ impl EmbeddedStore {
         request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
     ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let requests = self
-            .requests
-            .as_ref()
-            .ok_or_else(|| StoreError::Permanent("the store is closed".into()))?;
-        requests
-            .try_send(request(answer))
-            .map_err(|refused| match refused {
-                mpsc::error::TrySendError::Full(_) => {
-                    StoreError::Transient("the writer's queue is full".into())
-                }
-                mpsc::error::TrySendError::Closed(_) => StoreError::Permanent("the writer has ended".into()),
-            })?;
-        answered
-            .await
-            .unwrap_or_else(|_| Err(StoreError::Ambiguous("the writer has ended".into())))
+        let requests =
+            self.requests.as_ref().ok_or_else(|| StoreError::Permanent("the store is closed".into()))?;
+        requests.try_send(request(answer)).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => StoreError::Transient("the writer's queue is full".into()),
+            mpsc::error::TrySendError::Closed(_) => StoreError::Permanent("the writer has ended".into()),
+        })?;
+        answered.await.unwrap_or_else(|_| Err(StoreError::Ambiguous("the writer has ended".into())))
     }
 }
 
@@ -243,9 +211,8 @@ fn open_database(opener: &Opener, first_open: FirstOpen) -> Result<Database, Ope
 /// Makes every table, so that readers need not care whether one exists; returns the schema version of the file.
 fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
     let mut values = transaction.open_table(VALUES)?;
-    let found = values
-        .get(SCHEMA_VALUE)?
-        .map(|bytes| bytes.value().try_into().map_or(u32::MAX, u32::from_le_bytes));
+    let found =
+        values.get(SCHEMA_VALUE)?.map(|bytes| bytes.value().try_into().map_or(u32::MAX, u32::from_le_bytes));
     if found.is_none() {
         values.insert(SCHEMA_VALUE, SCHEMA_VERSION.to_le_bytes().as_slice())?;
     }
@@ -281,19 +248,14 @@ fn read_snapshot(
     };
     let mut room = codec::decode_room(bytes.value())?;
     if let Some(line) = lines.get(number)? {
-        room.segments
-            .back_mut()
-            .expect("a decoded room has a segment")
-            .joined = line.value().0;
+        room.segments.back_mut().expect("a decoded room has a segment").joined = line.value().0;
     }
     for segment in &mut room.segments {
         let Generation { opened, incarnation } = segment.generation;
         let range = (number, opened, incarnation, 0)..=(number, opened, incarnation, u64::MAX);
         for entry in chunks.range(range)? {
             let (place, bytes) = entry?;
-            segment
-                .taken
-                .restore(place.value().3, codec::decode_chunk(bytes.value()));
+            segment.taken.restore(place.value().3, codec::decode_chunk(bytes.value()));
         }
     }
     let last_number = last.get((number, node.0))?.map(|last| last.value().0);
@@ -301,10 +263,7 @@ fn read_snapshot(
 }
 
 fn number_of(transaction: &ReadTransaction, room: &RoomId) -> Result<Option<RoomNumber>, Failure> {
-    Ok(transaction
-        .open_table(ROOM_NUMBERS)?
-        .get(room.as_str())?
-        .map(|number| number.value()))
+    Ok(transaction.open_table(ROOM_NUMBERS)?.get(room.as_str())?.map(|number| number.value()))
 }
 
 /// The places of one generation in an index by end, up to and including `until`.
@@ -358,12 +317,8 @@ impl Store for EmbeddedStore {
             let Some(number) = number_of(transaction, room)? else {
                 return Ok(None);
             };
-            let stored = transaction
-                .open_table(SESSIONS)?
-                .get(session_place(number, key))?;
-            Ok(stored
-                .map(|bytes| codec::decode_session(bytes.value()))
-                .transpose()?)
+            let stored = transaction.open_table(SESSIONS)?.get(session_place(number, key))?;
+            Ok(stored.map(|bytes| codec::decode_session(bytes.value())).transpose()?)
         })
     }
 
@@ -469,10 +424,7 @@ impl Store for EmbeddedStore {
 
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|transaction| {
-            Ok(transaction
-                .open_table(VALUES)?
-                .get(name)?
-                .map(|bytes| bytes.value().to_vec()))
+            Ok(transaction.open_table(VALUES)?.get(name)?.map(|bytes| bytes.value().to_vec()))
         })
     }
 
@@ -483,13 +435,7 @@ impl Store for EmbeddedStore {
         new: &[u8],
     ) -> Result<bool, StoreError> {
         let (name, expected, new) = (name.to_owned(), expected.map(<[u8]>::to_vec), new.to_vec());
-        self.ask(|answer| Request::ReplaceValue {
-            name,
-            expected,
-            new,
-            answer,
-        })
-        .await
+        self.ask(|answer| Request::ReplaceValue { name, expected, new, answer }).await
     }
 
     fn is_ready(&self) -> bool {

@@ -43,22 +43,11 @@ pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(
 pub(super) const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("audit");
 
 pub(super) fn session_place(room: RoomNumber, key: SessionKey) -> SessionPlace {
-    (
-        room,
-        key.generation.opened,
-        key.generation.incarnation,
-        key.position.get(),
-    )
+    (room, key.generation.opened, key.generation.incarnation, key.position.get())
 }
 
 pub(super) fn end_place(room: RoomNumber, end: UnixMillis, key: SessionKey) -> EndPlace {
-    (
-        room,
-        key.generation.opened,
-        key.generation.incarnation,
-        end.0,
-        key.position.get(),
-    )
+    (room, key.generation.opened, key.generation.incarnation, end.0, key.position.get())
 }
 
 pub(super) fn line(room: RoomNumber, generation: Generation) -> Line {

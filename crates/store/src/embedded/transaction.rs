@@ -49,10 +49,7 @@ impl EncodedCommit {
     pub(super) fn new(commit: &Commit) -> Self {
         let (next, effects) = (&commit.next, &commit.effects);
         let chunk = |&(generation, index): &(Generation, u64)| {
-            let segment = next
-                .segments
-                .iter()
-                .find(|segment| segment.generation == generation);
+            let segment = next.segments.iter().find(|segment| segment.generation == generation);
             let chunk = segment.and_then(|segment| segment.taken.chunk(index));
             (generation, index, chunk.map(codec::encode_chunk))
         };
@@ -89,10 +86,7 @@ impl EncodedCommit {
 }
 
 fn number_of(transaction: &WriteTransaction, room: &RoomId) -> Result<Option<RoomNumber>, Failure> {
-    Ok(transaction
-        .open_table(ROOM_NUMBERS)?
-        .get(room.as_str())?
-        .map(|number| number.value()))
+    Ok(transaction.open_table(ROOM_NUMBERS)?.get(room.as_str())?.map(|number| number.value()))
 }
 
 fn new_number(transaction: &WriteTransaction, room: &RoomId) -> Result<RoomNumber, Failure> {
@@ -125,24 +119,16 @@ pub(super) fn commit(
         && stored.map(|(_, _, version)| version) == commit.expected;
     let joined = commit.joins.joined_after(stored.map(|(joined, _, _)| joined));
     let Some(joined) = joined.filter(|_| in_turn) else {
-        let snapshot = existing
-            .map(|number| snapshot(transaction, number, commit.node))
-            .transpose()?;
+        let snapshot = existing.map(|number| snapshot(transaction, number, commit.node)).transpose()?;
         return Ok(CommitOutcome::Conflict(snapshot.flatten().map(Box::new)));
     };
     let number = match existing {
         Some(number) => number,
         None => new_number(transaction, &commit.name)?,
     };
-    transaction
-        .open_table(ROOMS)?
-        .insert(number, commit.room.as_slice())?;
-    transaction
-        .open_table(LINES)?
-        .insert(number, (joined, commit.epoch, commit.version))?;
-    transaction
-        .open_table(LAST)?
-        .insert((number, commit.node.0), (commit.number, joined))?;
+    transaction.open_table(ROOMS)?.insert(number, commit.room.as_slice())?;
+    transaction.open_table(LINES)?.insert(number, (joined, commit.epoch, commit.version))?;
+    transaction.open_table(LAST)?.insert((number, commit.node.0), (commit.number, joined))?;
     write_sessions(transaction, number, &commit.sessions)?;
     write_chunks(transaction, number, &commit.chunks)?;
     close_lines(transaction, number, &commit.closed)?;
@@ -252,9 +238,7 @@ pub(super) fn join(transaction: &WriteTransaction, batch: &JoinBatch) -> Result<
     let mut last = transaction.open_table(LAST)?;
     let before = last.get((number, batch.node.0))?.map(|last| last.value());
     if let Some((_, joined)) = before.filter(|&(done, _)| done == batch.number) {
-        return Ok(JoinOutcome::Joined {
-            first: joined + 1 - batch.count,
-        });
+        return Ok(JoinOutcome::Joined { first: joined + 1 - batch.count });
     }
     let mut lines = transaction.open_table(LINES)?;
     let stored = lines.get(number)?.map(|line| line.value());
@@ -265,9 +249,7 @@ pub(super) fn join(transaction: &WriteTransaction, batch: &JoinBatch) -> Result<
     };
     let Some((joined, epoch, version)) = stored.filter(fits) else {
         drop((lines, last));
-        return Ok(JoinOutcome::Conflict(
-            snapshot(transaction, number, batch.node)?.map(Box::new),
-        ));
+        return Ok(JoinOutcome::Conflict(snapshot(transaction, number, batch.node)?.map(Box::new)));
     };
     lines.insert(number, (joined + batch.count, epoch, version))?;
     last.insert((number, batch.node.0), (batch.number, joined + batch.count))?;
@@ -346,15 +328,12 @@ fn delete_old_sessions(transaction: &WriteTransaction, limit: u64, rows: usize) 
             let Generation { opened, incarnation } = segment.generation;
             let range = (number, opened, incarnation, 0, 0)..(number, opened, incarnation, limit, 0);
             let old = by_end.range(range)?.take(rows - deleted);
-            let old: Vec<_> = old
-                .map(|entry| entry.map(|(place, _)| place.value()))
-                .collect::<Result<_, _>>()?;
+            let old: Vec<_> =
+                old.map(|entry| entry.map(|(place, _)| place.value())).collect::<Result<_, _>>()?;
             for place in old {
                 let (_, _, _, _, position) = place;
                 let session_place = (number, opened, incarnation, position);
-                let stored = sessions
-                    .get(session_place)?
-                    .map(|bytes| codec::decode_session(bytes.value()));
+                let stored = sessions.get(session_place)?.map(|bytes| codec::decode_session(bytes.value()));
                 let stored: Option<Session> = stored.transpose()?;
                 if stored.is_none_or(|session| session.status != SessionStatus::Active) {
                     sessions.remove(session_place)?;

@@ -23,20 +23,9 @@ type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Something to write.
 pub(super) enum Request {
-    Commit {
-        encoded: Box<EncodedCommit>,
-        answer: Answer<CommitOutcome>,
-    },
-    Join {
-        batch: JoinBatch,
-        answer: Answer<JoinOutcome>,
-    },
-    ReplaceValue {
-        name: String,
-        expected: Option<Vec<u8>>,
-        new: Vec<u8>,
-        answer: Answer<bool>,
-    },
+    Commit { encoded: Box<EncodedCommit>, answer: Answer<CommitOutcome> },
+    Join { batch: JoinBatch, answer: Answer<JoinOutcome> },
+    ReplaceValue { name: String, expected: Option<Vec<u8>>, new: Vec<u8>, answer: Answer<bool> },
 }
 
 /// An answer that waits for the transaction to be durable.
@@ -111,11 +100,7 @@ impl Writer {
         group: &mut Vec<Request>,
         housekeep_at: Option<UnixMillis>,
     ) -> Result<Option<bool>, (Vec<Pending>, Failure)> {
-        let database = self
-            .database
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(database) = database else {
             for request in group.drain(..) {
                 request.refuse(StoreError::Permanent("the database could not be reopened".into()));
@@ -153,10 +138,7 @@ impl Writer {
             Ok(()) => tracing::warn!("the database is open again"),
             Err(reason) => {
                 self.ready.store(false, Ordering::Relaxed);
-                tracing::error!(
-                    reason,
-                    "the database could not be opened again; not ready from now on"
-                );
+                tracing::error!(reason, "the database could not be opened again; not ready from now on");
             }
         }
         // Whoever is told now looks at the room again, and must see what is on disk.
@@ -195,23 +177,17 @@ fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, 
     match request {
         Request::Commit { encoded, answer } => match transaction::commit(transaction, &encoded) {
             Ok(outcome) => Ok(Pending::Commit(answer, outcome)),
-            Err(failure) => Err((
-                Some(Pending::Commit(answer, CommitOutcome::Conflict(None))),
-                failure,
-            )),
+            Err(failure) => Err((Some(Pending::Commit(answer, CommitOutcome::Conflict(None))), failure)),
         },
         Request::Join { batch, answer } => match transaction::join(transaction, &batch) {
             Ok(outcome) => Ok(Pending::Join(answer, outcome)),
             Err(failure) => Err((Some(Pending::Join(answer, JoinOutcome::Conflict(None))), failure)),
         },
-        Request::ReplaceValue {
-            name,
-            expected,
-            new,
-            answer,
-        } => match transaction::replace_value(transaction, &name, expected.as_deref(), &new) {
-            Ok(replaced) => Ok(Pending::ReplaceValue(answer, replaced)),
-            Err(failure) => Err((Some(Pending::ReplaceValue(answer, false)), failure)),
-        },
+        Request::ReplaceValue { name, expected, new, answer } => {
+            match transaction::replace_value(transaction, &name, expected.as_deref(), &new) {
+                Ok(replaced) => Ok(Pending::ReplaceValue(answer, replaced)),
+                Err(failure) => Err((Some(Pending::ReplaceValue(answer, false)), failure)),
+            }
+        }
     }
 }

@@ -113,11 +113,7 @@ impl Disk {
         state.fuse = state.fuse.map(|left| left - 1);
         let dying = state.fuse == Some(0);
         let result = work(&mut state, dying);
-        if dying {
-            Err(io::Error::other("the power went"))
-        } else {
-            Ok(result)
-        }
+        if dying { Err(io::Error::other("the power went")) } else { Ok(result) }
     }
 
     /// What is found when the power is back: all that was synced and some of the rest.

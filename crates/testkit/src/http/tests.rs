@@ -48,9 +48,11 @@ fn one_connection_carries_several_answers() {
     assert_eq!(client.get("/four").unwrap().status, 304);
     drop(client);
     let requests = served.join().unwrap();
-    assert!(requests.starts_with(&format!(
-        "GET /one HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer key\r\n\r\n"
-    )));
+    assert!(
+        requests.starts_with(&format!(
+            "GET /one HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer key\r\n\r\n"
+        ))
+    );
     assert_eq!(requests.matches("HTTP/1.1\r\n").count(), 4);
 }
 
@@ -92,10 +94,7 @@ fn a_closed_connection_is_told_from_an_open_one() {
 fn error_bodies_and_lists_are_read() {
     let answer = super::Answer {
         status: 404,
-        headers: vec![
-            ("Allow".into(), "GET, HEAD".into()),
-            ("allow".into(), "OPTIONS".into()),
-        ],
+        headers: vec![("Allow".into(), "GET, HEAD".into()), ("allow".into(), "OPTIONS".into())],
         body: br#"{"error": "no such path"}"#.to_vec(),
     };
     assert_eq!(answer.error(), "no such path");

@@ -25,17 +25,11 @@ const LISTENS: &str =
 
 #[test]
 fn the_addresses_are_read_from_complete_lines_only() {
-    assert_eq!(
-        listening("public listening on http://127.0.0.1:80", "public"),
-        None
-    );
+    assert_eq!(listening("public listening on http://127.0.0.1:80", "public"), None);
     let stdout =
         "hello\nprivate listening on https://127.0.0.1:81\npublic listening on http://127.0.0.1:80\n";
     assert_eq!(listening(stdout, "public"), Some("127.0.0.1:80".parse().unwrap()));
-    assert_eq!(
-        listening(stdout, "private"),
-        Some("127.0.0.1:81".parse().unwrap())
-    );
+    assert_eq!(listening(stdout, "private"), Some("127.0.0.1:81".parse().unwrap()));
 }
 
 #[test]
@@ -44,21 +38,13 @@ fn a_server_is_started_ended_and_started_again_in_its_directory() {
     let (_kept, builder) = stand_in(&format!("{LISTENS}\n{waits}"));
     let mut server = builder.config("# empty").env("X", "first").start().unwrap();
     assert_eq!((server.public().port(), server.private().port()), (1, 2));
-    crate::wait_until("the stand-in is set up", END_DEADLINE, || {
-        server.directory().join("here").exists()
-    });
+    crate::wait_until("the stand-in is set up", END_DEADLINE, || server.directory().join("here").exists());
     let ended = server.terminate().unwrap();
     assert_eq!(ended.status.code(), Some(3));
     server.set_env("X", "second");
     server.restart().unwrap();
-    crate::wait_until("it has spoken twice", END_DEADLINE, || {
-        server.stderr().contains("second")
-    });
-    assert!(
-        server.stderr().starts_with("serve --config first\n"),
-        "{}",
-        server.stderr()
-    );
+    crate::wait_until("it has spoken twice", END_DEADLINE, || server.stderr().contains("second"));
+    assert!(server.stderr().starts_with("serve --config first\n"), "{}", server.stderr());
     let ended = server.kill_nine().unwrap();
     assert_eq!(ended.status.code(), None);
 }
@@ -69,8 +55,5 @@ fn a_server_that_does_not_start_says_why() {
     let error = builder.clone().start().unwrap_err().to_string();
     assert!(error.contains("no luck") && error.contains('7'), "{error}");
     let ended = builder.run_to_end().unwrap();
-    assert_eq!(
-        (ended.status.code(), ended.stderr.as_str()),
-        (Some(7), "no luck\n")
-    );
+    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(7), "no luck\n"));
 }

@@ -1,0 +1,138 @@
+//! The servers under load, each a process of its own on core 0, ended with the value that started it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anteroom_testkit::Server;
+use anyhow::{Context, Result, ensure};
+
+use crate::load::{Connection, Requests, block_on};
+
+/// A command that may use core 0 only.
+pub(crate) fn pinned(program: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", program]);
+    command
+}
+
+/// The product, with one room `Sample`.
+pub(crate) struct Anteroom {
+    server: Server,
+}
+
+impl Anteroom {
+    /// Starts it on a new data directory, or on a given one.
+    pub(crate) fn start(binary: &str, directory: Option<&Path>) -> Result<Self> {
+        // A small script pins the server; the process that the testkit knows is the server itself, by exec.
+        let script = tempfile_script(binary)?;
+        let mut builder = Server::builder(&script).env("ANTEROOM_LOG", "warn");
+        if let Some(directory) = directory {
+            builder = builder.directory(directory);
+        }
+        Ok(Self { server: builder.start()? })
+    }
+
+    pub(crate) fn public(&self) -> SocketAddr {
+        self.server.public()
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.server.process_id()
+    }
+
+    pub(crate) fn call(&self, request: &Requests) -> Result<(String, String)> {
+        block_on(async {
+            let mut connection = Connection::open(self.public()).await?;
+            let (status, body_at) = connection.call(request).await?;
+            ensure!(status == 200, "status {status}");
+            let (head, body) = connection.last(body_at)?;
+            Ok((head.to_owned(), body.to_owned()))
+        })
+    }
+
+    /// Takes a place; returns its request id.
+    pub(crate) fn join(&self) -> Result<String> {
+        let (_, body) = self.call(&Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#))?;
+        request_id(&body)
+    }
+
+    pub(crate) fn join_many(&self, count: usize) -> Result<Vec<String>> {
+        block_on(async {
+            let request = Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#);
+            let mut connection = Connection::open(self.public()).await?;
+            let mut ids = Vec::with_capacity(count);
+            for _ in 0..count {
+                let (_, body_at) = connection.call(&request).await?;
+                ids.push(request_id(connection.last(body_at)?.1)?);
+            }
+            Ok(ids)
+        })
+    }
+
+    pub(crate) fn advance(&self, by: i64) -> Result<()> {
+        let body = serde_json::json!({"event_id": "Sample", "increment_by": by});
+        let answer = self.server.operator().post("/increment_serving_counter", &body)?;
+        ensure!(answer.status == 200, "status {}", answer.status);
+        Ok(())
+    }
+}
+
+fn request_id(body: &str) -> Result<String> {
+    body.split('"').nth(3).map(str::to_owned).with_context(|| format!("no request id in {body}"))
+}
+
+fn tempfile_script(binary: &str) -> Result<String> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let binary = std::fs::canonicalize(binary).with_context(|| format!("no binary at {binary}"))?;
+    let path = std::env::temp_dir().join(format!("anteroom-bench-{}.sh", std::process::id()));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(&path)?;
+    writeln!(file, "#!/bin/sh\nexec taskset -c 0 '{}' \"$@\"", binary.display())?;
+    Ok(path.display().to_string())
+}
+
+/// A bare hyper server.
+pub(crate) struct Baseline {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Baseline {
+    /// Starts one that answers everything as Anteroom answers `request`.
+    pub(crate) fn answering_like(anteroom: &Anteroom, request: &Requests) -> Result<Self> {
+        let (head, body) = anteroom.call(request)?;
+        // hyper adds these two itself, for both.
+        let added = |line: &&str| {
+            let name = line.to_ascii_lowercase();
+            !name.starts_with("http/") && !name.starts_with("date:") && !name.starts_with("content-length:")
+        };
+        let head: Vec<&str> = head.lines().filter(|line| !line.is_empty()).filter(added).collect();
+        let path = std::env::temp_dir().join(format!("anteroom-bench-answer-{}", std::process::id()));
+        std::fs::write(&path, format!("{}\n\n{body}", head.join("\n")))?;
+        let program = std::env::current_exe()?;
+        let mut child = pinned(&program.display().to_string())
+            .arg("baseline")
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the baseline does not start")?;
+        let stdout = child.stdout.take().context("no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line.trim().rsplit(' ').next().unwrap_or_default().parse()?;
+        Ok(Self { child, address })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Baseline {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

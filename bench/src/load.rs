@@ -79,10 +79,10 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::task::LocalSet::new().block_on(&runtime, work)
 }
 
-/// Requests a second over `connections` connections.
+/// Requests a second over `connections` connections, each taking the given requests in turn from a place of its own.
 pub(crate) fn run_load(
     address: SocketAddr,
-    request: &Requests,
+    requests: &[Requests],
     connections: usize,
     time: Duration,
 ) -> Result<f64> {
@@ -90,12 +90,14 @@ pub(crate) fn run_load(
         let answered = Rc::new(Cell::new(0u64));
         let started = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..connections {
-            let (request, answered) = (request.clone(), Rc::clone(&answered));
+        for number in 0..connections {
+            let (requests, answered) = (requests.to_vec(), Rc::clone(&answered));
             tasks.spawn_local(async move {
                 let mut connection = Connection::open(address).await?;
+                let mut next = number * requests.len() / connections;
                 while started.elapsed() < time {
-                    let (status, _) = connection.call(&request).await?;
+                    next = (next + 1) % requests.len();
+                    let (status, _) = connection.call(&requests[next]).await?;
                     if status != 200 {
                         bail!("status {status}");
                     }

@@ -37,7 +37,7 @@ pub(crate) fn compare(binary: &str, waiting: u64, by_http: u64) -> Result<()> {
 
     let mut comparison = Comparison::default();
     for _ in 0..ROUNDS {
-        let read = read();
+        let read = [read()];
         comparison
             .add(run_load(full.public(), &read, 64, ROUND)?, run_load(empty.public(), &read, 64, ROUND)?);
     }

@@ -52,12 +52,7 @@ impl Anteroom {
         })
     }
 
-    /// Takes a place; returns its request id.
-    pub(crate) fn join(&self) -> Result<String> {
-        let (_, body) = self.call(&Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#))?;
-        request_id(&body)
-    }
-
+    /// Takes places; returns their request ids.
     pub(crate) fn join_many(&self, count: usize) -> Result<Vec<String>> {
         block_on(async {
             let request = Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#);

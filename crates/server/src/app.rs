@@ -70,6 +70,13 @@ impl RoomView {
         }
     }
 
+    /// The ticket behind a request id, if the present board knows it.
+    pub(crate) fn open_known(&self, id: RequestId, now: UnixMillis) -> Option<Ticket> {
+        self.handle.with_board(|board| {
+            self.request_ids.open(id, |ticket| board.recognise(ticket, now) == Recognition::Ours)
+        })
+    }
+
     /// The ticket behind a request id, if it is of this room's line, and the board that says so.
     pub(crate) async fn open(&self, id: RequestId, now: UnixMillis) -> Option<(Ticket, Arc<Board>)> {
         let board = self.handle.board();

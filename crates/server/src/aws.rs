@@ -10,11 +10,12 @@ use anteroom_store::engine::Actor;
 use anteroom_tokens::{random, request_id};
 use axum::body::Body;
 use axum::extract::State;
+use bytes::Bytes;
 use http::{Request, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::answer::{Answered, AwsError, Caching, json};
+use crate::answer::{Answered, AwsError, Caching, json, mark_json};
 use crate::app::{App, RoomView};
 use crate::passes::{self, Overrides, Pass};
 use crate::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
@@ -65,12 +66,18 @@ struct EventBody {
 }
 
 /// POST `/assign_queue_num`: a place in line. It is durable, and its number is there, when this is answered.
-pub(crate) async fn assign_queue_num(State(app): Shared, request: Request<Body>) -> Outcomes {
-    let body: EventBody = read_json(request, app.request_body_max_bytes).await?;
-    let room = room(&app, &body.event_id, INVALID_EVENT)?;
+pub(crate) async fn assign_queue_num<B>(app: &App, request: Request<B>) -> Result<Bytes, AwsError>
+where
+    B: hyper::body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let body = read_body(request, app.request_body_max_bytes).await?;
+    let body: EventBody = parse_json(&body)?;
+    let room = room(app, &body.event_id, INVALID_EVENT)?;
     let ticket = room.handle.join().await?;
-    let id = room.request_ids.seal(&ticket);
-    Ok(ok(Caching::Never, &json!({"api_request_id": request_id::format(id)})))
+    let mut text = [0; request_id::TEXT_LENGTH];
+    let id = request_id::write_into(room.request_ids.seal(&ticket), &mut text);
+    Ok(Bytes::from(format!("{{\"api_request_id\":\"{id}\"}}")))
 }
 
 /// GET `/queue_num`: the number of a place, read from the id itself.
@@ -79,15 +86,20 @@ pub(crate) async fn queue_num(State(app): Shared, parameters: Parameters) -> Out
     // 202 would make clients poll for ever for a place that will never exist.
     let (ticket, _) =
         room.open(id, app.now()).await.ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
-    Ok(ok(
-        Caching::Never,
-        &json!({
-            "queue_number": ticket.position.get(),
-            "entry_time": ticket.entry_time(),
-            "event_id": room.handle.id().as_str(),
-            "status": 1,
-        }),
-    ))
+    let mut answer = Answered::new(Body::from(queue_num_body(room, &ticket)));
+    mark_json(answer.headers_mut(), Caching::Never);
+    Ok(answer)
+}
+
+/// What `/queue_num` says of a ticket.
+pub(crate) fn queue_num_body(room: &RoomView, ticket: &Ticket) -> String {
+    // A room id needs no escaping: its pattern allows no character that would.
+    format!(
+        "{{\"queue_number\":{},\"entry_time\":{},\"event_id\":\"{}\",\"status\":1}}",
+        ticket.position,
+        ticket.entry_time(),
+        room.handle.id()
+    )
 }
 
 /// GET `/serving_num`, when the short way in `hot` could not be taken.

@@ -1,41 +1,75 @@
-//! The reads that every waiting visitor repeats, answered ahead of the router from bytes the board prepared.
+//! The calls that come by the hundred thousand, answered ahead of the router: reads from bytes the board prepared, and joins.
 
+use anteroom_tokens::request_id;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
+use hyper::body::Incoming;
 
-use crate::answer::{Caching, mark_json};
+use crate::answer::{AwsError, Caching, mark_json};
 use crate::app::App;
+use crate::aws;
 use crate::prepared::{Prepared, PreparedAnswer};
 use crate::request::plain_parameter;
 
 /// The answer, if this is a hot read without anything unusual about it.
 pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
-    let choose: fn(&Prepared) -> &PreparedAnswer = match request.uri().path() {
-        "/serving_num" => |prepared| &prepared.serving_num,
-        "/waiting_num" => |prepared| &prepared.waiting_num,
-        _ => return None,
-    };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
-    let room = app.room(plain_parameter(request.uri().query()?, "event_id")?)?;
+    let query = request.uri().query()?;
+    let answered = match request.uri().path() {
+        "/serving_num" => figure(app, request, query, |prepared| &prepared.serving_num),
+        "/waiting_num" => figure(app, request, query, |prepared| &prepared.waiting_num),
+        "/queue_num" => queue_num(app, query),
+        _ => None,
+    };
+    if answered.is_some() {
+        app.metrics.hot_read();
+    }
+    answered
+}
+
+/// A figure of the board, from bytes that are already there.
+fn figure<B>(
+    app: &App,
+    request: &Request<B>,
+    query: &str,
+    choose: fn(&Prepared) -> &PreparedAnswer,
+) -> Option<Response<Full<Bytes>>> {
+    let room = app.room(plain_parameter(query, "event_id")?)?;
     let prepared = room.prepared();
     let chosen = choose(&prepared);
-    app.metrics.hot_read();
-    let unchanged =
-        request.headers().get(header::IF_NONE_MATCH).is_some_and(|seen| names(seen, &chosen.etag));
+    let unchanged = request.headers().get(header::IF_NONE_MATCH).is_some_and(|seen| names(seen, &chosen.etag));
     let body = if unchanged { Bytes::new() } else { chosen.body.clone() };
-    let mut response = Response::new(Full::new(body));
+    let mut response = whole(body, Caching::Board);
     let headers = response.headers_mut();
-    mark_json(headers, Caching::Board);
     headers.insert(header::ETAG, chosen.etag.clone());
     if unchanged {
         headers.remove(header::CONTENT_TYPE);
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
     Some(response)
+}
+
+/// The number of a place, deciphered from its id.
+fn queue_num(app: &App, query: &str) -> Option<Response<Full<Bytes>>> {
+    let room = app.room(plain_parameter(query, "event_id")?)?;
+    let id = request_id::parse(plain_parameter(query, "request_id")?)?;
+    let ticket = room.open_known(id, app.now())?;
+    Some(whole(Bytes::from(aws::queue_num_body(room, &ticket)), Caching::Never))
+}
+
+/// The one write with a short way: taking a place, which a hundred thousand people do at once.
+pub(crate) async fn assign_queue_num(app: &App, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, AwsError> {
+    Ok(whole(aws::assign_queue_num(app, request).await?, Caching::Never))
+}
+
+fn whole(body: Bytes, caching: Caching) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    mark_json(response.headers_mut(), caching);
+    response
 }
 
 /// Whether an If-None-Match lists a tag; weak tags compare like strong ones here.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{FromRequestParts, Query};
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -18,18 +18,22 @@ pub(crate) const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);
 const QUERY_PARAMETERS_MAX: usize = 32;
 
 /// The body, if it is not larger than `limit` bytes.
-pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<Bytes, AwsError> {
+pub(crate) async fn read_body<B>(request: Request<B>, limit: usize) -> Result<Bytes, AwsError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let too_large = || {
         let text = format!("The body is larger than {limit} bytes");
         AwsError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     };
     let body = request.into_body();
     // What is announced to be too large need not be waited for.
-    if hyper::body::Body::size_hint(&body).lower() > limit as u64 {
+    if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let body = Limited::new(body, limit);
-    match tokio::time::timeout(BODY_READ_TIMEOUT, body.collect()).await {
+    let body = Limited::new(body, limit).collect();
+    match tokio::time::timeout(BODY_READ_TIMEOUT, body).await {
         Err(_) => Err(AwsError::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(AwsError::bad_request("The body could not be read")),
@@ -39,7 +43,7 @@ pub(crate) async fn read_body(request: Request<Body>, limit: usize) -> Result<By
 
 /// The body as a JSON object, whatever its Content-Type says.
 pub(crate) async fn read_json<T: DeserializeOwned>(
-    request: Request<Body>,
+    request: Request<axum::body::Body>,
     limit: usize,
 ) -> Result<T, AwsError> {
     parse_json(&read_body(request, limit).await?)

@@ -29,6 +29,7 @@ use crate::{hot, metrics};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
+const JOIN_PATH: &str = "/assign_queue_num";
 const READ: &str = "GET,HEAD,OPTIONS";
 const WRITE: &str = "POST,OPTIONS";
 
@@ -37,8 +38,8 @@ type Route = (&'static str, &'static str, fn() -> MethodRouter<Arc<App>>);
 
 #[rustfmt::skip]
 const PUBLIC_ROUTES: &[Route] = &[
-    ("/assign_queue_num",      WRITE, || post(aws::assign_queue_num)),   // a place in line
-    ("/queue_num",             READ,  || get(aws::queue_num)),           // its number
+    ("/assign_queue_num",      WRITE, MethodRouter::new),                  // a place in line (always answered by `hot`)
+    ("/queue_num",             READ,  || get(aws::queue_num)),           // its number (usually answered by `hot`)
     ("/serving_num",           READ,  || get(aws::serving_num)),         // the frontier (usually answered by `hot`)
     ("/waiting_num",           READ,  || get(aws::waiting_num)),         // how many wait (likewise)
     ("/generate_token",        WRITE, || post(aws::generate_token)),     // the pass
@@ -135,6 +136,17 @@ impl Service {
         }
     }
 
+    /// The short way of a join: no router, no boxes around bodies.
+    async fn join(self, request: Request<Incoming>) -> Response<AnswerBody> {
+        match hot::assign_queue_num(&self.app, request).await {
+            Ok(answered) => {
+                self.app.metrics.answered(self.listener.name(), JOIN_PATH, answered.status().as_u16());
+                answered.map(AnswerBody::Whole)
+            }
+            Err(error) => self.account(JOIN_PATH, error.into_answer()).map(AnswerBody::Routed),
+        }
+    }
+
     /// Who asks: on the private listener a key is needed for everything but the health checks.
     fn identify(&self, request: &mut Request<Body>) -> Result<(), Answered> {
         let path = request.uri().path();
@@ -178,15 +190,19 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             if let Some(answered) = hot::answer(&self.app, &request) {
                 return Answering::Ready(Some(answered));
             }
+            if request.method() == Method::POST && request.uri().path() == JOIN_PATH {
+                return Answering::Making(Box::pin(self.clone().join(request)));
+            }
         }
-        Answering::Routed(Box::pin(self.answer(request)))
+        let routed = self.answer(request);
+        Answering::Making(Box::pin(async { routed.await.map(AnswerBody::Routed) }))
     }
 }
 
 /// An answer that is there, or one that is being made.
 pub(crate) enum Answering {
     Ready(Option<Response<Full<Bytes>>>),
-    Routed(Pin<Box<dyn Future<Output = Answered> + Send>>),
+    Making(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
 }
 
 impl Future for Answering {
@@ -198,9 +214,7 @@ impl Future for Answering {
                 let answered = answered.take().expect("a future is not polled after it is ready");
                 Poll::Ready(Ok(answered.map(AnswerBody::Whole)))
             }
-            Self::Routed(future) => {
-                future.as_mut().poll(context).map(|answered| Ok(answered.map(AnswerBody::Routed)))
-            }
+            Self::Making(future) => future.as_mut().poll(context).map(Ok),
         }
     }
 }

@@ -41,7 +41,8 @@ fn figure<B>(
     let room = app.room(plain_parameter(query, "event_id")?)?;
     let prepared = room.prepared();
     let chosen = choose(&prepared);
-    let unchanged = request.headers().get(header::IF_NONE_MATCH).is_some_and(|seen| names(seen, &chosen.etag));
+    let unchanged =
+        request.headers().get(header::IF_NONE_MATCH).is_some_and(|seen| names(seen, &chosen.etag));
     let body = if unchanged { Bytes::new() } else { chosen.body.clone() };
     let mut response = whole(body, Caching::Board);
     let headers = response.headers_mut();
@@ -62,7 +63,10 @@ fn queue_num(app: &App, query: &str) -> Option<Response<Full<Bytes>>> {
 }
 
 /// The one write with a short way: taking a place, which a hundred thousand people do at once.
-pub(crate) async fn assign_queue_num(app: &App, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, AwsError> {
+pub(crate) async fn assign_queue_num(
+    app: &App,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, AwsError> {
     Ok(whole(aws::assign_queue_num(app, request).await?, Caching::Never))
 }
 

@@ -32,13 +32,28 @@ where
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let body = Limited::new(body, limit).collect();
+    let body = whole_body(Limited::new(body, limit));
     match tokio::time::timeout(BODY_READ_TIMEOUT, body).await {
         Err(_) => Err(AwsError::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(AwsError::bad_request("The body could not be read")),
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Ok(bytes)) => Ok(bytes),
     }
+}
+
+/// All of a body. One that comes in a single piece, as small ones do, is not copied.
+async fn whole_body<B: Body<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
+    let mut body = std::pin::pin!(body);
+    let Some(first) = body.frame().await.transpose()? else { return Ok(Bytes::new()) };
+    let first = first.into_data().unwrap_or_default();
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let mut bytes = first.to_vec();
+    while let Some(frame) = body.frame().await.transpose()? {
+        bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
+    }
+    Ok(bytes.into())
 }
 
 /// The body as a JSON object, whatever its Content-Type says.

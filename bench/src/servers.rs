@@ -10,10 +10,17 @@ use anyhow::{Context, Result, ensure};
 
 use crate::load::{Connection, Requests, block_on};
 
-/// A command that may use core 0 only.
+/// The variable that lets servers and load share all cores, as they would on a small machine.
+const UNPINNED: &str = "ANTEROOM_BENCH_UNPINNED";
+
+fn cores() -> &'static str {
+    if std::env::var_os(UNPINNED).is_some() { "0-1023" } else { "0" }
+}
+
+/// A command that may use core 0 only, unless told otherwise.
 pub(crate) fn pinned(program: &str) -> Command {
     let mut command = Command::new("taskset");
-    command.args(["-c", "0", program]);
+    command.args(["-c", cores(), program]);
     command
 }
 
@@ -84,7 +91,7 @@ fn tempfile_script(binary: &str) -> Result<String> {
     let path = std::env::temp_dir().join(format!("anteroom-bench-{}.sh", std::process::id()));
     let mut file =
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(&path)?;
-    writeln!(file, "#!/bin/sh\nexec taskset -c 0 '{}' \"$@\"", binary.display())?;
+    writeln!(file, "#!/bin/sh\nexec taskset -c {} '{}' \"$@\"", cores(), binary.display())?;
     Ok(path.display().to_string())
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
         match runtime.block_on(room.drift(&*store))? {
             Drift::NotCreated => println!("room {}: will be created", room.id),
             Drift::Known { differences, .. } if differences.is_empty() => {
-                println!("room {}: as in the file", room.id)
+                println!("room {}: as in the file", room.id);
             }
             Drift::Known { differences, will_be_applied } => {
                 let then = if will_be_applied {

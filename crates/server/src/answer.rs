@@ -194,7 +194,7 @@ impl From<StoreError> for AwsError {
     fn from(error: StoreError) -> Self {
         // What the store says is for the log; the engine has written it there.
         Self::unavailable(match error {
-            StoreError::Ambiguous(_) => "It is not known whether this was done; ask again",
+            StoreError::Ambiguous(_) => "It is not known whether this was done; look before you ask again",
             StoreError::Transient(_) | StoreError::Permanent(_) => {
                 "The store is not available; try again shortly"
             }

@@ -5,18 +5,21 @@
 use std::sync::Arc;
 
 use anteroom_core::settings::{DURATION_MAX_SECONDS, ISSUER_MAX_LENGTH, is_issuer};
-use anteroom_core::{Answer, Operation, Outcome, RequestId, SessionKey, Standing, Ticket, UnixMillis};
+use anteroom_core::{
+    Answer, Operation, Outcome, RequestId, RoomState, SessionKey, Standing, Ticket, UnixMillis,
+};
 use anteroom_store::engine::Actor;
 use anteroom_tokens::{random, request_id};
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::answer::{Answered, AwsError, Caching, json, mark_json};
 use crate::app::{App, RoomView};
+use crate::hot;
 use crate::passes::{self, Overrides, Pass};
 use crate::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
 
@@ -103,17 +106,13 @@ pub(crate) fn queue_num_body(room: &RoomView, ticket: &Ticket) -> String {
 }
 
 /// GET `/serving_num`, when the short way in `hot` could not be taken.
-pub(crate) async fn serving_num(State(app): Shared, parameters: Parameters) -> Outcomes {
-    let room = queried_room(&app, &parameters)?;
-    let serving = room.handle.with_board(|board| board.serving);
-    Ok(ok(Caching::Board, &json!({"serving_counter": serving})))
+pub(crate) async fn serving_num(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcomes {
+    Ok(hot::figure(queried_room(&app, &parameters)?, &headers, hot::serving_num).map(Body::new))
 }
 
 /// GET `/waiting_num`, likewise.
-pub(crate) async fn waiting_num(State(app): Shared, parameters: Parameters) -> Outcomes {
-    let room = queried_room(&app, &parameters)?;
-    let waiting = room.handle.with_board(|board| board.waiting);
-    Ok(ok(Caching::Board, &json!({"waiting_num": waiting})))
+pub(crate) async fn waiting_num(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcomes {
+    Ok(hot::figure(queried_room(&app, &parameters)?, &headers, hot::waiting_num).map(Body::new))
 }
 
 /// GET `/public_key`: the key that signs passes now.
@@ -141,6 +140,9 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
     let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
     let (ticket, board) = room.open(id, now).await.ok_or_else(unknown)?;
     let remaining_millis = match board.standing(&ticket, now) {
+        Standing::Waiting { .. } if board.state == RoomState::Closed => {
+            return Err(anteroom_core::Refusal::RoomClosed.into());
+        }
         Standing::Waiting { .. } => {
             return Err(AwsError::new(StatusCode::ACCEPTED, "Request ID not being served yet"));
         }

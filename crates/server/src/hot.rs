@@ -3,12 +3,12 @@
 use anteroom_tokens::request_id;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
 use crate::answer::{AwsError, Caching, mark_json};
-use crate::app::App;
+use crate::app::{App, RoomView};
 use crate::aws;
 use crate::prepared::{Prepared, PreparedAnswer};
 use crate::request::plain_parameter;
@@ -19,30 +19,35 @@ pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full
         return None;
     }
     let query = request.uri().query()?;
-    let answered = match request.uri().path() {
-        "/serving_num" => figure(app, request, query, |prepared| &prepared.serving_num),
-        "/waiting_num" => figure(app, request, query, |prepared| &prepared.waiting_num),
-        "/queue_num" => queue_num(app, query),
-        _ => None,
+    let room = || app.room(plain_parameter(query, "event_id")?);
+    let (counters, answered) = match request.uri().path() {
+        "/serving_num" => (&app.metrics.hot_serving_num, figure(room()?, request.headers(), serving_num)),
+        "/waiting_num" => (&app.metrics.hot_waiting_num, figure(room()?, request.headers(), waiting_num)),
+        "/queue_num" => (&app.metrics.hot_queue_num, queue_num(app, room()?, query)?),
+        _ => return None,
     };
-    if answered.is_some() {
-        app.metrics.hot_read();
-    }
-    answered
+    counters.count(answered.status());
+    Some(answered)
+}
+
+/// Which of the prepared answers.
+pub(crate) type Choice = fn(&Prepared) -> &PreparedAnswer;
+
+/// `/serving_num`.
+pub(crate) fn serving_num(prepared: &Prepared) -> &PreparedAnswer {
+    &prepared.serving_num
+}
+
+/// `/waiting_num`.
+pub(crate) fn waiting_num(prepared: &Prepared) -> &PreparedAnswer {
+    &prepared.waiting_num
 }
 
 /// A figure of the board, from bytes that are already there.
-fn figure<B>(
-    app: &App,
-    request: &Request<B>,
-    query: &str,
-    choose: fn(&Prepared) -> &PreparedAnswer,
-) -> Option<Response<Full<Bytes>>> {
-    let room = app.room(plain_parameter(query, "event_id")?)?;
+pub(crate) fn figure(room: &RoomView, headers: &HeaderMap, choose: Choice) -> Response<Full<Bytes>> {
     let prepared = room.prepared();
     let chosen = choose(&prepared);
-    let unchanged =
-        request.headers().get(header::IF_NONE_MATCH).is_some_and(|seen| names(seen, &chosen.etag));
+    let unchanged = headers.get(header::IF_NONE_MATCH).is_some_and(|seen| names(seen, &chosen.etag));
     let body = if unchanged { Bytes::new() } else { chosen.body.clone() };
     let mut response = whole(body, Caching::Board);
     let headers = response.headers_mut();
@@ -51,12 +56,11 @@ fn figure<B>(
         headers.remove(header::CONTENT_TYPE);
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
-    Some(response)
+    response
 }
 
 /// The number of a place, deciphered from its id.
-fn queue_num(app: &App, query: &str) -> Option<Response<Full<Bytes>>> {
-    let room = app.room(plain_parameter(query, "event_id")?)?;
+fn queue_num(app: &App, room: &RoomView, query: &str) -> Option<Response<Full<Bytes>>> {
     let id = request_id::parse(plain_parameter(query, "request_id")?)?;
     let ticket = room.open_known(id, app.now())?;
     Some(whole(Bytes::from(aws::queue_num_body(room, &ticket)), Caching::Never))

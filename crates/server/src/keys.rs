@@ -11,6 +11,8 @@ use anteroom_tokens::signing_key::{SigningAlgorithm, SigningKey};
 use anyhow::{Context, bail};
 use arc_swap::ArcSwap;
 
+use crate::run::Hinted;
+
 const RING_VALUE: &str = "key-ring";
 const CHECK_VALUE: &str = "secret-check";
 /// How long a retired key can still sign a pass again: as long as the longest pass may live.
@@ -91,10 +93,13 @@ async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Re
         let first = secrets.check_value();
         match stored.as_deref().map(|stored| secrets.matching(stored)) {
             Some(Some(0)) => return Ok(()),
-            Some(None) => bail!(
-                "the master secret is not the one this store was made with; \
-                 give that one too (the first of a list seals, all of them open)"
-            ),
+            Some(None) => {
+                return Err(Hinted {
+                    what: "the master secret is not the one this store was made with".into(),
+                    hint: "give that one too: of a list the first seals, and all of them open".into(),
+                }
+                .into());
+            }
             None | Some(Some(_)) => {
                 if store.replace_value(CHECK_VALUE, stored.as_deref(), &first).await? {
                     return Ok(());

@@ -56,7 +56,8 @@ const REFUSED_LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const REFUSED_DISCARD_MAX_BYTES: usize = 64 * 1024;
 /// The whole answer to a connection over the cap.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-    content-length: 0\r\n\r\n";
+    content-type: application/json\r\naccess-control-allow-origin: *\r\ncontent-length: 33\r\n\r\n\
+    {\"error\":\"Too many connections\"}\n";
 
 /// What one listener allows.
 #[derive(Debug, Clone)]

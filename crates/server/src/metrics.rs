@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use http::StatusCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -25,16 +26,21 @@ struct RequestLabels {
 /// Counters that handlers raise, and the sources the rest is read from.
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
-    hot_reads: AtomicU64,
+    pub(crate) hot_serving_num: HotCounters,
+    pub(crate) hot_waiting_num: HotCounters,
+    pub(crate) hot_queue_num: HotCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
 }
 
 impl Metrics {
     pub(crate) fn new() -> Self {
+        let requests = Family::default();
         Self {
-            requests: Family::default(),
-            hot_reads: AtomicU64::new(0),
+            hot_serving_num: HotCounters::new(&requests, "/serving_num"),
+            hot_waiting_num: HotCounters::new(&requests, "/waiting_num"),
+            hot_queue_num: HotCounters::new(&requests, "/queue_num"),
+            requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),
         }
@@ -44,10 +50,29 @@ impl Metrics {
     pub(crate) fn answered(&self, listener: &'static str, route: &'static str, status: u16) {
         self.requests.get_or_create(&RequestLabels { listener, route, status }).inc();
     }
+}
 
-    /// Counts a read answered from prepared bytes; one atomic, because there are very many.
-    pub(crate) fn hot_read(&self) {
-        self.hot_reads.fetch_add(1, Ordering::Relaxed);
+/// The counters of a hot read, found beforehand: raising one is a single atomic, because there are very many.
+pub(crate) struct HotCounters {
+    ok: Counter,
+    not_modified: Counter,
+}
+
+impl HotCounters {
+    fn new(requests: &Family<RequestLabels, Counter>, route: &'static str) -> Self {
+        let counter = |status: StatusCode| {
+            let labels = RequestLabels { listener: "public", route, status: status.as_u16() };
+            requests.get_or_create(&labels).clone()
+        };
+        Self { ok: counter(StatusCode::OK), not_modified: counter(StatusCode::NOT_MODIFIED) }
+    }
+
+    pub(crate) fn count(&self, status: StatusCode) {
+        if status == StatusCode::NOT_MODIFIED {
+            self.not_modified.inc()
+        } else {
+            self.ok.inc()
+        };
     }
 }
 
@@ -99,7 +124,6 @@ impl Collector for Figures {
             let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(metric)
         };
-        counter("hot_reads", "Reads answered from prepared bytes", load(&app.metrics.hot_reads))?;
         counter("joins", "Places handed out", load(&engine.joins))?;
         counter("sessions_begun", "Sessions begun", load(&engine.sessions_begun))?;
         counter("passes_signed", "Passes signed, three signatures each", app.signer.signings())?;

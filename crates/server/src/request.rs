@@ -123,6 +123,9 @@ pub(crate) fn plain_parameter<'q>(query: &'q str, name: &str) -> Option<&'q str>
     found
 }
 
+/// Up to 2^53 a float says exactly which whole number it means.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
 /// A whole number as JSON may write it: `1`, `-3`, also `1.0`; not `1.5`, not `"1"`, nothing beyond 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WholeNumber(pub(crate) i64);
@@ -134,8 +137,6 @@ impl<'de> Deserialize<'de> for WholeNumber {
         if let Some(whole) = number.as_i64() {
             return Ok(Self(whole));
         }
-        // Up to 2^53 a float says exactly which whole number it means.
-        const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
         match number.as_f64() {
             #[expect(
                 clippy::cast_possible_truncation,

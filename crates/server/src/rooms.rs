@@ -1,6 +1,6 @@
 //! Rooms of the configuration file: how a `[[room]]` becomes settings, and when it is applied.
 //!
-//! The file is applied to a room when it says something else than the file last applied (a hash of it is kept). So a setting
+//! The file is applied to a room when it says something else than the file last applied (which is kept for that). So a setting
 //! changed in the evening survives a restart, until the file itself is edited.
 
 use anteroom_core::settings::FIELDS;
@@ -100,13 +100,18 @@ impl ConfiguredRoom {
         if problems.is_empty() { Ok(Self { id: table.id.clone(), settings, state }) } else { Err(problems) }
     }
 
-    /// What the file says, as text, so that two files can be compared.
+    /// What the file says beyond the defaults, as text, so that two files can be compared. A setting that a later version
+    /// adds is at its default in older files, and changes nothing here.
     fn fingerprint(&self) -> Vec<u8> {
-        let mut text = format!("{STATE} = {}\n", self.state.as_str());
+        let defaults = Settings::default();
+        let mut lines = vec![format!("{STATE} = {}", self.state.as_str())];
         for field in FIELDS {
-            text += &format!("{} = {}\n", field.name, (field.get)(&self.settings));
+            let value = (field.get)(&self.settings);
+            if value != (field.get)(&defaults) {
+                lines.push(format!("{} = {value}", field.name));
+            }
         }
-        text.into_bytes()
+        lines.join("\n").into_bytes()
     }
 
     fn value_name(&self) -> String {

@@ -117,16 +117,15 @@ impl Service {
             let mut request = request.map(Body::new);
             let route = service.route(request.uri().path());
             let Some((path, methods, _)) = route else {
-                return service.account(
-                    "unknown",
-                    service.identify(&mut request).map_or_else(|error| error, |()| nowhere()),
-                );
+                let answered =
+                    service.identify(&mut request).map_or_else(AwsError::into_answer, |()| nowhere());
+                return service.account("unknown", answered);
             };
             if request.method() == Method::OPTIONS {
                 return service.account(path, answer::preflight(methods));
             }
             if let Err(refused) = service.identify(&mut request) {
-                return service.account(path, refused);
+                return service.account(path, refused.into_answer());
             }
             if !allows(methods, request.method()) {
                 return service.account(path, wrong_method(methods));
@@ -148,7 +147,7 @@ impl Service {
     }
 
     /// Who asks: on the private listener a key is needed for everything but the health checks.
-    fn identify(&self, request: &mut Request<Body>) -> Result<(), Answered> {
+    fn identify(&self, request: &mut Request<Body>) -> Result<(), AwsError> {
         let path = request.uri().path();
         let open = OPEN_PATHS.contains(&path) || (self.app.metrics_open && path == "/metrics");
         if self.listener == Listener::Public || open {
@@ -161,9 +160,7 @@ impl Service {
         if !known {
             let error =
                 AwsError::new(StatusCode::UNAUTHORIZED, "A valid API key is needed: Authorization: Bearer …");
-            return Err(error
-                .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
-                .into_answer());
+            return Err(error.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
         }
         request.extensions_mut().insert(Operator(Actor::Operator("admin".into())));
         Ok(())

@@ -65,7 +65,7 @@ async fn bind(setting: &str, address: SocketAddr) -> anyhow::Result<TcpListener>
 #[error("{what}")]
 pub struct Hinted {
     /// What does not work.
-    what: String,
+    pub what: String,
     /// What to try.
     pub hint: String,
 }

@@ -50,7 +50,6 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert_eq!(config.store_url, StoreUrl::File(PathBuf::from("./anteroom-data")));
     assert_eq!(config.secret_file, None);
     assert_eq!(config.log, "info");
-    assert_eq!(config.default_room, None);
     assert_eq!(config.signing_algorithm, SigningAlgorithm::Rs256);
     assert_eq!(config.max_connections, None);
     assert_eq!(config.header_read_timeout_seconds, Duration::from_secs(10));
@@ -234,7 +233,6 @@ fn messages_about_the_file() {
         ("store_url = \"data\"", format!("anteroom.toml:1: store_url = \"data\": {store}")),
         ("secret_file = \"\"", "anteroom.toml:1: secret_file = \"\": expected a path".into()),
         ("log = true", "anteroom.toml:1: log = true: expected a level or a list of module=level, such as \"info\" or \"info,anteroom_server=debug\"".into()),
-        ("default_room = \"a b\"", format!("anteroom.toml:1: default_room = \"a b\": {room_id}")),
         ("signing_algorithm = \"rs256\"", "anteroom.toml:1: signing_algorithm = \"rs256\": expected one of \"RS256\", \"ES256\", \"EdDSA\"".into()),
         ("max_connections = 0", "anteroom.toml:1: max_connections = 0: expected a whole number from 1 to 1000000".into()),
         ("max_connections = \"5\"", "anteroom.toml:1: max_connections = \"5\": expected a whole number from 1 to 1000000".into()),

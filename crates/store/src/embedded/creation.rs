@@ -8,8 +8,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use redb::Database;
-
 use super::FILE_NAME;
 
 /// Makes the database in `directory` unless there is one. `unique` tells apart those who try at the same time.
@@ -19,7 +17,8 @@ pub(super) fn create_if_missing(directory: &Path, unique: &str) -> io::Result<()
         return Ok(());
     }
     let unfinished = directory.join(format!("{FILE_NAME}.new-{unique}"));
-    let made = Database::create(&unfinished).map_err(io::Error::other);
+    let made = private_file(&unfinished)
+        .and_then(|file| redb::Builder::new().create_file(file).map_err(io::Error::other));
     let named = made.and_then(|database| {
         drop(database);
         File::open(&unfinished)?.sync_all()?;
@@ -32,6 +31,15 @@ pub(super) fn create_if_missing(directory: &Path, unique: &str) -> io::Result<()
         Some(parent) => sync_directory(parent),
         None => Ok(()),
     }
+}
+
+/// A file for its owner alone: request ids lie in it, and whoever has one can fetch the pass.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// A link never replaces a file that somebody else has made, and perhaps opened, meanwhile.

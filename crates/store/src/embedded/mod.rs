@@ -118,7 +118,7 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// Opens or creates the store in a directory.
     pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(directory)
+        private_directory(directory)
             .map_err(|reason| OpenError::Directory { path: directory.to_owned(), reason })?;
         let unique = format!("{}-{}", std::process::id(), clock.now().0);
         creation::create_if_missing(directory, &unique)
@@ -187,6 +187,15 @@ impl Drop for EmbeddedStore {
 enum FirstOpen {
     Yes,
     No,
+}
+
+/// Makes the directory, for its owner alone, unless there is one.
+fn private_directory(directory: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
 }
 
 /// Opens the database, makes its tables, and checks or sets its schema version.

@@ -1,0 +1,444 @@
+//! The owner of a room: the one task on this node that changes it.
+//!
+//! A *turn* takes everything that has queued up, applies the rules to it, writes once, publishes, and answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anteroom_core::{
+    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session,
+    SessionKey, Settings, Ticket, UnixMillis, apply,
+};
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    Actor, CONFLICTS_MAX, EngineCounters, EngineError, Request, RoomHandle, SWEEP_MAX, TURN_OPERATIONS_MAX,
+    count,
+};
+use crate::clock::{Clock, Stopwatch};
+use crate::contract::{
+    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError,
+};
+
+/// How often a busy owner lets others run before it closes a batch.
+const GATHER_ROUNDS_MAX: u32 = 16;
+/// How long an owner waits after a failure before it looks at the store again by itself.
+const RETRY_PAUSE: Duration = Duration::from_millis(RETRY_PAUSE_MILLIS);
+const RETRY_PAUSE_MILLIS: u64 = 250;
+
+/// The only one that changes a room on this node.
+pub(super) struct Owner {
+    pub(super) id: RoomId,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) node: NodeId,
+    pub(super) next_number: u64,
+    /// The room as of the last commit; `None` after a failure, until it is loaded again.
+    pub(super) room: Option<Room>,
+    pub(super) next_session_end: Option<UnixMillis>,
+    pub(super) handle: std::sync::Weak<RoomHandle>,
+    pub(super) counters: Arc<EngineCounters>,
+}
+
+/// What to tell everybody who asked.
+struct Answers {
+    joins: Vec<JoinedRange>,
+    join_refusal: Option<Refusal>,
+    operations: Vec<Result<Answer, Refusal>>,
+}
+
+/// A turn's result: the next room, what to write, and the answers.
+struct Computed {
+    room: Room,
+    effects: Effects,
+    answers: Answers,
+    audit: Vec<AuditRecord>,
+    joined_before: u64,
+    opens_line: bool,
+    expected: u64,
+}
+
+#[derive(Clone, Copy)]
+struct JoinedRange {
+    generation: Generation,
+    first: u64,
+    count: u64,
+    entered: u32,
+}
+
+impl Owner {
+    pub(super) async fn run(
+        mut self,
+        mut requests: mpsc::Receiver<Request>,
+        mut stopping: watch::Receiver<bool>,
+    ) {
+        let mut batch = Vec::new();
+        let mut busy = false;
+        loop {
+            batch.clear();
+            let pause = self.time_until_due();
+            tokio::select! {
+                // An engine that is gone altogether counts as stopping.
+                _ = stopping.wait_for(|&stopping| stopping), if !requests.is_closed() => {
+                    requests.close();
+                    continue;
+                }
+                received = requests.recv_many(&mut batch, TURN_OPERATIONS_MAX) => if received == 0 { return },
+                () = tokio::time::sleep(pause) => {}
+            }
+            if busy {
+                gather(&mut requests, &mut batch).await;
+            }
+            busy = batch.len() > 1;
+            self.turn(&mut batch).await;
+        }
+    }
+
+    fn time_until_due(&self) -> Duration {
+        let Some(room) = &self.room else {
+            return RETRY_PAUSE;
+        };
+        let due = [room.next_due(), self.next_session_end].into_iter().flatten().min();
+        let far = Duration::from_hours(1);
+        due.map_or(far, |due| Duration::from_millis(due.since(self.clock.now())).min(far))
+    }
+
+    /// Everything that has queued up, in one commit.
+    async fn turn(&mut self, batch: &mut Vec<Request>) {
+        match self.carry_out(batch).await {
+            Ok(answers) => {
+                self.publish();
+                self.answer(batch, answers);
+            }
+            Err(error) => {
+                count(&self.counters.failures, 1);
+                self.room = None;
+                tracing::warn!(room = %self.id, %error, "a turn failed; the room will be loaded again");
+                for request in batch.drain(..) {
+                    match request {
+                        Request::Join { answer } => drop(answer.send(Err(error.clone().into()))),
+                        Request::Operate { answer, .. } => drop(answer.send(Err(error.clone().into()))),
+                    }
+                }
+                // Where that fails, the next turn loads it: when somebody asks, or after a pause.
+                if self.load().await.is_ok() {
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, StoreError> {
+        for _ in 0..CONFLICTS_MAX {
+            if self.room.is_none() {
+                self.load().await?;
+            }
+            let room = self.room.take().ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+            let mut computed = self.compute(room, batch).await?;
+            match self.write(&mut computed).await? {
+                None => {
+                    self.note_session_ends(&computed).await;
+                    self.room = Some(computed.room);
+                    return Ok(computed.answers);
+                }
+                Some(newer) => {
+                    count(&self.counters.conflicts, 1);
+                    self.room = newer.map(|snapshot| snapshot.room);
+                    self.refresh_next_session_end().await?;
+                }
+            }
+        }
+        Err(StoreError::Transient("other nodes were faster every time".into()))
+    }
+
+    /// Applies the batch to the room: first the joins, which commute, then the rest in order.
+    async fn compute(&self, room: Room, batch: &[Request]) -> Result<Computed, StoreError> {
+        let now = self.clock.now();
+        let before = (room.newest().generation, room.newest().joined, room.version);
+        let ended = self.sessions_ended(&room, now).await?;
+        let mut turn = Turn { effects: Effects::default(), sessions: HashMap::new(), now };
+        let mut room = turn.apply(room, &Operation::Tick, Reads { session: None, ended }).0;
+        let mut joins = vec![];
+        let wanted = batch.iter().filter(|request| matches!(request, Request::Join { .. })).count() as u64;
+        let join_refusal;
+        (room, join_refusal) = turn.join(room, wanted, &mut joins);
+        let mut operations = vec![];
+        let mut audit = vec![];
+        for request in batch {
+            let Request::Operate { operation, actor, .. } = request else {
+                continue;
+            };
+            let session = match operation.session_key() {
+                None => None,
+                Some(key) => match turn.sessions.get(&key) {
+                    Some(session) => Some(session.clone()),
+                    None => self.store.session(&self.id, key).await?,
+                },
+            };
+            let answer;
+            (room, answer) = turn.apply(room, operation, Reads { session, ended: vec![] });
+            if answer.is_ok() {
+                audit.extend(self.audit_record(actor, operation, now));
+            }
+            operations.push(answer);
+        }
+        let opens_line = room.newest().generation != before.0;
+        if turn.effects.changed {
+            room.version += 1;
+        }
+        let answers = Answers { joins, join_refusal, operations };
+        let (effects, expected) = (turn.effects, before.2);
+        Ok(Computed { room, effects, answers, audit, joined_before: before.1, opens_line, expected })
+    }
+
+    async fn sessions_ended(&self, room: &Room, now: UnixMillis) -> Result<Vec<Session>, StoreError> {
+        if self.next_session_end.is_none_or(|end| end > now) {
+            return Ok(vec![]);
+        }
+        self.store.sessions_ended(&self.id, &generations(room), now, SWEEP_MAX).await
+    }
+
+    fn audit_record(&self, actor: &Actor, operation: &Operation, now: UnixMillis) -> Option<AuditRecord> {
+        let actor = match actor {
+            Actor::Visitor => return None,
+            Actor::Operator(name) => name.clone(),
+            Actor::System(name) => (*name).to_owned(),
+        };
+        let action = match operation {
+            Operation::Advance { by } => format!("advance by {by}"),
+            Operation::SetState(state) => format!("state {}", state.as_str()),
+            other => other.name().to_owned(),
+        };
+        Some(AuditRecord { at: now, room: self.id.clone(), actor, action })
+    }
+
+    /// Writes what was computed. `Some` is the newer room of somebody who was faster.
+    async fn write(&mut self, computed: &mut Computed) -> Result<Option<Option<Snapshot>>, StoreError> {
+        let joined: u64 = computed.answers.joins.iter().map(|range| range.count).sum();
+        if !computed.effects.changed && computed.audit.is_empty() && joined == 0 {
+            return Ok(None);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let stopwatch = Stopwatch::start();
+        let outcome = if computed.effects.changed || !computed.audit.is_empty() {
+            self.commit(computed, number).await?
+        } else {
+            self.join(computed, number, joined).await?
+        };
+        count(&self.counters.commits, 1);
+        let micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
+        count(&self.counters.commit_micros, micros);
+        if outcome.is_none() {
+            count(&self.counters.joins, joined);
+        }
+        Ok(outcome)
+    }
+
+    async fn commit(
+        &self,
+        computed: &mut Computed,
+        number: u64,
+    ) -> Result<Option<Option<Snapshot>>, StoreError> {
+        if !computed.effects.changed {
+            computed.room.version += 1;
+        }
+        let placeholder = Room::open(Settings::default(), UnixMillis(0), 0);
+        let commit = Commit {
+            room: self.id.clone(),
+            node: self.node,
+            number,
+            expected: Some(computed.expected),
+            opens_line: computed.opens_line,
+            joined_before: computed.joined_before,
+            next: std::mem::replace(&mut computed.room, placeholder),
+            effects: std::mem::take(&mut computed.effects),
+            audit: std::mem::take(&mut computed.audit),
+        };
+        let outcome = self.store.commit(&commit).await?;
+        computed.room = commit.next;
+        computed.effects = commit.effects;
+        match outcome {
+            CommitOutcome::Done { joined } => {
+                computed.shift_joins(joined);
+                Ok(None)
+            }
+            CommitOutcome::Conflict(newer) => Ok(Some(newer.map(|newer| *newer))),
+        }
+    }
+
+    async fn join(
+        &self,
+        computed: &mut Computed,
+        number: u64,
+        joined: u64,
+    ) -> Result<Option<Option<Snapshot>>, StoreError> {
+        let batch = JoinBatch {
+            room: self.id.clone(),
+            node: self.node,
+            number,
+            epoch: computed.room.epoch,
+            count: joined,
+        };
+        match self.store.join(&batch).await? {
+            JoinOutcome::Joined { first } => {
+                computed.shift_joins(first + joined - 1);
+                Ok(None)
+            }
+            JoinOutcome::Conflict(newer) => Ok(Some(newer.map(|newer| *newer))),
+        }
+    }
+
+    /// Keeps the time of the next end of a session without asking the store, except once that time has come: then there was
+    /// a sweep, or the session had ended by name and there was nothing to sweep.
+    async fn note_session_ends(&mut self, computed: &Computed) {
+        let passed_or_reset = self.next_session_end.is_some_and(|end| end <= computed.room.clock)
+            || !computed.effects.closed_generations.is_empty();
+        if passed_or_reset {
+            let generations = generations(&computed.room);
+            match self.store.next_session_end(&self.id, &generations).await {
+                Ok(next) => self.next_session_end = next,
+                // What was written is written and will be answered so; the next turn asks again.
+                Err(error) => {
+                    tracing::warn!(room = %self.id, %error, "the next end of a session is not known");
+                    self.next_session_end = Some(self.clock.now().plus(RETRY_PAUSE_MILLIS));
+                }
+            }
+            return;
+        }
+        for session in &computed.effects.sessions {
+            if session.status == anteroom_core::SessionStatus::Active {
+                let end = session.ends_at();
+                self.next_session_end = Some(self.next_session_end.map_or(end, |next| next.min(end)));
+            }
+        }
+    }
+
+    pub(super) async fn refresh_next_session_end(&mut self) -> Result<(), StoreError> {
+        if let Some(room) = &self.room {
+            self.next_session_end = self.store.next_session_end(&self.id, &generations(room)).await?;
+        }
+        Ok(())
+    }
+
+    async fn load(&mut self) -> Result<(), StoreError> {
+        let snapshot = self.store.load(&self.id, self.node).await?;
+        let snapshot = snapshot.ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+        self.next_number = self.next_number.max(snapshot.last_number.unwrap_or(0) + 1);
+        self.room = Some(snapshot.room);
+        self.refresh_next_session_end().await
+    }
+
+    fn publish(&self) {
+        if let (Some(handle), Some(room)) = (self.handle.upgrade(), &self.room) {
+            handle.board.store(Arc::new(Board::of(room)));
+        }
+    }
+
+    /// Tells everybody what became of his request. Whoever has gone away meanwhile keeps what he got.
+    fn answer(&self, batch: &mut Vec<Request>, answers: Answers) {
+        let mut places = answers.joins.iter().flat_map(|range| {
+            (0..range.count).filter_map(|offset| {
+                let position = Position::new(range.first + offset)?;
+                let (generation, entered) = (range.generation, range.entered);
+                Some(Ticket { lane: 0, generation, position, entered, copy: 0 })
+            })
+        });
+        let refusal = answers.join_refusal.unwrap_or(Refusal::LineFull(0));
+        let mut operations = answers.operations.into_iter();
+        for request in batch.drain(..) {
+            match request {
+                Request::Join { answer } => {
+                    let place = places.next().ok_or_else(|| refusal.clone().into());
+                    drop(answer.send(place));
+                }
+                Request::Operate { answer, .. } => {
+                    let result = operations.next().expect("every operation of the batch was answered");
+                    if matches!(result, Ok(Answer::Claimed { begun: true, .. })) {
+                        count(&self.counters.sessions_begun, 1);
+                    }
+                    drop(answer.send(result.map_err(EngineError::from)));
+                }
+            }
+        }
+    }
+}
+
+impl Computed {
+    /// Other nodes may have joined visitors in between: this node's then stand behind them.
+    fn shift_joins(&mut self, joined: u64) {
+        let shift = joined - self.room.newest().joined;
+        let newest = self.room.newest().generation;
+        for range in self.answers.joins.iter_mut().filter(|range| range.generation == newest) {
+            range.first += shift;
+        }
+        if let Some(segment) = self.room.segments.back_mut() {
+            segment.joined = joined;
+        }
+    }
+}
+
+/// The effects of a turn so far, and the sessions as they would be after it.
+struct Turn {
+    effects: Effects,
+    sessions: HashMap<SessionKey, Session>,
+    now: UnixMillis,
+}
+
+impl Turn {
+    fn apply(&mut self, room: Room, operation: &Operation, reads: Reads) -> (Room, Result<Answer, Refusal>) {
+        let applied = apply(room, self.now, operation, reads);
+        for session in &applied.effects.sessions {
+            self.sessions.insert(session.key, session.clone());
+        }
+        self.effects.absorb(applied.effects);
+        (applied.room, applied.answer)
+    }
+
+    /// Joins `wanted` visitors, opening a new generation where the positions run out.
+    fn join(&mut self, mut room: Room, wanted: u64, joins: &mut Vec<JoinedRange>) -> (Room, Option<Refusal>) {
+        let mut left = wanted;
+        while left > 0 {
+            let fitting = left.min(room.places_left());
+            let operation = if fitting == 0 && room.state.takes_joins() {
+                // Nobody can know this number beforehand, but nothing depends on that: the generation itself is new.
+                Operation::OpenSegment { incarnation: room.newest().generation.incarnation.wrapping_add(1) }
+            } else {
+                Operation::Join { count: fitting }
+            };
+            let answer;
+            (room, answer) = self.apply(room, &operation, Reads::default());
+            match answer {
+                Ok(Answer::Joined { generation, first, count, entered }) => {
+                    joins.push(JoinedRange { generation, first: first.get(), count, entered });
+                    left -= count;
+                }
+                Ok(_) => {}
+                Err(refusal) => return (room, Some(refusal)),
+            }
+        }
+        (room, None)
+    }
+}
+
+/// In a rush, lets everybody who is ready put his request in before the batch is closed: fewer and larger commits. Nobody
+/// waits for the clock, and a room that is not busy does not come here.
+async fn gather(requests: &mut mpsc::Receiver<Request>, batch: &mut Vec<Request>) {
+    for _ in 0..GATHER_ROUNDS_MAX {
+        tokio::task::yield_now().await;
+        let before = batch.len();
+        while batch.len() < TURN_OPERATIONS_MAX
+            && let Ok(request) = requests.try_recv()
+        {
+            batch.push(request);
+        }
+        if batch.len() == before {
+            return;
+        }
+    }
+}
+
+fn generations(room: &Room) -> Vec<Generation> {
+    room.segments.iter().map(|segment| segment.generation).collect()
+}

@@ -6,8 +6,11 @@
 
 mod busy_room;
 
-use anteroom_testkit::{Answer, Client, Request, aws};
+use anteroom_testkit::{Answer, Client, Line, Request, Server, aws};
 use busy_room::{Scene, assert_refused};
+use serde_json::json;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 
 /// Bodies that are wrong on every POST, one a line (the first is empty).
 const BODIES_WRONG_EVERYWHERE: &str = r#"
@@ -266,6 +269,59 @@ fn bad_queries_are_refused_on_every_get() {
         }
     }
     scene.assert_nothing_changed();
+}
+
+/// A query with `needed` and as many further parameters as it takes to have `count`.
+fn query_of(needed: &str, count: usize) -> String {
+    let mut parameters: Vec<String> = needed.split('&').map(String::from).collect();
+    parameters.extend((parameters.len()..count).map(|number| format!("p{number}=x")));
+    parameters.join("&")
+}
+
+#[test]
+fn more_than_32_parameters_are_refused() {
+    let mut scene = Scene::start("");
+    let event = "event_id=Busy".to_owned();
+    let both = format!("{event}&request_id={}", scene.served());
+    let gets = [
+        (true, "/public_key", &event),
+        (true, "/queue_pos_expiry", &both),
+        (false, "/num_active_tokens", &event),
+        (false, "/expired_tokens", &event),
+    ];
+    for (public, path, needed) in gets {
+        let client = if public { &mut scene.line.public } else { &mut scene.line.operator };
+        assert_eq!(client.get(&format!("{path}?{}", query_of(needed, 32))).unwrap().status, 200, "{path}");
+        assert_refused(&client.get(&format!("{path}?{}", query_of(needed, 33))).unwrap(), &[400], path);
+    }
+    let reset = Request::new("POST", &format!("/reset_initial_state?{}", query_of(&event, 33)));
+    assert_refused(&scene.line.operator.send(&reset).unwrap(), &[400], "a reset");
+    scene.assert_nothing_changed();
+}
+
+#[test]
+fn a_reset_that_names_two_rooms_is_refused_and_resets_neither() {
+    let config = "[[room]]\nid = \"One\"\n[[room]]\nid = \"Two\"\n";
+    let server = Server::builder(BINARY).config(config).memory().start().unwrap();
+    let mut lines = ["One", "Two"].map(|event| server.line(event));
+    let before = lines.each_mut().map(|line| {
+        line.join_many(2);
+        line.advance(1);
+        line.figures()
+    });
+    let mut operator = server.operator();
+    for (queried, in_body) in
+        [("One", "Two"), ("Two", "One"), ("One", "one"), ("One", ""), ("", "Two"), ("Other", "One")]
+    {
+        let target = format!("/reset_initial_state?event_id={queried}");
+        let answer = operator.post(&target, &json!({ "event_id": in_body })).unwrap();
+        assert_refused(&answer, &[400], &format!("{queried} in the query, {in_body} in the body"));
+    }
+    assert_eq!(lines.each_mut().map(Line::figures), before);
+    // Named twice but alike, it is one room.
+    let alike = operator.post("/reset_initial_state?event_id=One", &json!({ "event_id": "One" })).unwrap();
+    assert_eq!(alike.status, 200, "{alike:?}");
+    assert_eq!((lines[0].waiting(), lines[1].figures()), (0, before[1].clone()));
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anteroom_testkit::{Client, Line, Server, SetOnDrop, full, pause, wait_until};
+use anteroom_testkit::{Client, Line, Server, SetOnDrop, full, jwt, pause, wait_until};
+use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 /// How long all visitors together may take.
@@ -188,4 +189,27 @@ fn a_pass_past_its_end_gives_its_place_to_the_next() {
     wait_until("the sixth gets in without anybody's word", PATIENCE, || line.claim(&ids[5]).status == 200);
     wait_until("all passes are past their end", PATIENCE, || line.expired().len() == 6);
     assert_eq!((line.active(), line.waiting()), (0, 0));
+}
+
+#[test]
+fn a_private_claim_before_the_place_is_served_answers_202_and_begins_nothing() {
+    let server = Server::builder(BINARY).memory().start().unwrap();
+    let mut line = server.line("Sample");
+    let ids = line.join_many(2);
+    line.advance(1);
+    let before = line.figures();
+    let signed = metric(&mut line.operator, "anteroom_passes_signed_total");
+    for more in [json!({}), json!({ "issuer": "https://early.example.test", "validity_period": 60 })] {
+        let early = line.claim_privately(&ids[1], &more);
+        assert_eq!((early.status, early.error().as_str()), (202, "Request ID not being served yet"));
+    }
+    assert_eq!(line.figures(), before);
+    assert!((metric(&mut line.operator, "anteroom_passes_signed_total") - signed).abs() < 0.5);
+    assert_eq!(line.close(&ids[1], 1).status, 404, "there is no session to end");
+    // What the early caller asked for is not remembered: the pass is the room's own.
+    line.advance(1);
+    let claimed = line.claim(&ids[1]);
+    let claims = jwt::claims(&claimed.token_set()[0]);
+    assert_eq!(claimed.json()["expires_in"], 3600);
+    assert_ne!(claims["iss"], "https://early.example.test");
 }

@@ -1,6 +1,7 @@
 //! Starting and ending: graceful drain on SIGTERM and SIGINT with a request in flight, what survives a restart, and one
 //! clear line with a hint when a server cannot start.
 
+use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -10,19 +11,26 @@ const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 /// How long a drain may take to become visible on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Ends the server by `signal` while a join is half sent: it must be finished, answered and kept.
-fn drains_with_a_request_in_flight(signal: &str) {
-    let mut server = Server::builder(BINARY).start().expect("the server starts");
-    let body = "{\"event_id\": \"Sample\"}";
+const BODY: &str = "{\"event_id\": \"Sample\"}";
+
+/// A join of which the server has the head and, until the caller sends it, not the body.
+fn half_a_join(server: &Server) -> Wire {
     let head = format!(
         "POST /assign_queue_num HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
-        body.len()
+        BODY.len()
     );
     let mut in_flight = Wire::connect(server.public(), PATIENCE).expect("the server accepts");
     in_flight.write(head.as_bytes()).expect("the head can be sent");
     let interim = in_flight.read_answer().expect("an interim answer");
     // The server asks for the body: it has the head and is at work on the request.
     assert_eq!(interim.map(|answer| answer.status), Some(100));
+    in_flight
+}
+
+/// Ends the server by `signal` while a join is half sent: it must be finished, answered and kept.
+fn drains_with_a_request_in_flight(signal: &str) {
+    let mut server = Server::builder(BINARY).start().expect("the server starts");
+    let mut in_flight = half_a_join(&server);
     // An idle kept-alive connection must not hold the drain up.
     let mut idle = server.visitor();
     assert_eq!(idle.get("/serving_num?event_id=Sample").expect("an answer").status, 200);
@@ -30,7 +38,7 @@ fn drains_with_a_request_in_flight(signal: &str) {
     let public = server.public();
     server.signal(signal).expect("the signal is sent");
     wait_until("new connections are refused", PATIENCE, || TcpStream::connect(public).is_err());
-    in_flight.write(body.as_bytes()).expect("the body can still be sent");
+    in_flight.write(BODY.as_bytes()).expect("the body can still be sent");
     let answer = in_flight.read_answer().expect("an answer").expect("the request in flight is answered");
     assert_eq!(answer.status, 200, "{answer:?}");
     let ended = server.wait_for_end().expect("the server ends");
@@ -51,6 +59,28 @@ fn sigterm_drains_with_a_request_in_flight_and_exits_0() {
 #[test]
 fn sigint_drains_with_a_request_in_flight_and_exits_0() {
     drains_with_a_request_in_flight("INT");
+}
+
+#[test]
+fn a_second_sigterm_ends_the_process_at_once_with_a_request_in_flight() {
+    for second in ["TERM", "INT"] {
+        let mut server = Server::builder(BINARY).start().unwrap();
+        let id = server.line("Sample").join();
+        let mut in_flight = half_a_join(&server);
+        let public = server.public();
+        server.signal("TERM").unwrap();
+        wait_until("new connections are refused", PATIENCE, || TcpStream::connect(public).is_err());
+        server.signal(second).unwrap();
+        let ended = server.wait_for_end().unwrap();
+        // A drain that came to its end, or to its time-out, would exit with 0.
+        assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+        assert!(ended.stderr.contains("stopping at once"), "{}", ended.stderr);
+        assert_eq!(in_flight.read_answer().unwrap(), None);
+        // What was acknowledged is there, and what was half sent has taken no number.
+        server.restart().unwrap();
+        let mut line = server.line("Sample");
+        assert_eq!((line.position(&id), line.waiting()), (1, 1));
+    }
 }
 
 #[test]
@@ -137,6 +167,21 @@ fn a_data_directory_in_use_is_named_with_a_hint() {
     let store = format!("file:{}", server.data_directory().display());
     refuse(Server::builder(BINARY).env("ANTEROOM_STORE_URL", store), &["data"]);
     assert_eq!(server.line("Sample").waiting(), 0, "the first one is not disturbed");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_made_is_named_with_a_hint_and_exit_code_1() {
+    let directory = tempfile::tempdir().unwrap();
+    // Nothing can be made below a regular file, not even by root, whom permissions do not bind.
+    let file = directory.path().join("a-file");
+    fs::write(&file, "no directory").unwrap();
+    for path in [file.clone(), file.join("data")] {
+        let store = format!("file:{}", path.display());
+        let ended =
+            refuse(Server::builder(BINARY).env("ANTEROOM_STORE_URL", store), &["a-file", "store_url"]);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"no directory");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! "No private key, master secret, admin key or token in any log or answer: a test drives every route and searches."
 //!
 //! Every public and private route is called well and badly while the log is at its most talkative. Tokens may stand in the
-//! answers of `generate_token` and nowhere else; the other secrets nowhere at all, the store's files included.
+//! answers of `generate_token` and nowhere else, request ids in no log; the other secrets nowhere at all, the store's files
+//! included.
 
 use std::fs;
 use std::path::Path;
@@ -78,6 +79,18 @@ fn forbidden_everywhere() -> Vec<(String, Vec<u8>)> {
     forbidden
 }
 
+/// Whoever knows a request id has its place in line, so a log that many may read must not have it, in any spelling.
+fn spellings_of_ids(ids: &[String]) -> Vec<(String, Vec<u8>)> {
+    let mut spellings = Vec::new();
+    for id in ids {
+        let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+        let number = u128::from_str_radix(&digits, 16).expect("a request id is a UUID");
+        let forms = [id.clone(), id.to_uppercase(), digits.to_uppercase(), digits, number.to_string()];
+        spellings.extend(forms.map(|form| (format!("the request id {id}"), form.into_bytes())));
+    }
+    spellings
+}
+
 #[track_caller]
 fn assert_absent(haystack: &[u8], forbidden: &[(String, Vec<u8>)], place: &str) {
     for (name, needle) in forbidden {
@@ -89,8 +102,8 @@ fn assert_absent(haystack: &[u8], forbidden: &[(String, Vec<u8>)], place: &str) 
     }
 }
 
-/// Calls every route well and badly, and returns the tokens that were rightly handed out.
-fn drive_every_route(server: &Server, record: &mut Record) -> Vec<String> {
+/// Calls every route well and badly, and returns the tokens and the request ids that were rightly handed out.
+fn drive_every_route(server: &Server, record: &mut Record) -> (Vec<String>, Vec<String>) {
     let mut line = server.line("Sample");
     let ids = line.join_many(3);
     line.advance(2);
@@ -139,7 +152,7 @@ fn drive_every_route(server: &Server, record: &mut Record) -> Vec<String> {
         }
     }
     end_of_day(&mut line, &ids, record);
-    tokens
+    (tokens, ids)
 }
 
 /// Every known path with every method that any route has, with good and with empty input.
@@ -201,7 +214,7 @@ fn no_secret_stands_in_any_log_answer_or_file(algorithm: &str) {
         .start()
         .expect("the server starts");
     let mut record = Record::default();
-    let tokens = drive_every_route(&server, &mut record);
+    let (tokens, ids) = drive_every_route(&server, &mut record);
     server.restart().expect("the server starts again");
     assert_eq!(server.line("Sample").waiting(), 0);
     let ended = server.terminate().expect("the server ends");
@@ -230,6 +243,7 @@ fn no_secret_stands_in_any_log_answer_or_file(algorithm: &str) {
     assert!(log.len() > 1000, "at trace the server has said something:\n{log}");
     assert_absent(log.as_bytes(), &everywhere, "the log");
     assert_absent(log.as_bytes(), &signatures, "the log");
+    assert_absent(log.as_bytes(), &spellings_of_ids(&ids), "the log");
     assert!(!log.contains(WRONG_KEY), "a mistyped key is nearly the right one, and stands in the log");
 
     // JWK members are short enough to occur by chance in a binary file, so files are searched for the rest.
@@ -271,6 +285,20 @@ fn the_search_finds_private_keys_as_they_are_usually_written() {
         assert_eq!(found(key.serialize_pem().as_bytes()), 1, "{algorithm:?}");
     }
     assert_eq!(found(b"nothing of the kind"), 0);
+}
+
+#[test]
+fn the_search_finds_request_ids_as_a_log_would_write_them() {
+    let spellings = spellings_of_ids(&["0188a6f2-00ff-4abc-9def-0123456789ab".to_owned()]);
+    let lines = [
+        "id=0188a6f2-00ff-4abc-9def-0123456789ab",
+        "RequestId(0188a6f200ff4abc9def0123456789ab)",
+        "uuid 0188A6F200FF4ABC9DEF0123456789AB",
+        "RequestId(2038766422063816078133692127483759019)",
+    ];
+    for line in lines {
+        assert!(spellings.iter().any(|(_, form)| contains(line.as_bytes(), form)), "{line}");
+    }
 }
 
 #[test]

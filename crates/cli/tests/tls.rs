@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anteroom_testkit::{Answer, Client, Server, now};
 use bytes::Bytes;
@@ -224,4 +224,57 @@ async fn a_replaced_certificate_is_served_without_a_restart() {
         }
     }
     assert_eq!(server.process_id(), process_id);
+}
+
+#[tokio::test]
+async fn sighup_rereads_certificates_whose_files_look_unchanged() {
+    /// Longer than any certificate or key here.
+    const FILE_BYTES: usize = 4096;
+    let directory = tempfile::tempdir().unwrap();
+    let changed_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    // One length and one time of change for all: who only looks whether a file has changed sees nothing.
+    let install = |identity: &Identity| {
+        for name in ["public", "private"] {
+            identity.install(directory.path(), name);
+            for suffix in ["cert.pem", "key.pem"] {
+                let path = directory.path().join(format!("{name}-{suffix}"));
+                let mut text = fs::read(&path).unwrap();
+                assert!(text.len() < FILE_BYTES);
+                text.resize(FILE_BYTES, b'\n');
+                // Completed beside its place, so that no half of it can be read.
+                let temporary = path.with_extension("padded");
+                fs::write(&temporary, text).unwrap();
+                let file = fs::File::options().write(true).open(&temporary).unwrap();
+                file.set_modified(changed_at).unwrap();
+                fs::rename(temporary, path).unwrap();
+            }
+        }
+    };
+    let (old, new) = (Identity::new(), Identity::new());
+    install(&old);
+    let server = start(directory.path());
+    let both = trusting(&[&old, &new], &["h2", "http/1.1"]);
+    let key = server.admin_key();
+    let listeners = [
+        (server.public(), "/serving_num?event_id=Sealed"),
+        (server.private(), "/num_active_tokens?event_id=Sealed"),
+    ];
+    for (address, target) in listeners {
+        let shown = get(address, Arc::clone(&both), target, key).await.unwrap();
+        assert_eq!(shown.certificate, old.certificate);
+    }
+    install(&new);
+    server.signal("HUP").unwrap();
+    for (address, target) in listeners {
+        let asked = now();
+        loop {
+            let shown = get(address, Arc::clone(&both), target, key).await.unwrap();
+            assert_eq!(shown.answer.status, 200);
+            if shown.certificate == new.certificate {
+                break;
+            }
+            assert!(asked.elapsed() < RELOADED_WITHIN, "still the old certificate:\n{}", server.stderr());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
 }

@@ -34,6 +34,7 @@ const DEFAULT_ADMIN_KEY: &str = "testkit-admin-key-0123456789abcdef";
 #[derive(Debug, Clone)]
 pub struct Builder {
     binary: PathBuf,
+    command: String,
     environment: BTreeMap<String, String>,
     config: Option<String>,
     arguments: Vec<String>,
@@ -41,6 +42,13 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Runs another command than `serve`.
+    #[must_use]
+    pub fn command(mut self, command: &str) -> Self {
+        command.clone_into(&mut self.command);
+        self
+    }
+
     /// Sets an environment variable of the server.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
@@ -62,7 +70,7 @@ impl Builder {
         self
     }
 
-    /// Adds an argument after `serve`.
+    /// Adds an argument after the command.
     #[must_use]
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -89,12 +97,17 @@ impl Builder {
         Ok(server)
     }
 
-    /// Runs a server that is expected not to start, until it ends by itself.
-    pub fn run_to_end(self) -> anyhow::Result<Ended> {
+    /// Starts the command and returns at once, for one that does not say where it listens as `serve` does.
+    pub fn start_without_waiting(self) -> anyhow::Result<Server> {
         let mut server = self.prepare()?;
         let process = server.spawn()?;
         server.process = Some(process);
-        server.wait_for_end()
+        Ok(server)
+    }
+
+    /// Runs a server that is expected not to start, or another command, until it ends by itself.
+    pub fn run_to_end(self) -> anyhow::Result<Ended> {
+        self.start_without_waiting()?.wait_for_end()
     }
 
     fn prepare(mut self) -> anyhow::Result<Server> {
@@ -148,6 +161,7 @@ impl Server {
         let binary = env::var_os(BINARY_VARIABLE).map_or_else(|| binary.into(), PathBuf::from);
         let builder = Builder {
             binary,
+            command: "serve".to_owned(),
             environment: BTreeMap::new(),
             config: None,
             arguments: Vec::new(),
@@ -224,6 +238,11 @@ impl Server {
     /// Another environment variable from the next restart on.
     pub fn set_env(&mut self, name: &str, value: impl Into<String>) {
         self.setup.environment.insert(name.to_owned(), value.into());
+    }
+
+    /// One environment variable less from the next restart on.
+    pub fn remove_env(&mut self, name: &str) {
+        self.setup.environment.remove(name);
     }
 
     /// Everything all runs wrote to standard output so far.
@@ -330,7 +349,7 @@ impl Server {
 
     fn spawn(&self) -> anyhow::Result<Process> {
         let mut command = Command::new(&self.setup.binary);
-        command.arg("serve").args(&self.setup.arguments).current_dir(&self.directory);
+        command.arg(&self.setup.command).args(&self.setup.arguments).current_dir(&self.directory);
         // What the machine running the tests has configured for its own Anteroom must not reach the one under test.
         let inherited = env::vars_os().map(|(name, _)| name);
         for name in inherited.filter(|name: &OsString| name.to_string_lossy().starts_with("ANTEROOM_")) {

@@ -12,6 +12,7 @@ fn stand_in(script: &str) -> (tempfile::TempDir, Builder) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let builder = Builder {
         binary: path,
+        command: "serve".to_owned(),
         environment: BTreeMap::new(),
         config: None,
         arguments: Vec::new(),
@@ -56,4 +57,11 @@ fn a_server_that_does_not_start_says_why() {
     assert!(error.contains("no luck") && error.contains('7'), "{error}");
     let ended = builder.run_to_end().unwrap();
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(7), "no luck\n"));
+}
+
+#[test]
+fn another_command_is_run_to_its_end() {
+    let (_kept, builder) = stand_in("echo \"$@\"");
+    let ended = builder.command("look").argument("--hard").run_to_end().unwrap();
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(0), "look --hard\n"));
 }

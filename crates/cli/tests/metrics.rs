@@ -1,0 +1,157 @@
+//! `/metrics`: every line of it is read by the rules of `OpenMetrics` 1.0, and what happened is found in the figures.
+
+use std::collections::BTreeMap;
+
+use anteroom_testkit::{Client, Server};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
+
+/// Every sample by its whole name, labels included, as it is written.
+type Samples = BTreeMap<String, f64>;
+
+/// Reads an exposition strictly: what is not allowed panics with its line.
+fn read(text: &str) -> Samples {
+    let mut samples = Samples::new();
+    let mut types: BTreeMap<String, String> = BTreeMap::new();
+    let mut family = String::new();
+    assert!(text.ends_with("# EOF\n"), "the end is marked:\n{text}");
+    let body = text.strip_suffix("# EOF\n").unwrap_or_default();
+    for line in body.lines() {
+        if let Some(metadata) = line.strip_prefix("# ") {
+            let words: Vec<&str> = metadata.splitn(3, ' ').collect();
+            let [kind, name, rest] = words[..] else { panic!("unfinished: {line}") };
+            assert!(is_name(name), "{line}");
+            // A family's lines stand together, so its name never comes back after another one.
+            assert!(family == name || !types.contains_key(name), "{name} is interrupted: {line}");
+            name.clone_into(&mut family);
+            match kind {
+                "HELP" => assert!(!rest.is_empty(), "{line}"),
+                "UNIT" => assert!(name.ends_with(&format!("_{rest}")), "{line}"),
+                "TYPE" => {
+                    assert!(["counter", "gauge", "histogram", "info", "unknown"].contains(&rest), "{line}");
+                    assert!(types.insert(name.to_owned(), rest.to_owned()).is_none(), "typed twice: {line}");
+                }
+                _ => panic!("no such metadata: {line}"),
+            }
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no value: {line}"));
+        let name = series.split('{').next().unwrap_or_default();
+        let suffixes: &[&str] = match types.get(&family).map(String::as_str) {
+            Some("counter") => &["_total", "_created"],
+            Some("gauge") => &[""],
+            Some("histogram") => &["_bucket", "_count", "_sum", "_created"],
+            other => panic!("a sample of type {other:?}: {line}"),
+        };
+        let suffix = name.strip_prefix(family.as_str());
+        assert!(suffix.is_some_and(|suffix| suffixes.contains(&suffix)), "not of {family}: {line}");
+        if let Some(labels) = series.strip_prefix(name).filter(|labels| !labels.is_empty()) {
+            let inner = labels.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            read_labels(inner.unwrap_or_else(|| panic!("unbalanced: {line}")), line);
+        }
+        let value: f64 = value.parse().unwrap_or_else(|_| panic!("not a number: {line}"));
+        assert!(value.is_finite() && value >= 0.0, "{line}");
+        assert!(samples.insert(series.to_owned(), value).is_none(), "twice: {line}");
+    }
+    samples
+}
+
+fn read_labels(labels: &str, line: &str) {
+    let mut rest = labels;
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once("=\"").unwrap_or_else(|| panic!("no label: {line}"));
+        assert!(is_name(name) && !name.contains(':'), "{line}");
+        // No label of ours can hold a character that needs an escape.
+        let (value, after) = after.split_once('"').unwrap_or_else(|| panic!("an open label: {line}"));
+        assert!(!value.contains(['\\', '\n']), "{line}");
+        rest = after.strip_prefix(',').unwrap_or(after);
+        assert!(after.is_empty() || after.len() > rest.len(), "no comma between labels: {line}");
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':';
+    !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.bytes().all(allowed)
+}
+
+fn samples(operator: &mut Client) -> Samples {
+    let answer = operator.get("/metrics").expect("an answer");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(answer.header("Content-Type"), Some(expected));
+    read(&answer.text())
+}
+
+#[track_caller]
+fn assert_shows(samples: &Samples, expected: &[(&str, f64)]) {
+    for (name, value) in expected {
+        let found = samples.get(*name).unwrap_or_else(|| panic!("no {name} in {samples:#?}"));
+        assert!((found - value).abs() < 0.5, "{name} is {found}, not {value}");
+    }
+}
+
+#[test]
+fn every_line_is_openmetrics_and_the_figures_tell_what_happened() {
+    let config =
+        "[[room]]\nid = \"Hall\"\n[[room]]\nid = \"a.b-c_9\"\ninlet = \"max-size\"\ntotal_active_users = 7\n";
+    let server = Server::builder(BINARY).config(config).memory().start().unwrap();
+    let (mut hall, mut small) = (server.line("Hall"), server.line("a.b-c_9"));
+    let at_first = samples(&mut hall.operator);
+    assert_shows(&at_first, &[("anteroom_joins_total", 0.0), ("anteroom_room_waiting{room=\"Hall\"}", 0.0)]);
+
+    let ids = hall.join_many(4);
+    small.join();
+    hall.advance(2);
+    let tokens = hall.tokens(&ids[0]);
+    assert_eq!(hall.tokens(&ids[0]), tokens);
+    assert_eq!(hall.claim(&ids[3]).status, 202);
+    assert_eq!(hall.close(&ids[0], 1).status, 200);
+    assert_eq!(hall.public.get("/nothing/of/the/kind").unwrap().status, 404);
+    let shown = samples(&mut hall.operator);
+    assert_shows(
+        &shown,
+        &[
+            ("anteroom_joins_total", 5.0),
+            ("anteroom_sessions_begun_total", 1.0),
+            ("anteroom_passes_signed_total", 1.0),
+            ("anteroom_room_waiting{room=\"Hall\"}", 3.0),
+            ("anteroom_room_serving{room=\"Hall\"}", 2.0),
+            ("anteroom_room_active{room=\"Hall\"}", 0.0),
+            ("anteroom_room_offers{room=\"Hall\"}", 1.0),
+            ("anteroom_room_completed{room=\"Hall\"}", 1.0),
+            ("anteroom_room_serving{room=\"a.b-c_9\"}", 1.0),
+            ("anteroom_room_capacity{room=\"a.b-c_9\"}", 7.0),
+        ],
+    );
+    let requests = |listener: &str, route: &str, status: u16| {
+        format!("anteroom_requests_total{{listener=\"{listener}\",route=\"{route}\",status=\"{status}\"}}")
+    };
+    let counted = [
+        (requests("public", "/assign_queue_num", 200), 5.0),
+        (requests("public", "/generate_token", 200), 2.0),
+        (requests("public", "/generate_token", 202), 1.0),
+        // The path that was asked for is a stranger's text, and one series for each would be endless.
+        (requests("public", "unknown", 404), 1.0),
+        (requests("private", "/increment_serving_counter", 200), 1.0),
+        (requests("private", "/update_session", 200), 1.0),
+        (requests("private", "/metrics", 200), 1.0),
+    ];
+    let counted: Vec<(&str, f64)> = counted.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_shows(&shown, &counted);
+    assert!(!shown.keys().any(|name| ids.iter().any(|id| name.contains(id.as_str()))));
+}
+
+#[test]
+fn metrics_open_opens_the_metrics_and_nothing_else() {
+    let server = Server::builder(BINARY).config("metrics_open = true\n").memory().start().unwrap();
+    let mut line = server.line("Sample");
+    line.join();
+    let mut anonymous = Client::new(server.private());
+    assert_shows(&samples(&mut anonymous), &[("anteroom_joins_total", 1.0)]);
+    let mut mistaken = Client::new(server.private()).with_bearer("a-wrong-key-is-no-worse-than-none");
+    assert_shows(&samples(&mut mistaken), &[("anteroom_joins_total", 1.0)]);
+    for path in ["/num_active_tokens?event_id=Sample", "/expired_tokens?event_id=Sample", "/metrics/", "/"] {
+        assert_eq!(anonymous.get(path).unwrap().status, 401, "{path}");
+    }
+    assert_eq!(server.visitor().get("/metrics").unwrap().status, 404, "the public listener has none");
+}

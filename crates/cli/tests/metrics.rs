@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anteroom_testkit::{Client, Server};
+use anteroom_testkit::{Client, Line, Request, Server};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 
@@ -82,6 +82,11 @@ fn samples(operator: &mut Client) -> Samples {
     read(&answer.text())
 }
 
+/// The name of the series that counts requests so answered.
+fn requests(listener: &str, route: &str, status: u16) -> String {
+    format!("anteroom_requests_total{{listener=\"{listener}\",route=\"{route}\",status=\"{status}\"}}")
+}
+
 #[track_caller]
 fn assert_shows(samples: &Samples, expected: &[(&str, f64)]) {
     for (name, value) in expected {
@@ -123,9 +128,6 @@ fn every_line_is_openmetrics_and_the_figures_tell_what_happened() {
             ("anteroom_room_capacity{room=\"a.b-c_9\"}", 7.0),
         ],
     );
-    let requests = |listener: &str, route: &str, status: u16| {
-        format!("anteroom_requests_total{{listener=\"{listener}\",route=\"{route}\",status=\"{status}\"}}")
-    };
     let counted = [
         (requests("public", "/assign_queue_num", 200), 5.0),
         (requests("public", "/generate_token", 200), 2.0),
@@ -139,6 +141,41 @@ fn every_line_is_openmetrics_and_the_figures_tell_what_happened() {
     let counted: Vec<(&str, f64)> = counted.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_shows(&shown, &counted);
     assert!(!shown.keys().any(|name| ids.iter().any(|id| name.contains(id.as_str()))));
+}
+
+#[test]
+fn reads_are_counted_alike_on_the_short_way_and_on_the_careful_one() {
+    let server = Server::builder(BINARY).memory().start().unwrap();
+    let mut line = server.line("Sample");
+    let id = line.join();
+    let figure = |line: &mut Line, target: &str, etag: &str| {
+        line.public.send(&Request::new("GET", target).header("If-None-Match", etag)).expect("an answer")
+    };
+    for path in ["serving_num", "waiting_num"] {
+        // An escaped name is not worth a short way.
+        for target in [format!("/{path}?event_id=Sample"), format!("/{path}?event_id=%53ample")] {
+            let first = figure(&mut line, &target, "\"none\"");
+            let etag = first.header("ETag").expect("figures have an ETag").to_owned();
+            assert_eq!((first.status, figure(&mut line, &target, &etag).status), (200, 304), "{target}");
+        }
+        assert_eq!(line.public.get(&format!("/{path}?event_id=Other")).unwrap().status, 400);
+    }
+    for event in ["Sample", "%53ample"] {
+        let place = line.public.get(&format!("/queue_num?event_id={event}&request_id={id}")).unwrap();
+        assert_eq!(place.status, 200);
+    }
+    let shown = samples(&mut line.operator);
+    for (route, status, count) in [
+        ("/serving_num", 200, 2.0),
+        ("/serving_num", 304, 2.0),
+        ("/serving_num", 400, 1.0),
+        ("/waiting_num", 200, 2.0),
+        ("/waiting_num", 304, 2.0),
+        ("/waiting_num", 400, 1.0),
+        ("/queue_num", 200, 2.0),
+    ] {
+        assert_shows(&shown, &[(requests("public", route, status).as_str(), count)]);
+    }
 }
 
 #[test]

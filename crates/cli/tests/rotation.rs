@@ -62,7 +62,7 @@ fn a_new_master_secret_in_front_of_the_old_one_loses_nobody_and_then_stands_alon
     server.set_env(VARIABLE, OLD);
     let error = refusal(&mut server);
     assert!(error.contains("the master secret is not the one this store was made with"), "{error}");
-    assert!(error.contains("give that one too"), "what to do: {error}");
+    assert!(error.contains("\nhint: give that one too"), "{error}");
     // The attempt has spoilt nothing.
     server.set_env(VARIABLE, NEW);
     server.restart().unwrap();

@@ -317,3 +317,17 @@ fn a_generated_secret_is_readable_by_its_owner_only() {
         assert_eq!(mode & 0o777, 0o600, "{path}");
     }
 }
+
+#[test]
+fn the_data_directory_and_its_files_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Server::builder(BINARY).without_env("ANTEROOM_SECRET").start().unwrap();
+    server.line("Sample").join();
+    let data = server.data_directory();
+    let files = files_below(&data);
+    assert!(files.len() >= 2, "the store and the secret");
+    for path in files.iter().map(|(path, _)| Path::new(path)).chain([data.as_path()]) {
+        let mode = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+    }
+}

@@ -224,8 +224,14 @@ pub struct Applied {
 /// Applies one operation to a room at a moment.
 pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Reads) -> Applied {
     let mut effects = Effects::default();
+    let machine_now = now;
     let now = tick(&mut room, now, reads.ended, &mut effects);
-    let answer = change(&mut room, now, operation, reads.session, &mut effects);
+    let answer = match operation {
+        // A new line begins with the machine's clock: that is how an operator gets a room out of a future it once saw.
+        Operation::Reset { incarnation } => Ok(reset(&mut room, machine_now, *incarnation, &mut effects)),
+        other => change(&mut room, now, other, reads.session, &mut effects),
+    };
+    let now = room.clock.min(now);
     inlet::settle(&mut room, now, &mut effects);
     room.assert_sound();
     Applied { room, answer, effects }
@@ -254,6 +260,8 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
         }
     }
     inlet::due_steps(room, now, effects);
+    // What the tick served is an offer before anybody can claim it.
+    inlet::make_offers(room, now, effects);
     now
 }
 
@@ -310,11 +318,7 @@ fn change(
             set_state(room, now, *state, effects);
             Ok(Answer::Done)
         }
-        Operation::Reset { incarnation } => {
-            let generation = Generation::following(Some(room.newest().generation), now, *incarnation);
-            reset(room, now, generation, effects);
-            Ok(Answer::LineOpened(generation))
-        }
+        Operation::Reset { .. } => unreachable!("a reset is not a change of the line but another one"),
         Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, effects),
         Operation::KeepSignatures { signatures, .. } => {
             let mut session = session.ok_or(Refusal::UnknownSession)?;
@@ -549,7 +553,8 @@ fn set_state(room: &mut Room, now: UnixMillis, state: RoomState, effects: &mut E
     }
 }
 
-fn reset(room: &mut Room, now: UnixMillis, generation: Generation, effects: &mut Effects) {
+fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effects) -> Answer {
+    let generation = Generation::following(Some(room.newest().generation), now, incarnation);
     effects.closed_generations.extend(room.segments.iter().map(|segment| segment.generation));
     // Sessions expired by this very tick go with their generation, and so do their events.
     effects.sessions.clear();
@@ -562,6 +567,7 @@ fn reset(room: &mut Room, now: UnixMillis, generation: Generation, effects: &mut
     fresh.state = room.state;
     fresh.halted_since = room.halted_since.map(|_| now);
     *room = fresh;
+    Answer::LineOpened(generation)
 }
 
 fn open_segment(

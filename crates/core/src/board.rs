@@ -32,6 +32,8 @@ pub struct BoardSegment {
 pub struct Board {
     /// The commit it shows.
     pub version: u64,
+    /// The latest moment the room has seen.
+    pub clock: UnixMillis,
     /// Whether it joins and admits.
     pub state: RoomState,
     /// The serving counter.
@@ -48,6 +50,8 @@ pub struct Board {
     pub counts: Counts,
     /// Offers made by hand over an automatic inlet.
     pub offers_by_hand: u64,
+    /// Whether an automatic inlet rests after a move back by hand.
+    pub inlet_rests: bool,
     /// Since when claim clocks stand still.
     pub halted_since: Option<UnixMillis>,
     /// What the operator set.
@@ -91,6 +95,7 @@ impl Board {
     pub fn of(room: &Room) -> Self {
         Self {
             version: room.version,
+            clock: room.clock,
             state: room.state,
             serving: room.serving(),
             waiting: room.waiting(),
@@ -99,6 +104,7 @@ impl Board {
             live_sessions: room.counts().live_sessions(),
             counts: room.counts(),
             offers_by_hand: room.offers_by_hand,
+            inlet_rests: room.inlet_rests,
             halted_since: room.halted_since,
             settings: Arc::new(room.settings.clone()),
             segments: room
@@ -119,7 +125,9 @@ impl Board {
 
     /// Whether a decoded ticket can be one of this room's. What is not `Ours` is worth nothing.
     pub fn recognise(&self, ticket: &Ticket, now: UnixMillis) -> Recognition {
-        let entry_plausible = ticket.entry_time() <= now.seconds() + CLOCK_SKEW_MAX_SECONDS;
+        // The room's own clock never goes back, whatever the machine's does, and a line may have opened ahead of both.
+        let latest = now.seconds().max(self.clock.seconds()).max(ticket.generation.opened_unix_seconds());
+        let entry_plausible = ticket.entry_time() <= latest + CLOCK_SKEW_MAX_SECONDS;
         if ticket.lane != 0 || ticket.copy != 0 || !entry_plausible {
             return Recognition::Foreign;
         }

@@ -36,7 +36,6 @@ impl Pace {
         }
         self.offers_made += offers;
         let sample = Sample { at: now, offers_made: self.offers_made };
-        // The first two samples always stand: the second one is what makes a speed of the first.
         match self.samples.back_mut() {
             Some(last) if now.since(last.at) < SAMPLE_SPACING_MILLIS => last.offers_made = self.offers_made,
             _ => self.samples.push_back(sample),

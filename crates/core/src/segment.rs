@@ -107,11 +107,6 @@ impl Segment {
         self.steps.back().map_or(self.floor, |step| step.up_to)
     }
 
-    /// Whether nobody beyond the frontier waits here any more.
-    pub fn is_exhausted(&self) -> bool {
-        self.taken.live_between(self.serving.max(self.floor), self.joined) == 0
-    }
-
     /// Turns the positions that are joined and served but not yet covered into offers made at `now`; returns how many.
     ///
     /// When the steps are full, the neighbours that lie closest together become one, with the later of the two clocks.

@@ -4,7 +4,7 @@
 //! then answers everybody: nobody is answered before his write is durable, and a hundred writers pay for one fsync.
 //!
 //! A commit that fails is answered as ambiguous, because nobody can know what reached the disk; the database is opened again
-//! from disk. If that fails too, the store is no longer ready and says so.
+//! from disk. If that fails too, or the next commit does, the store is not ready and says so, until one works again.
 
 mod creation;
 mod tables;
@@ -150,9 +150,11 @@ impl EmbeddedStore {
 
     fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, StoreError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // While it is being reopened the lock is held, so it is missing only when that has failed.
-        let database =
-            database.ok_or_else(|| StoreError::Permanent("the database could not be reopened".into()))?;
+        let Some(database) = database else {
+            // Lost by a failure. The writer opens it again; a full queue has somebody in it who asks for that already.
+            let _ = self.requests.as_ref().map(|requests| requests.try_send(Request::Reopen));
+            return Err(StoreError::Transient("the database is not open".into()));
+        };
         let transaction = database.begin_read().map_err(Failure::from)?;
         Ok(work(&transaction)?)
     }
@@ -222,6 +224,10 @@ fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
     let mut values = transaction.open_table(VALUES)?;
     let found =
         values.get(SCHEMA_VALUE)?.map(|bytes| bytes.value().try_into().map_or(u32::MAX, u32::from_le_bytes));
+    // What a newer version wrote may have tables of other kinds: not touched, so that it is refused for the right reason.
+    if let Some(newer) = found.filter(|&found| found > SCHEMA_VERSION) {
+        return Ok(newer);
+    }
     if found.is_none() {
         values.insert(SCHEMA_VALUE, SCHEMA_VERSION.to_le_bytes().as_slice())?;
     }

@@ -18,7 +18,7 @@ use crate::contract::{
 };
 
 /// How many records of closed lines and of retained sessions one round of housekeeping deletes.
-const HOUSEKEEPING_ROWS_MAX: usize = 512;
+pub(super) const HOUSEKEEPING_ROWS_MAX: usize = 512;
 
 /// A commit as bytes, so that the writer thread does no more than it must, and the room itself stays with its owner.
 pub(super) struct EncodedCommit {
@@ -270,12 +270,12 @@ pub(super) fn replace_value(
     Ok(unchanged)
 }
 
-/// Deletes a bounded number of records nobody can ask for any more; returns whether there is more to do.
-pub(super) fn housekeep(transaction: &WriteTransaction, now: UnixMillis) -> Result<bool, Failure> {
+/// Deletes at most [`HOUSEKEEPING_ROWS_MAX`] records nobody can ask for any more; returns how many.
+pub(super) fn housekeep(transaction: &WriteTransaction, now: UnixMillis) -> Result<usize, Failure> {
     let limit = now.0.saturating_sub(SESSION_RETENTION_MILLIS);
     let mut deleted = delete_closed_lines(transaction)?;
     deleted += delete_old_sessions(transaction, limit, HOUSEKEEPING_ROWS_MAX.saturating_sub(deleted))?;
-    Ok(deleted >= HOUSEKEEPING_ROWS_MAX)
+    Ok(deleted)
 }
 
 fn delete_closed_lines(transaction: &WriteTransaction) -> Result<usize, Failure> {

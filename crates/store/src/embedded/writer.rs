@@ -19,6 +19,11 @@ const HOUSEKEEPING_INTERVAL_MILLIS: u64 = 1_000;
 /// The same while there are known to be more of them than one round deletes.
 const HOUSEKEEPING_BACKLOG_INTERVAL_MILLIS: u64 = 50;
 
+/// How long to leave it alone after it failed.
+const HOUSEKEEPING_RETRY_MILLIS: u64 = 60_000;
+/// How often a database that could not be opened is tried again.
+const REOPENING_INTERVAL_MILLIS: u64 = 1_000;
+
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Something to write.
@@ -26,6 +31,8 @@ pub(super) enum Request {
     Commit { encoded: Box<EncodedCommit>, answer: Answer<CommitOutcome> },
     Join { batch: JoinBatch, answer: Answer<JoinOutcome> },
     ReplaceValue { name: String, expected: Option<Vec<u8>>, new: Vec<u8>, answer: Answer<bool> },
+    /// A reader found the database missing: try to open it, nobody waits for an answer.
+    Reopen,
 }
 
 /// An answer that waits for the transaction to be durable.
@@ -60,6 +67,7 @@ impl Request {
             Self::Commit { answer, .. } => drop(answer.send(Err(error))),
             Self::Join { answer, .. } => drop(answer.send(Err(error))),
             Self::ReplaceValue { answer, .. } => drop(answer.send(Err(error))),
+            Self::Reopen => {}
         }
     }
 }
@@ -75,72 +83,73 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn run(mut self) {
         let mut housekeeping_due = UnixMillis(0);
+        let mut health = Health::default();
         let mut group = Vec::new();
         while self.queue.blocking_recv_many(&mut group, GROUP_MAX) > 0 {
             let now = self.clock.now();
-            let housekeep = now >= housekeeping_due;
-            match self.write_group(&mut group, housekeep.then_some(now)) {
-                Ok(Some(backlog)) => {
-                    housekeeping_due = now.plus(if backlog {
-                        HOUSEKEEPING_BACKLOG_INTERVAL_MILLIS
-                    } else {
-                        HOUSEKEEPING_INTERVAL_MILLIS
-                    });
+            let Some(database) = self.open(&mut health, now) else {
+                for request in group.drain(..) {
+                    request.refuse(StoreError::Transient("the database could not be opened again".into()));
                 }
-                Ok(None) => {}
-                Err((pending, failure)) => self.handle_failure(pending, &mut group, &failure),
+                continue;
+            };
+            group.retain(|request| !matches!(request, Request::Reopen));
+            if group.is_empty() {
+                continue;
+            }
+            match write_group(&database, &mut group) {
+                Ok(()) => self.note_success(&mut health),
+                Err((pending, failure)) => {
+                    drop(database);
+                    self.handle_failure(pending, &mut group, &failure, &mut health, now);
+                    continue;
+                }
+            }
+            if now >= housekeeping_due {
+                let interval = housekeep(&database, now);
+                housekeeping_due = now.plus(interval);
             }
         }
     }
 
-    /// One transaction for the whole group: everybody is answered after its sync, or nobody. Returns whether housekeeping, if
-    /// it was due, left something for the next time.
-    fn write_group(
-        &self,
-        group: &mut Vec<Request>,
-        housekeep_at: Option<UnixMillis>,
-    ) -> Result<Option<bool>, (Vec<Pending>, Failure)> {
+    /// The database, opened again if it was lost and a moment has passed since the last try.
+    fn open(&self, health: &mut Health, now: UnixMillis) -> Option<Arc<Database>> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(database) = database else {
-            for request in group.drain(..) {
-                request.refuse(StoreError::Permanent("the database could not be reopened".into()));
-            }
-            return Ok(None);
-        };
-        let transaction = database.begin_write().map_err(|error| (vec![], error.into()))?;
-        let mut pending = Vec::with_capacity(group.len());
-        let mut requests = std::mem::take(group).into_iter();
-        while let Some(request) = requests.next() {
-            match perform(&transaction, request) {
-                Ok(answer) => pending.push(answer),
-                Err((request_answer, failure)) => {
-                    pending.extend(request_answer);
-                    group.extend(requests);
-                    return Err((pending, failure));
-                }
-            }
+        if database.is_some() || now < health.reopening_due {
+            return database;
         }
-        let backlog = match housekeep_at.map(|now| transaction::housekeep(&transaction, now)) {
-            None => None,
-            Some(Ok(backlog)) => Some(backlog),
-            Some(Err(failure)) => return Err((pending, failure)),
-        };
-        if let Err(error) = transaction.commit() {
-            return Err((pending, error.into()));
-        }
-        pending.into_iter().for_each(Pending::send);
-        Ok(backlog)
+        self.reopen(health, now);
+        self.database.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn handle_failure(&self, pending: Vec<Pending>, unwritten: &mut Vec<Request>, failure: &Failure) {
-        tracing::error!(%failure, "a commit failed; opening the database again");
-        match self.reopen() {
-            Ok(()) => tracing::warn!("the database is open again"),
-            Err(reason) => {
-                self.ready.store(false, Ordering::Relaxed);
-                tracing::error!(reason, "the database could not be opened again; not ready from now on");
-            }
+    fn note_success(&self, health: &mut Health) {
+        if health.failures_in_a_row > 0 {
+            tracing::warn!(failures = health.failures_in_a_row, "commits work again");
+            health.failures_in_a_row = 0;
+            self.ready.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Opens the database again, then tells everybody. One failure may be an accident; from the second in a row on the store is
+    /// not ready, until a commit works again. Logged when it begins and when it ends, not at every failure in between.
+    fn handle_failure(
+        &self,
+        pending: Vec<Pending>,
+        unwritten: &mut Vec<Request>,
+        failure: &Failure,
+        health: &mut Health,
+        now: UnixMillis,
+    ) {
+        health.failures_in_a_row += 1;
+        if health.failures_in_a_row == 1 {
+            tracing::error!(%failure, "a commit failed; opening the database again");
+        } else {
+            if health.failures_in_a_row == 2 {
+                tracing::error!(%failure, "commits keep failing; not ready until one works");
+            }
+            self.ready.store(false, Ordering::Relaxed);
+        }
+        self.reopen(health, now);
         // Whoever is told now looks at the room again, and must see what is on disk.
         for answer in pending {
             answer.refuse(StoreError::Ambiguous(failure.to_string()));
@@ -150,9 +159,11 @@ impl Writer {
         }
     }
 
-    fn reopen(&self) -> Result<(), String> {
-        let mut shared = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut old) = shared.take() {
+    fn reopen(&self, health: &mut Health, now: UnixMillis) {
+        health.reopening_due = now.plus(REOPENING_INTERVAL_MILLIS);
+        // The lock is held only to take the old one out and to put the new one in: meanwhile readers are told to come back.
+        let old = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut old) = old {
             // Readers hold the database only for one look-up; the file can be opened again once they are gone.
             loop {
                 match Arc::try_unwrap(old) {
@@ -167,14 +178,76 @@ impl Writer {
                 }
             }
         }
-        let database = open_database(&*self.opener, FirstOpen::No).map_err(|error| error.to_string())?;
-        *shared = Some(Arc::new(database));
-        Ok(())
+        match open_database(&*self.opener, FirstOpen::No) {
+            Ok(database) => {
+                *self.database.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(database));
+            }
+            Err(error) => {
+                health.failures_in_a_row = health.failures_in_a_row.max(1);
+                if self.ready.swap(false, Ordering::Relaxed) {
+                    tracing::error!(%error, "the database could not be opened again; not ready until it can");
+                }
+            }
+        }
+    }
+}
+
+/// How writing has gone lately.
+#[derive(Default)]
+struct Health {
+    failures_in_a_row: u64,
+    /// When a lost database may be tried again.
+    reopening_due: UnixMillis,
+}
+
+/// One transaction for the whole group: everybody is answered after its sync, or nobody.
+fn write_group(database: &Database, group: &mut Vec<Request>) -> Result<(), (Vec<Pending>, Failure)> {
+    let transaction = database.begin_write().map_err(|error| (vec![], error.into()))?;
+    let mut pending = Vec::with_capacity(group.len());
+    let mut requests = std::mem::take(group).into_iter();
+    while let Some(request) = requests.next() {
+        match perform(&transaction, request) {
+            Ok(answer) => pending.push(answer),
+            Err((request_answer, failure)) => {
+                pending.extend(request_answer);
+                group.extend(requests);
+                return Err((pending, failure));
+            }
+        }
+    }
+    if let Err(error) = transaction.commit() {
+        return Err((pending, error.into()));
+    }
+    pending.into_iter().for_each(Pending::send);
+    Ok(())
+}
+
+/// Deletes what nobody can ask for any more, in a transaction of its own, so that its failure is nobody else's. Returns when
+/// to look again, in milliseconds.
+fn housekeep(database: &Database, now: UnixMillis) -> u64 {
+    let kept = || -> Result<usize, Failure> {
+        let transaction = database.begin_write()?;
+        let deleted = transaction::housekeep(&transaction, now)?;
+        if deleted > 0 {
+            transaction.commit()?;
+        } else {
+            transaction.abort()?;
+        }
+        Ok(deleted)
+    };
+    match kept() {
+        Ok(deleted) if deleted >= transaction::HOUSEKEEPING_ROWS_MAX => HOUSEKEEPING_BACKLOG_INTERVAL_MILLIS,
+        Ok(_) => HOUSEKEEPING_INTERVAL_MILLIS,
+        Err(failure) => {
+            tracing::warn!(%failure, "old records could not be deleted; trying again in a minute");
+            HOUSEKEEPING_RETRY_MILLIS
+        }
     }
 }
 
 fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, (Option<Pending>, Failure)> {
     match request {
+        Request::Reopen => unreachable!("taken out before the transaction began"),
         Request::Commit { encoded, answer } => match transaction::commit(transaction, &encoded) {
             Ok(outcome) => Ok(Pending::Commit(answer, outcome)),
             Err(failure) => Err((Some(Pending::Commit(answer, CommitOutcome::Conflict(None))), failure)),

@@ -7,7 +7,7 @@ use anteroom_server::config::Config;
 
 use crate::serve;
 
-const ADMIN_KEY: &str = "demo";
+const ADMIN_KEY: &str = "demo-key-not-a-secret";
 const PREFERRED_PORTS: [u16; 2] = [8080, 8081];
 
 /// Runs until Ctrl-C; the directory goes away with it.

@@ -12,6 +12,8 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A log that cannot be written must not take down whoever writes it.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init()
         .map_err(|error| anyhow::anyhow!("logging is already running: {error}"))

@@ -31,7 +31,7 @@ enum Command {
         #[command(flatten)]
         configuration: Configuration,
     },
-    /// Check the configuration and show how stored rooms differ from it; changes nothing.
+    /// Check the configuration and show how stored rooms differ from it (with the server stopped); changes no room.
     CheckConfig {
         #[command(flatten)]
         configuration: Configuration,

@@ -1,12 +1,11 @@
 //! `anteroom serve`: the server, from signals to exit.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use anteroom_server::config::Loaded;
 use anteroom_server::shutdown::{self, Signal, Signals, Trigger};
 use anteroom_server::{Addresses, Bound, FirstStart};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::logging;
 
@@ -19,9 +18,9 @@ pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
         let _ = writeln!(stdout, "private listening on {}", addresses.private);
         let _ = stdout.flush();
         if let Some(key) = first_start.admin_key {
-            eprintln!("admin key, shown only now: {key}");
-            eprintln!(
-                "use it as `Authorization: Bearer …` on the private listener; to choose your own, set ANTEROOM_ADMIN_KEY"
+            say(&format!("admin key, shown only now: {key}"));
+            say(
+                "use it as `Authorization: Bearer …` on the private listener; to choose your own, set ANTEROOM_ADMIN_KEY",
             );
         }
     })
@@ -35,8 +34,8 @@ pub(crate) fn run(loaded: Loaded, ready: impl FnOnce(&Addresses, FirstStart)) ->
         let signals = shutdown::signals()?;
         let bound = Bound::bind(&loaded.config).await?;
         let (trigger, shutdown) = shutdown::channel();
-        let reread = Arc::new(Notify::new());
-        let server = anteroom_server::run(loaded, bound, shutdown, Arc::clone(&reread), ready);
+        let (reread, rereading) = watch::channel(0);
+        let server = anteroom_server::run(loaded, bound, shutdown, rereading, ready);
         tokio::select! {
             outcome = server => outcome,
             never = heed(signals, &trigger, &reread) => match never {},
@@ -45,20 +44,29 @@ pub(crate) fn run(loaded: Loaded, ready: impl FnOnce(&Addresses, FirstStart)) ->
 }
 
 /// The first request to stop drains; the second one ends the process at once.
-async fn heed(mut signals: Signals, trigger: &Trigger, reread: &Notify) -> std::convert::Infallible {
+async fn heed(
+    mut signals: Signals,
+    trigger: &Trigger,
+    reread: &watch::Sender<u64>,
+) -> std::convert::Infallible {
     let mut stopping = false;
     loop {
         match signals.next().await {
-            Signal::Hangup => reread.notify_waiters(),
+            Signal::Hangup => reread.send_modify(|requests| *requests += 1),
             Signal::Terminate | Signal::Interrupt if stopping => {
-                eprintln!("stopping at once");
+                say("stopping at once");
                 std::process::exit(130);
             }
             Signal::Terminate | Signal::Interrupt => {
-                eprintln!("finishing what is under way (once more to stop at once)");
+                say("finishing what is under way (once more to stop at once)");
                 stopping = true;
                 trigger.pull();
             }
         }
     }
+}
+
+/// Talk to whoever watches. Nobody may, and that is no reason to stop.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -284,6 +284,9 @@ fn more_than_32_parameters_are_refused() {
     let event = "event_id=Busy".to_owned();
     let both = format!("{event}&request_id={}", scene.served());
     let gets = [
+        (true, "/serving_num", &event),
+        (true, "/waiting_num", &event),
+        (true, "/queue_num", &both),
         (true, "/public_key", &event),
         (true, "/queue_pos_expiry", &both),
         (false, "/num_active_tokens", &event),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anteroom_core::{Board, Recognition, RequestId, RoomId, Ticket, UnixMillis};
 use anteroom_store::engine::Actor;
-use anteroom_store::{Engine, RoomHandle};
+use anteroom_store::{Engine, EngineError, RoomHandle};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
@@ -78,16 +78,20 @@ impl RoomView {
     }
 
     /// The ticket behind a request id, if it is of this room's line, and the board that says so.
-    pub(crate) async fn open(&self, id: RequestId, now: UnixMillis) -> Option<(Ticket, Arc<Board>)> {
+    pub(crate) async fn open(
+        &self,
+        id: RequestId,
+        now: UnixMillis,
+    ) -> Result<Option<(Ticket, Arc<Board>)>, EngineError> {
         let board = self.handle.board();
-        let ticket =
-            self.request_ids.open(id, |ticket| board.recognise(ticket, now) != Recognition::Foreign)?;
+        let newer_or_ours = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
+        let Some(ticket) = self.request_ids.open(id, newer_or_ours) else { return Ok(None) };
         if board.recognise(&ticket, now) == Recognition::Ours {
-            return Some((ticket, board));
+            return Ok(Some((ticket, board)));
         }
         // Newer than the board: boards may lag behind the store, so ask there before calling it a forgery.
-        self.handle.operate(anteroom_core::Operation::Tick, Actor::Visitor).await.ok()?;
+        self.handle.operate(anteroom_core::Operation::Tick, Actor::Visitor).await?;
         let board = self.handle.board();
-        (board.recognise(&ticket, now) == Recognition::Ours).then_some((ticket, board))
+        Ok((board.recognise(&ticket, now) == Recognition::Ours).then_some((ticket, board)))
     }
 }

@@ -8,6 +8,7 @@ use anteroom_core::settings::{DURATION_MAX_SECONDS, ISSUER_MAX_LENGTH, is_issuer
 use anteroom_core::{
     Answer, Operation, Outcome, RequestId, RoomState, SessionKey, Standing, Ticket, UnixMillis,
 };
+use anteroom_store::StoreError;
 use anteroom_store::engine::Actor;
 use anteroom_tokens::{random, request_id};
 use axum::body::Body;
@@ -88,7 +89,7 @@ pub(crate) async fn queue_num(State(app): Shared, parameters: Parameters) -> Out
     let (room, id) = queried_room_and_id(&app, &parameters)?;
     // 202 would make clients poll for ever for a place that will never exist.
     let (ticket, _) =
-        room.open(id, app.now()).await.ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
+        room.open(id, app.now()).await?.ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
     let mut answer = Answered::new(Body::from(queue_num_body(room, &ticket)));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
@@ -138,9 +139,11 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
         return Err(AwsError::new(StatusCode::ACCEPTED, "Queue position expiration not enabled"));
     };
     let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
-    let (ticket, board) = room.open(id, now).await.ok_or_else(unknown)?;
+    let (ticket, board) = room.open(id, now).await?.ok_or_else(unknown)?;
+    let session = app.engine.store().session(room.handle.id(), session_key(&ticket));
     let remaining_millis = match board.standing(&ticket, now) {
-        Standing::Waiting { .. } if board.state == RoomState::Closed => {
+        // Only a place that was claimed outlives the closing of its room.
+        Standing::Waiting { .. } | Standing::Offered { .. } if board.state == RoomState::Closed => {
             return Err(anteroom_core::Refusal::RoomClosed.into());
         }
         Standing::Waiting { .. } => {
@@ -148,12 +151,10 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
         }
         Standing::Offered { remaining_millis } => remaining_millis.unwrap_or(window),
         // A claimed place keeps its own clock, whatever became of its neighbours.
-        Standing::Settled => {
-            match app.engine.store().session(room.handle.id(), session_key(&ticket)).await? {
-                Some(session) => board.remaining_millis(session.offered_at, window, now),
-                None => 0,
-            }
-        }
+        Standing::Settled => match session.await? {
+            Some(session) => board.remaining_millis(session.offered_at, window, now),
+            None => 0,
+        },
     };
     if remaining_millis == 0 {
         return Err(AwsError::new(StatusCode::GONE, "Queue position has expired"));
@@ -180,7 +181,7 @@ pub(crate) async fn generate_token(State(app): Shared, request: Request<Body>) -
 async fn claim(app: &App, body: &ClaimBody, overrides: Overrides, actor: Actor) -> Outcomes {
     let (room, id) = room_and_id(app, &body.event_id, &body.request_id)?;
     let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
-    let (ticket, _) = room.open(id, app.now()).await.ok_or_else(unknown)?;
+    let (ticket, _) = room.open(id, app.now()).await?.ok_or_else(unknown)?;
     let Pass { tokens, expires_in } = passes::claim(app, room, ticket, id, overrides, actor).await?;
     Ok(ok(
         Caching::Never,
@@ -260,14 +261,19 @@ pub(crate) async fn expired_tokens(State(app): Shared, parameters: Parameters) -
     let board = room.handle.board();
     let generations: Vec<_> = board.segments.iter().map(|segment| segment.generation).collect();
     let before = UnixMillis(app.now().seconds() * 1000);
-    // The list may be long, so it is made where a wait hurts nobody.
+    // The list may be long, so it is read and written out where a wait hurts nobody.
     let runtime = tokio::runtime::Handle::current();
-    let listed = tokio::task::spawn_blocking(move || {
-        runtime.block_on(app.engine.store().expired_passes(room.handle.id(), &generations, before))
+    let written = tokio::task::spawn_blocking(move || {
+        let expired =
+            runtime.block_on(app.engine.store().expired_passes(room.handle.id(), &generations, before))?;
+        let ids: Vec<String> =
+            expired.into_iter().map(|id| format!("\"{}\"", request_id::format(id))).collect();
+        Ok::<_, StoreError>(format!("[{}]", ids.join(",")))
     });
-    let expired = listed.await.map_err(|_| AwsError::unavailable("The list could not be made"))??;
-    let ids: Vec<String> = expired.into_iter().map(request_id::format).collect();
-    Ok(ok(Caching::Never, &json!(ids)))
+    let text = written.await.map_err(|_| AwsError::unavailable("The list could not be made"))??;
+    let mut answer = Answered::new(Body::from(text));
+    mark_json(answer.headers_mut(), Caching::Never);
+    Ok(answer)
 }
 
 #[derive(Deserialize)]
@@ -289,7 +295,7 @@ pub(crate) async fn update_session(State(app): Shared, actor: Operator, request:
         }
     };
     let unknown = || AwsError::from(anteroom_core::Refusal::UnknownSession);
-    let (ticket, _) = room.open(id, app.now()).await.ok_or_else(unknown)?;
+    let (ticket, _) = room.open(id, app.now()).await?.ok_or_else(unknown)?;
     room.handle.operate(Operation::Close { key: session_key(&ticket), outcome }, actor.0).await?;
     Ok(ok(Caching::Never, &json!({})))
 }

@@ -112,6 +112,9 @@ const ROOM_GAUGES: &[RoomFigure] = &[
     ("room_completed", "Sessions completed since the last reset", |board| board.counts.completed),
     ("room_abandoned", "Sessions abandoned since the last reset", |board| board.counts.abandoned),
     ("room_expired", "Sessions run out since the last reset", |board| board.counts.expired),
+    ("room_inlet_rests", "1 while an automatic inlet rests after a move back by hand", |board| {
+        u64::from(board.inlet_rests)
+    }),
     ("room_offers_by_hand", "Offers made by hand over an automatic inlet", |board| board.offers_by_hand),
 ];
 
@@ -167,6 +170,17 @@ impl Collector for Figures {
                 gauge(figure(&room.board())).encode(metric.encode_family(&labels)?)?;
             }
         }
+        let now = app.now();
+        let help = "How far the room's clock is ahead of this machine's: it never goes back";
+        let mut metric =
+            encoder.encode_descriptor("room_clock_ahead_seconds", help, None, MetricType::Gauge)?;
+        for room in &rooms {
+            let ahead = room.with_board(|board| board.clock.since(now)) / 1000;
+            gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
+        }
+        let help = "Rooms whose last change failed";
+        let metric = encoder.encode_descriptor("rooms_failing", help, None, MetricType::Gauge)?;
+        gauge(load(&engine.rooms_failing)).encode(metric)?;
         let mut metric = encoder.encode_descriptor(
             "room_queue",
             "Operations waiting for the room",

@@ -110,7 +110,10 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
 /// The value of `name` in a query that holds it once and without escapes; everything else goes the careful way.
 pub(crate) fn plain_parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     let mut found = None;
-    for pair in query.split('&') {
+    for (index, pair) in query.split('&').enumerate() {
+        if index == QUERY_PARAMETERS_MAX {
+            return None;
+        }
         let (key, value) = pair.split_once('=')?;
         let plain = |text: &str| !text.bytes().any(|byte| matches!(byte, b'%' | b'+'));
         if !plain(key) || !plain(value) {

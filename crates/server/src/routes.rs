@@ -264,7 +264,7 @@ async fn live() -> Answered {
 
 /// GET `/readyz`.
 async fn ready(State(app): State<Arc<App>>) -> Answered {
-    if app.engine.store().is_ready() {
+    if app.engine.is_ready() {
         return answer::json(StatusCode::OK, Caching::Never, &json!({"status": "ready"}));
     }
     AwsError::unavailable("The store does not work").into_answer()

@@ -13,7 +13,7 @@ use anteroom_tokens::signer::Signer;
 use anyhow::Context;
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::app::{App, RoomView};
@@ -32,6 +32,10 @@ const ADMIN_KEY_VALUE: &str = "admin-key";
 const FILES_RESERVED: u64 = 128;
 /// Below this many open files a sale is not survivable, so it is worth a warning.
 const FILES_ADVISED: u64 = 4_096;
+/// The most connections a listener takes when nobody said how many: each may hold 32 KB of unfinished header.
+const CONNECTIONS_DERIVED_MAX: u64 = 50_000;
+/// The shortest admin key that is taken: short ones can be guessed.
+const ADMIN_KEY_MIN_CHARACTERS: usize = 16;
 /// Passes that may wait for a signing thread.
 const SIGNING_QUEUE_MAX: usize = 1_024;
 
@@ -86,13 +90,13 @@ pub struct FirstStart {
     pub admin_key: Option<String>,
 }
 
-/// Serves until a shutdown is asked for, then drains. `ready` is called once, when both listeners answer; `reread` is
-/// notified when the certificates should be read again.
+/// Serves until a shutdown is asked for, then drains. `ready` is called once, when both listeners answer; `reread`
+/// changes when the certificates should be read again.
 pub async fn run(
     loaded: Loaded,
     bound: Bound,
     shutdown: Shutdown,
-    reread: Arc<Notify>,
+    reread: watch::Receiver<u64>,
     ready: impl FnOnce(&Addresses, FirstStart),
 ) -> anyhow::Result<()> {
     let Loaded { config, secrets, rooms, .. } = loaded;
@@ -113,7 +117,9 @@ pub async fn run(
     let limits = |share: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
-        max_connections: config.max_connections.unwrap_or((connections_max / 10 * share).max(16)),
+        max_connections: config
+            .max_connections
+            .unwrap_or((connections_max / 10 * share).clamp(16, CONNECTIONS_DERIVED_MAX)),
         ..Limits::default()
     };
     let public = listener::serve(
@@ -138,7 +144,7 @@ pub async fn run(
     let mut watchers = JoinSet::new();
     for certificates in [public_tls, private_tls].into_iter().flatten() {
         watchers.spawn(Arc::clone(&certificates).watch(shutdown.clone()));
-        watchers.spawn(reread_on_notice(certificates, Arc::clone(&reread)));
+        watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
@@ -148,9 +154,9 @@ pub async fn run(
     Ok(())
 }
 
-async fn reread_on_notice(certificates: Arc<Certificates>, reread: Arc<Notify>) {
-    loop {
-        reread.notified().await;
+/// Reads the certificates again whenever the number of requests to do so has grown.
+async fn reread_on_notice(certificates: Arc<Certificates>, mut reread: watch::Receiver<u64>) {
+    while reread.changed().await.is_ok() {
         let certificates = Arc::clone(&certificates);
         // A failure is logged by the reload itself, and the old certificate stays.
         let _ = tokio::task::spawn_blocking(move || certificates.reload()).await;
@@ -250,6 +256,13 @@ fn load_or_generate(path: &Path) -> anyhow::Result<MasterSecrets> {
 /// The keys the private listener accepts: the one of the environment, or one made at the first start.
 async fn admin_keys(store: &dyn Store, secrets: &Secrets) -> anyhow::Result<(Vec<ApiKeyDigest>, FirstStart)> {
     if let Some(key) = &secrets.admin_key {
+        if key.expose_secret().chars().count() < ADMIN_KEY_MIN_CHARACTERS {
+            return Err(Hinted {
+                what: format!("ANTEROOM_ADMIN_KEY is shorter than {ADMIN_KEY_MIN_CHARACTERS} characters"),
+                hint: "make one with `openssl rand -base64 32`".into(),
+            }
+            .into());
+        }
         return Ok((vec![ApiKeyDigest::of(key.expose_secret())], FirstStart::default()));
     }
     if let Some(stored) = store.value(ADMIN_KEY_VALUE).await? {

@@ -11,6 +11,7 @@ mod owner;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{
     Answer, Board, Effects, Operation, Reads, Refusal, Room, RoomId, RoomState, Settings, Ticket, UnixMillis,
@@ -25,6 +26,10 @@ use crate::contract::{AuditRecord, Commit, CommitOutcome, NodeId, Store, StoreEr
 
 /// How many operations may wait for a room. Beyond it callers are refused at once.
 pub const ROOM_QUEUE_MAX: usize = 16_384;
+/// How many places of that queue visitors cannot fill, so that operators and the origin can always act.
+pub const OPERATORS_RESERVE: usize = 1_024;
+/// How long the end of the engine may take.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many operations share one commit.
 pub const TURN_OPERATIONS_MAX: usize = 4_096;
 /// How many ended sessions one turn sweeps. The rest still counts as active, which is safe.
@@ -75,6 +80,8 @@ pub struct EngineCounters {
     pub conflicts: AtomicU64,
     /// Commits that failed or whose outcome is unknown.
     pub failures: AtomicU64,
+    /// Rooms whose last turn failed.
+    pub rooms_failing: AtomicU64,
     /// Operations refused because the queue was full.
     pub overloads: AtomicU64,
 }
@@ -86,6 +93,12 @@ fn count(counter: &AtomicU64, by: u64) {
 enum Request {
     Join { answer: oneshot::Sender<Result<Ticket, EngineError>> },
     Operate { operation: Operation, actor: Actor, answer: oneshot::Sender<Result<Answer, EngineError>> },
+}
+
+impl Request {
+    const fn is_of_a_visitor(&self) -> bool {
+        matches!(self, Self::Join { .. } | Self::Operate { actor: Actor::Visitor, .. })
+    }
 }
 
 /// A room as everybody but its owner sees it.
@@ -132,6 +145,11 @@ impl RoomHandle {
     }
 
     fn send(&self, request: Request) -> Result<(), EngineError> {
+        if request.is_of_a_visitor() && self.queue.capacity() <= OPERATORS_RESERVE && !self.queue.is_closed()
+        {
+            count(&self.counters.overloads, 1);
+            return Err(EngineError::Overloaded);
+        }
         self.queue.try_send(request).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => {
                 count(&self.counters.overloads, 1);
@@ -255,9 +273,22 @@ impl Engine {
         self.stopping.send_replace(true);
         self.rooms.store(Arc::default());
         let owners = std::mem::take(&mut *self.owners.lock().unwrap_or_else(PoisonError::into_inner));
-        for owner in owners {
-            let _ = owner.await;
+        let ended = tokio::time::timeout(STOP_TIMEOUT, async {
+            for owner in owners {
+                let _ = owner.await;
+            }
+        });
+        if ended.await.is_err() {
+            tracing::error!("a room's last commit did not end in time; leaving it");
         }
+    }
+
+    /// Whether every room can be changed: the store works, and every owner is there and not failing.
+    pub fn is_ready(&self) -> bool {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        self.store.is_ready()
+            && !owners.iter().any(tokio::task::JoinHandle::is_finished)
+            && self.counters.rooms_failing.load(Ordering::Relaxed) == 0
     }
 
     #[expect(
@@ -281,6 +312,7 @@ impl Engine {
             next_number: last_number.unwrap_or(0) + 1,
             room: Some(room),
             next_session_end: None,
+            failing: false,
             handle: Arc::downgrade(&handle),
             counters: self.counters.clone(),
         };

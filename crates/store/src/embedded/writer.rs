@@ -28,9 +28,20 @@ type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Something to write.
 pub(super) enum Request {
-    Commit { encoded: Box<EncodedCommit>, answer: Answer<CommitOutcome> },
-    Join { batch: JoinBatch, answer: Answer<JoinOutcome> },
-    ReplaceValue { name: String, expected: Option<Vec<u8>>, new: Vec<u8>, answer: Answer<bool> },
+    Commit {
+        encoded: Box<EncodedCommit>,
+        answer: Answer<CommitOutcome>,
+    },
+    Join {
+        batch: JoinBatch,
+        answer: Answer<JoinOutcome>,
+    },
+    ReplaceValue {
+        name: String,
+        expected: Option<Vec<u8>>,
+        new: Vec<u8>,
+        answer: Answer<bool>,
+    },
     /// A reader found the database missing: try to open it, nobody waits for an answer.
     Reopen,
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anteroom_core::{
@@ -23,6 +24,8 @@ use crate::contract::{
 
 /// How often a busy owner lets others run before it closes a batch.
 const GATHER_ROUNDS_MAX: u32 = 16;
+/// How long a store may take to write.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an owner waits after a failure before it looks at the store again by itself.
 const RETRY_PAUSE: Duration = Duration::from_millis(RETRY_PAUSE_MILLIS);
 const RETRY_PAUSE_MILLIS: u64 = 250;
@@ -37,6 +40,8 @@ pub(super) struct Owner {
     /// The room as of the last commit; `None` after a failure, until it is loaded again.
     pub(super) room: Option<Room>,
     pub(super) next_session_end: Option<UnixMillis>,
+    /// Whether the last turn failed.
+    pub(super) failing: bool,
     pub(super) handle: std::sync::Weak<RoomHandle>,
     pub(super) counters: Arc<EngineCounters>,
 }
@@ -108,13 +113,14 @@ impl Owner {
     async fn turn(&mut self, batch: &mut Vec<Request>) {
         match self.carry_out(batch).await {
             Ok(answers) => {
+                self.note_health(None);
                 self.publish();
                 self.answer(batch, answers);
             }
             Err(error) => {
                 count(&self.counters.failures, 1);
                 self.room = None;
-                tracing::warn!(room = %self.id, %error, "a turn failed; the room will be loaded again");
+                self.note_health(Some(&error));
                 for request in batch.drain(..) {
                     match request {
                         Request::Join { answer } => drop(answer.send(Err(error.clone().into()))),
@@ -127,6 +133,22 @@ impl Owner {
                 }
             }
         }
+    }
+
+    /// Says when trouble begins and when it ends, not at every turn in between.
+    fn note_health(&mut self, trouble: Option<&StoreError>) {
+        match (self.failing, trouble) {
+            (false, Some(error)) => {
+                self.counters.rooms_failing.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(room = %self.id, %error, "changes fail; the room will be loaded again");
+            }
+            (true, None) => {
+                self.counters.rooms_failing.fetch_sub(1, Ordering::Relaxed);
+                tracing::warn!(room = %self.id, "changes work again");
+            }
+            _ => {}
+        }
+        self.failing = trouble.is_some();
     }
 
     async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, StoreError> {
@@ -227,10 +249,10 @@ impl Owner {
         } else {
             self.join(computed, number, joined).await?
         };
-        count(&self.counters.commits, 1);
         let micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
         count(&self.counters.commit_micros, micros);
         if outcome.is_none() {
+            count(&self.counters.commits, 1);
             count(&self.counters.joins, joined);
         }
         Ok(outcome)
@@ -256,7 +278,7 @@ impl Owner {
             effects: std::mem::take(&mut computed.effects),
             audit: std::mem::take(&mut computed.audit),
         };
-        let outcome = self.store.commit(&commit).await?;
+        let outcome = in_time(self.store.commit(&commit)).await?;
         computed.room = commit.next;
         computed.effects = commit.effects;
         match outcome {
@@ -281,7 +303,7 @@ impl Owner {
             epoch: computed.room.epoch,
             count: joined,
         };
-        match self.store.join(&batch).await? {
+        match in_time(self.store.join(&batch)).await? {
             JoinOutcome::Joined { first } => {
                 computed.shift_joins(first + joined - 1);
                 Ok(None)
@@ -437,6 +459,12 @@ async fn gather(requests: &mut mpsc::Receiver<Request>, batch: &mut Vec<Request>
             return;
         }
     }
+}
+
+/// A store that does not answer is as good as one that lost the answer.
+async fn in_time<T>(write: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let late = |_| Err(StoreError::Ambiguous(format!("no answer within {WRITE_TIMEOUT:?}")));
+    tokio::time::timeout(WRITE_TIMEOUT, write).await.unwrap_or_else(late)
 }
 
 fn generations(room: &Room) -> Vec<Generation> {

@@ -13,7 +13,7 @@ use anteroom_core::{
 };
 use anteroom_store::clock::Stopwatch;
 use anteroom_store::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, Snapshot};
-use anteroom_store::engine::ROOM_QUEUE_MAX;
+use anteroom_store::engine::{OPERATORS_RESERVE, ROOM_QUEUE_MAX};
 use anteroom_store::{
     Actor, AuditRecord, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore, NodeId,
     RoomHandle, Store, StoreError, StoredEvent, SystemClock,
@@ -181,21 +181,30 @@ async fn a_full_queue_refuses_at_once_and_loses_nothing() {
     };
     spawn_join(&mut tasks);
     until("the owner's write", || store.writes_begun.load(Ordering::SeqCst) > begun).await;
-    for _ in 0..ROOM_QUEUE_MAX {
+    let visitors = ROOM_QUEUE_MAX - OPERATORS_RESERVE;
+    for _ in 0..visitors {
         spawn_join(&mut tasks);
     }
-    until("a full queue", || room.queued() == ROOM_QUEUE_MAX).await;
+    until("a queue full of visitors", || room.queued() == visitors).await;
     let refused = room.join().await.unwrap_err();
     assert!(matches!(refused, EngineError::Overloaded), "{refused}");
+    // The rest is the operators', until they have filled it too.
+    let mut operators = JoinSet::new();
+    for _ in 0..OPERATORS_RESERVE {
+        let room = room.clone();
+        operators.spawn(async move { operate(&room, Operation::Exits { count: 0 }).await });
+    }
+    until("a queue full of operators", || room.queued() == ROOM_QUEUE_MAX).await;
     let refused = operate(&room, Operation::Advance { by: 1 }).await.unwrap_err();
     assert!(matches!(refused, EngineError::Overloaded), "{refused}");
     assert_eq!(engine.counters().overloads.load(Ordering::Relaxed), 2);
     drop(closed);
+    assert!(operators.join_all().await.iter().all(Result::is_ok));
     let answers = tasks.join_all().await;
     let positions: BTreeSet<u64> = answers.into_iter().map(|answer| answer.unwrap().position.get()).collect();
-    assert!(positions.into_iter().eq(1..=ROOM_QUEUE_MAX as u64 + 1));
+    assert!(positions.into_iter().eq(1..=visitors as u64 + 1));
     let stored = store.load(&room_id(), NODE).await.unwrap().unwrap().room;
-    assert_eq!(stored.newest().joined, ROOM_QUEUE_MAX as u64 + 1);
+    assert_eq!(stored.newest().joined, visitors as u64 + 1);
     assert_eq!(stored.serving(), 0, "the refused advance did not happen");
     engine.stop().await;
 }

@@ -96,16 +96,6 @@ impl Signals {
         })
         .await
     }
-
-    /// The next request to end the process; hangups on the way are passed over.
-    pub async fn next_stop(&mut self) -> Signal {
-        loop {
-            let signal = self.next().await;
-            if signal.asks_to_stop() {
-                return signal;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -157,9 +147,5 @@ mod tests {
             let received = tokio::time::timeout(DEADLINE, signals.next()).await.expect("a signal");
             assert_eq!(received, expected);
         }
-        send("HUP");
-        send("TERM");
-        let stop = tokio::time::timeout(DEADLINE, signals.next_stop()).await.expect("a signal");
-        assert_eq!(stop, Signal::Terminate);
     }
 }

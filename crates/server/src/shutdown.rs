@@ -57,13 +57,6 @@ pub enum Signal {
     Hangup,
 }
 
-impl Signal {
-    /// Whether the process is asked to end.
-    pub const fn asks_to_stop(self) -> bool {
-        matches!(self, Self::Terminate | Self::Interrupt)
-    }
-}
-
 /// Starts to listen for signals. From this call on they no longer end the process by themselves.
 pub fn signals() -> io::Result<Signals> {
     Ok(Signals {

@@ -485,14 +485,14 @@ async fn a_slow_download_outlasts_the_last_deadline_while_it_moves() {
     const STEP_BYTES: u32 = 48 * 1024;
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT * 2, ..Limits::default() };
+    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT * 4, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
     let mut client = Stingy::connect(&server, &pair).await;
     assert!(client.open_window(0, 16 * 1024 * 1024).await);
     assert!(client.ask(1, &GET_BIG).await);
     client.next_of(GOAWAY).await;
-    // Three steps, each after as long as made it idle: together longer than the last deadline.
-    for _ in 0..3 {
+    // Six steps, each after as long as made it idle: together longer than the last deadline.
+    for _ in 0..6 {
         let quiet = tokio::time::timeout(SHORT, client.next_of(DATA)).await;
         assert!(quiet.is_err(), "data without a window");
         assert!(client.open_window(1, STEP_BYTES).await);

@@ -169,7 +169,7 @@ async fn until(what: &str, mut reached: impl FnMut() -> bool) {
 }
 
 /// The board is what a fresh load shows, but for the time that has passed since the last commit.
-fn assert_shows(room: &RoomHandle, stored: &anteroom_core::Room) {
+fn assert_shows(room: &RoomHandle, stored: &Room) {
     let board = room.board();
     assert_eq!(*board, Board { clock: board.clock, ..Board::of(stored) });
 }

@@ -5,7 +5,7 @@
 #[path = "rules/story.rs"]
 mod story;
 
-use anteroom_core::apply::SERVING_MAX;
+use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::settings::Seconds;
 use anteroom_core::{

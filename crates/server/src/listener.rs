@@ -1,17 +1,17 @@
 //! Our own accept loop: from a listening socket to requests, with a limit on everything a stranger can hold.
 //!
 //! `axum::serve` has neither a header time-out nor a connection cap, so a handful of slow clients could fill it. Here a
-//! connection is accepted or refused ([`serve`]), served as HTTP/1.1 or HTTP/2 ([`connection`]) over a socket that frees
-//! its slot when it closes ([`transport`]), and on shutdown drained, then cut.
+//! connection is accepted or refused ([`serve`]), served as HTTP/1.1 or HTTP/2 ([`connection`]), closed when nothing moves
+//! on it (`traffic`), over a socket that frees its slot when it closes ([`transport`]), and on shutdown drained, then cut.
 //!
 //! *Invariant:* `open` counts sockets that exist. Its slot travels inside the socket, so no path can leak or double it.
 
 pub mod connection;
+mod traffic;
 pub mod transport;
 
 use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,6 +43,12 @@ pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take none of the bytes we have for it before the connection is closed.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// After this long without a new request and without a response that moves, an HTTP/2 client is asked to go. What it
+/// still has in flight goes on, but once it takes nothing for [`WRITE_STALL_TIMEOUT`] it is closed.
+pub const HTTP2_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long one response of an HTTP/2 connection may stand still, whoever it waits for, before the connection is closed.
+/// A stream of events has to say something more often than this.
+pub const RESPONSE_STALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How long to wait before the next accept when the last one failed for want of descriptors or memory.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
@@ -76,6 +82,10 @@ pub struct Limits {
     pub drain_timeout: Duration,
     /// See [`WRITE_STALL_TIMEOUT`].
     pub write_stall_timeout: Duration,
+    /// See [`HTTP2_IDLE_TIMEOUT`].
+    pub http2_idle_timeout: Duration,
+    /// See [`RESPONSE_STALL_TIMEOUT`].
+    pub response_stall_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -88,13 +98,11 @@ impl Default for Limits {
             tls_handshake_timeout: TLS_HANDSHAKE_TIMEOUT,
             drain_timeout: DRAIN_TIMEOUT,
             write_stall_timeout: WRITE_STALL_TIMEOUT,
+            http2_idle_timeout: HTTP2_IDLE_TIMEOUT,
+            response_stall_timeout: RESPONSE_STALL_TIMEOUT,
         }
     }
 }
-
-/// A request's extension: the address its connection came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ClientAddress(pub SocketAddr);
 
 /// What a listener's connections came to so far. Each figure may be read at any time.
 #[derive(Debug, Default)]
@@ -182,7 +190,7 @@ enum Phase {
 
 /// Accepts connections until a shutdown is asked for, then drains them.
 ///
-/// `service` answers every request and never fails; it finds the peer as [`ClientAddress`] in the request's extensions.
+/// `service` answers every request and never fails.
 /// With `tls`, each client chooses HTTP/2 or HTTP/1.1 by ALPN; without, the listener speaks HTTP/1.1 in clear text.
 ///
 /// If the returned future is dropped instead of awaited to its end, its connections are cut.

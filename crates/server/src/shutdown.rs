@@ -57,13 +57,6 @@ pub enum Signal {
     Hangup,
 }
 
-impl Signal {
-    /// Whether the process is asked to end.
-    pub const fn asks_to_stop(self) -> bool {
-        matches!(self, Self::Terminate | Self::Interrupt)
-    }
-}
-
 /// Starts to listen for signals. From this call on they no longer end the process by themselves.
 pub fn signals() -> io::Result<Signals> {
     Ok(Signals {
@@ -95,16 +88,6 @@ impl Signals {
             self.hangup.poll_recv(context).map(|_| Signal::Hangup)
         })
         .await
-    }
-
-    /// The next request to end the process; hangups on the way are passed over.
-    pub async fn next_stop(&mut self) -> Signal {
-        loop {
-            let signal = self.next().await;
-            if signal.asks_to_stop() {
-                return signal;
-            }
-        }
     }
 }
 
@@ -157,9 +140,5 @@ mod tests {
             let received = tokio::time::timeout(DEADLINE, signals.next()).await.expect("a signal");
             assert_eq!(received, expected);
         }
-        send("HUP");
-        send("TERM");
-        let stop = tokio::time::timeout(DEADLINE, signals.next_stop()).await.expect("a signal");
-        assert_eq!(stop, Signal::Terminate);
     }
 }

@@ -23,8 +23,6 @@ async fn a_connection_carries_many_requests_and_is_counted_once() {
         assert_eq!((answer.status(), answer.body.as_str()), ("200", "hello"));
     }
     assert_eq!((server.counters.accepted(), server.counters.open()), (1, 1));
-    let own_address = client.0.local_addr().unwrap().to_string();
-    assert_eq!(client.get("/peer").await.body, own_address);
 
     drop(client);
     eventually("the slot is free", || server.counters.open() == 0).await;
@@ -34,9 +32,9 @@ async fn a_connection_carries_many_requests_and_is_counted_once() {
 async fn pipelined_requests_are_answered_in_order() {
     let server = Server::start(Limits::default(), None).await;
     let mut client = server.connect().await;
-    client.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    client.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /other HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert_eq!(client.read_answer().await.unwrap().body, "hello");
-    assert!(client.read_answer().await.unwrap().body.starts_with("127.0.0.1:"));
+    assert_eq!(client.read_answer().await.unwrap().body, "another");
 }
 
 #[tokio::test]

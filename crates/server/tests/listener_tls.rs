@@ -26,6 +26,20 @@ use tokio_rustls::client::TlsStream;
 
 const SHORT: Duration = Duration::from_millis(300);
 
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+/// GET https / as three indexes of the static table.
+const GET_ROOT: [u8; 3] = [0x82, 0x87, 0x84];
+/// The same for /slow, whose path is spelt out.
+const GET_SLOW: [u8; 9] = [0x82, 0x87, 0x04, 5, b'/', b's', b'l', b'o', b'w'];
+/// The same for /big.
+const GET_BIG: [u8; 8] = [0x82, 0x87, 0x04, 4, b'/', b'b', b'i', b'g'];
+
 /// A certificate and its key, made for this test.
 struct Pair {
     certificate_pem: String,
@@ -109,6 +123,71 @@ async fn http2_get(sender: &mut SendRequest<Empty<Bytes>>, path: &str) -> hyper:
     Ok((status, String::from_utf8(body.to_vec()).unwrap()))
 }
 
+fn frame(kind: u8, flags: u8, stream_id: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend(stream_id.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// An HTTP/2 client that opens no window it is not told to open, and answers every ping.
+struct Stingy(TlsStream<TcpStream>);
+
+impl Stingy {
+    async fn connect(server: &Server, pair: &Pair) -> Self {
+        let mut client = Self(connect(server, &[pair], &[ALPN_HTTP2]).await);
+        client.0.write_all(HTTP2_PREFACE).await.unwrap();
+        // SETTINGS_INITIAL_WINDOW_SIZE is 0.
+        assert!(client.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]).await);
+        client
+    }
+
+    /// Whether the server still listens.
+    async fn send(&mut self, kind: u8, flags: u8, stream_id: u32, payload: &[u8]) -> bool {
+        within_deadline(self.0.write_all(&frame(kind, flags, stream_id, payload))).await.is_ok()
+    }
+
+    async fn ask(&mut self, stream_id: u32, fields: &[u8]) -> bool {
+        self.send(HEADERS, 0x5, stream_id, fields).await
+    }
+
+    async fn open_window(&mut self, stream_id: u32, bytes: u32) -> bool {
+        self.send(WINDOW_UPDATE, 0, stream_id, &bytes.to_be_bytes()).await
+    }
+
+    /// The next frame: kind, stream and payload; `None` once the server has closed.
+    async fn next(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let mut head = [0; 9];
+        within_deadline(self.0.read_exact(&mut head)).await.ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        within_deadline(self.0.read_exact(&mut payload)).await.ok()?;
+        if head[3] == PING && head[4] == 0 {
+            self.send(PING, 1, 0, &payload).await;
+        }
+        Some((head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload))
+    }
+
+    /// The payload of the next frame of this kind.
+    async fn next_of(&mut self, kind: u8) -> Vec<u8> {
+        loop {
+            let (found, _, payload) = self.next().await.expect("still open");
+            if found == kind {
+                return payload;
+            }
+        }
+    }
+
+    /// The kinds of all frames until the server closes.
+    async fn kinds_to_close(&mut self) -> Vec<u8> {
+        let mut kinds = Vec::new();
+        while let Some((kind, ..)) = self.next().await {
+            kinds.push(kind);
+        }
+        kinds
+    }
+}
+
 #[tokio::test]
 async fn the_client_chooses_the_protocol() {
     let pair = pair();
@@ -117,7 +196,7 @@ async fn the_client_chooses_the_protocol() {
 
     let mut http2 = http2_client(&server, &pair).await;
     assert_eq!(http2_get(&mut http2, "/").await.unwrap(), (200, "hello".to_owned()));
-    assert!(http2_get(&mut http2, "/peer").await.unwrap().1.starts_with("127.0.0.1:"));
+    assert_eq!(http2_get(&mut http2, "/other").await.unwrap(), (200, "another".to_owned()));
 
     for (offered, chosen) in [
         (&[ALPN_HTTP1][..], Some(ALPN_HTTP1)),
@@ -266,25 +345,17 @@ async fn an_http2_client_without_a_request_is_closed() {
 #[tokio::test]
 async fn rapid_resets_are_sent_away() {
     const RESETS: u32 = 2000;
-    const GOAWAY: u8 = 7;
     let pair = pair();
     let files = Files::of(&pair);
     let server = Server::start(Limits::default(), Some(files.load())).await;
     let mut stream = connect(&server, &[&pair], &[ALPN_HTTP2]).await;
 
-    let frame = |kind: u8, flags: u8, stream_id: u32, payload: &[u8]| {
-        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        let mut frame = vec![length[1], length[2], length[3], kind, flags];
-        frame.extend(stream_id.to_be_bytes());
-        frame.extend(payload);
-        frame
-    };
-    let mut attack = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    attack.extend(frame(4, 0, 0, &[]));
+    let mut attack = HTTP2_PREFACE.to_vec();
+    attack.extend(frame(SETTINGS, 0, 0, &[]));
     for index in 0..RESETS {
         let stream_id = 2 * index + 1;
-        // GET https / as three indexes of the static table; end of headers, end of stream. Then CANCEL.
-        attack.extend(frame(1, 0x5, stream_id, &[0x82, 0x87, 0x84]));
+        // End of headers, end of stream. Then CANCEL.
+        attack.extend(frame(HEADERS, 0x5, stream_id, &GET_ROOT));
         attack.extend(frame(3, 0, stream_id, &8u32.to_be_bytes()));
     }
     // The server may close while we are still sending.
@@ -337,4 +408,100 @@ async fn http2_requests_that_outlast_the_drain_are_cut() {
     assert_eq!(server.stop().await.cut, 1);
     within_deadline(slow).await.unwrap().unwrap_err();
     assert_eq!((counters.cut(), counters.open()), (1, 0));
+}
+
+#[tokio::test]
+async fn an_http2_client_that_takes_nothing_is_asked_to_go_and_then_closed() {
+    let pair = pair();
+    let files = Files::of(&pair);
+    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT, ..Limits::default() };
+    let server = Server::start(limits, Some(files.load())).await;
+    let mut client = Stingy::connect(&server, &pair).await;
+    assert!(client.ask(1, &GET_ROOT).await);
+    let kinds = client.kinds_to_close().await;
+    assert!(kinds.contains(&HEADERS) && kinds.contains(&GOAWAY) && !kinds.contains(&DATA), "{kinds:?}");
+    eventually("the slot is free", || server.counters.open() == 0).await;
+}
+
+#[tokio::test]
+async fn one_response_that_stands_still_closes_a_busy_http2_connection() {
+    let pair = pair();
+    let files = Files::of(&pair);
+    let limits = Limits { response_stall_timeout: SHORT, ..Limits::default() };
+    let server = Server::start(limits, Some(files.load())).await;
+    let mut client = Stingy::connect(&server, &pair).await;
+    // The first response is never taken, every other one at once.
+    assert!(client.ask(1, &GET_ROOT).await);
+    let mut taken = 0;
+    let mut stream_id = 3;
+    within_deadline(async {
+        while client.ask(stream_id, &GET_ROOT).await && client.open_window(stream_id, 1024).await {
+            loop {
+                match client.next().await {
+                    None => return,
+                    Some((DATA, found, payload)) if found == stream_id && !payload.is_empty() => break,
+                    Some(_) => {}
+                }
+            }
+            taken += 1;
+            stream_id += 2;
+        }
+    })
+    .await;
+    assert!(taken > 0, "the connection served others meanwhile");
+    eventually("the slot is free", || server.counters.open() == 0).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_ends_its_http2_connection() {
+    let pair = pair();
+    let files = Files::of(&pair);
+    let limits = Limits { response_stall_timeout: SHORT, ..Limits::default() };
+    let server = Server::start(limits, Some(files.load())).await;
+    let mut client = http2_client(&server, &pair).await;
+    http2_get(&mut client, "/slow").await.unwrap_err();
+    eventually("the slot is free", || server.counters.open() == 0).await;
+}
+
+#[tokio::test]
+async fn a_client_asked_to_go_still_gets_what_it_waits_for() {
+    let pair = pair();
+    let files = Files::of(&pair);
+    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT, ..Limits::default() };
+    let server = Server::start(limits, Some(files.load())).await;
+    let mut client = Stingy::connect(&server, &pair).await;
+    assert!(client.ask(1, &GET_SLOW).await && client.open_window(1, 1024).await);
+    client.next_of(GOAWAY).await;
+    // Past the deadline of a client that takes nothing: this one waits for us, so nothing may come, not even the end.
+    let meanwhile = tokio::time::timeout(SHORT * 2, client.next_of(HEADERS)).await;
+    assert!(meanwhile.is_err(), "answered before it was let go");
+    server.calls.finish_one();
+    assert_eq!(client.next_of(DATA).await, b"finished");
+    eventually("the slot is free", || server.counters.open() == 0).await;
+}
+
+#[tokio::test]
+async fn a_slow_download_outlasts_the_last_deadline_while_it_moves() {
+    const STEP_BYTES: u32 = 48 * 1024;
+    let pair = pair();
+    let files = Files::of(&pair);
+    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT * 4, ..Limits::default() };
+    let server = Server::start(limits, Some(files.load())).await;
+    let mut client = Stingy::connect(&server, &pair).await;
+    assert!(client.open_window(0, 16 * 1024 * 1024).await);
+    assert!(client.ask(1, &GET_BIG).await);
+    client.next_of(GOAWAY).await;
+    // Six steps, each after as long as made it idle: together longer than the last deadline.
+    for _ in 0..6 {
+        let quiet = tokio::time::timeout(SHORT, client.next_of(DATA)).await;
+        assert!(quiet.is_err(), "data without a window");
+        assert!(client.open_window(1, STEP_BYTES).await);
+        let mut taken = 0;
+        while taken < STEP_BYTES {
+            taken += u32::try_from(client.next_of(DATA).await.len()).unwrap();
+        }
+    }
+    let kinds = client.kinds_to_close().await;
+    assert!(!kinds.contains(&DATA), "{kinds:?}");
+    eventually("the slot is free", || server.counters.open() == 0).await;
 }

@@ -35,6 +35,9 @@ const GENERATED_SECRET_BYTES: usize = 32;
 /// Who may read and write a generated secret file: its owner.
 const SECRET_FILE_MODE: u32 = 0o600;
 
+/// How many random bytes tell the names of half-made secret files apart.
+const DRAFT_NAME_BYTES: usize = 9;
+
 /// Separates these keys from those of any other program that was given the same secret.
 const SALT: &[u8] = b"anteroom master secret v1";
 
@@ -145,26 +148,32 @@ impl MasterSecrets {
         Self::from_open_file(path, file)
     }
 
-    /// Reads `path`, or creates it with a new random secret that only its owner can read.
+    /// Reads `path`, or creates it with a new random secret that only its owner can read. Of several processes that find
+    /// no file at the same moment, one creates it and the others read that one's secret.
     pub fn load_or_generate(path: &Path) -> Result<LoadedSecrets, SecretError> {
         match File::open(path) {
-            Ok(file) => {
-                let metadata = file.metadata().map_err(|error| SecretError::reading(path, error))?;
-                let readable_by_others = metadata.permissions().mode() & 0o777 & !SECRET_FILE_MODE != 0;
-                let secrets = Self::from_open_file(path, file)?;
-                Ok(LoadedSecrets { secrets, generated: false, readable_by_others })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let secret = Zeroizing::new(random::text(GENERATED_SECRET_BYTES));
-                create_durably(path, &secret).map_err(|error| SecretError::creating(path, error))?;
-                Ok(LoadedSecrets {
-                    secrets: Self::parse(&secret)?,
-                    generated: true,
-                    readable_by_others: false,
-                })
-            }
-            Err(error) => Err(SecretError::reading(path, error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return Self::load(path, opened),
         }
+        let secret = Zeroizing::new(random::text(GENERATED_SECRET_BYTES));
+        match create_durably(path, &secret) {
+            Ok(()) => Ok(LoadedSecrets {
+                secrets: Self::parse(&secret)?,
+                generated: true,
+                readable_by_others: false,
+            }),
+            // Another process was faster. Its file is whole, because it appeared whole.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(path, File::open(path)),
+            Err(error) => Err(SecretError::creating(path, error)),
+        }
+    }
+
+    fn load(path: &Path, opened: io::Result<File>) -> Result<LoadedSecrets, SecretError> {
+        let file = opened.map_err(|error| SecretError::reading(path, error))?;
+        let metadata = file.metadata().map_err(|error| SecretError::reading(path, error))?;
+        let readable_by_others = metadata.permissions().mode() & 0o777 & !SECRET_FILE_MODE != 0;
+        let secrets = Self::from_open_file(path, file)?;
+        Ok(LoadedSecrets { secrets, generated: false, readable_by_others })
     }
 
     /// What the store keeps of the sealing secret: equal secrets give equal values, and nothing can be derived from it.
@@ -245,28 +254,62 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// Writes a file that did not exist, and returns once it would survive a power cut.
+/// Creates a file that did not exist, whole or not at all, and returns once it would survive a power cut.
+///
+/// It is written under another name and appears under its own only when its content is on the disk: an empty file left by
+/// a power cut would keep every later start from working. Fails with `AlreadyExists`, and changes nothing, if a file is
+/// there.
 fn create_durably(path: &Path, content: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(SECRET_FILE_MODE).open(path)?;
-    let written = file
+    // Random, so that neither another process nor the leftover of a power cut has the same name.
+    let mut draft_name = path.as_os_str().to_owned();
+    draft_name.push(format!(".{}.draft", random::text(DRAFT_NAME_BYTES)));
+    let draft = PathBuf::from(draft_name);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(SECRET_FILE_MODE).open(&draft)?;
+    let placed = file
         .write_all(content.as_bytes())
         .and_then(|()| file.write_all(b"\n"))
         .and_then(|()| file.sync_all())
-        .and_then(|()| sync_directory_of(path));
-    if written.is_err() {
-        // Half a secret must not be found by the next start; the error that led here is the one to report.
-        let _ = std::fs::remove_file(path);
+        .and_then(|()| put_in_place(&draft, path, std::fs::hard_link(&draft, path)));
+    // A rename has removed it already. If it stays, it is a copy that only its owner can read and nobody looks for; the
+    // error that led here is the one to report.
+    let _ = std::fs::remove_file(&draft);
+    // Whoever was first: a secret is used only once its file is there for good.
+    let synced = sync_directory_of(path);
+    placed.and(synced)
+}
+
+/// Gives the draft its name, given how linking it went. A link never replaces a file, so it decides who was first.
+fn put_in_place(draft: &Path, path: &Path, linked: io::Result<()>) -> io::Result<()> {
+    match linked {
+        // Some file systems (FAT, some network shares) have no links, and say so in different ways.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => rename_into_place(draft, path),
+        linked => linked,
     }
-    written
+}
+
+/// A rename would replace a file, so processes look and rename one after the other.
+fn rename_into_place(draft: &Path, path: &Path) -> io::Result<()> {
+    let directory = File::open(directory_of(path))?;
+    // Where there are no locks either, two first starts within microseconds remain a risk; refusing to start would be
+    // worse. The lock ends with the handle.
+    let _ = directory.lock();
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::rename(draft, path),
+        Err(error) => Err(error),
+    }
 }
 
 /// A new file exists for certain only when its directory was synced too.
 fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let directory = match path.parent() {
+    File::open(directory_of(path))?.sync_all()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
-    File::open(directory)?.sync_all()
+    }
 }
 
 fn derive(secret: &SecretString, label: Label<'_>) -> DerivedKey {
@@ -382,6 +425,69 @@ mod tests {
         assert!(matches!(MasterSecrets::load_or_generate(&path), Err(SecretError::InFile { .. })));
         assert!(create_durably(&path, NEW).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "short");
+    }
+
+    fn names_in(directory: &Path) -> Vec<std::ffi::OsString> {
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn first_starts_at_the_same_moment_end_up_with_one_secret() {
+        const ROUNDS: usize = 25;
+        const STARTS: usize = 4;
+        for _ in 0..ROUNDS {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("secret");
+            let barrier = std::sync::Barrier::new(STARTS);
+            let start = || {
+                barrier.wait();
+                MasterSecrets::load_or_generate(&path).unwrap()
+            };
+            let loaded: Vec<LoadedSecrets> = std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
+                starts.into_iter().map(|start| start.join().unwrap()).collect()
+            });
+            let written = MasterSecrets::from_file(&path).unwrap().check_value();
+            assert!(loaded.iter().all(|one| one.secrets.check_value() == written));
+            assert_eq!(loaded.iter().filter(|one| one.generated).count(), 1);
+            assert_eq!(names_in(directory.path()), ["secret"], "no draft is left");
+        }
+    }
+
+    #[test]
+    fn what_a_power_cut_leaves_behind_does_not_stop_the_next_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        std::fs::write(directory.path().join("secret.abc.draft"), "").unwrap();
+        assert!(MasterSecrets::load_or_generate(&path).unwrap().generated);
+        assert!(!MasterSecrets::load_or_generate(&path).unwrap().generated);
+    }
+
+    #[test]
+    fn without_links_a_rename_puts_the_file_in_place_and_replaces_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, draft) = (directory.path().join("secret"), directory.path().join("draft"));
+        let no_links = || Err(io::ErrorKind::PermissionDenied.into());
+        std::fs::write(&draft, NEW).unwrap();
+        put_in_place(&draft, &path, no_links()).unwrap();
+        assert_eq!(names_in(directory.path()), ["secret"]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), NEW);
+
+        std::fs::write(&draft, OLD).unwrap();
+        let second = put_in_place(&draft, &path, no_links()).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), NEW);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_created_leaves_nothing_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        std::fs::write(&path, OLD).unwrap();
+        assert_eq!(create_durably(&path, NEW).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(names_in(directory.path()), ["secret"]);
+        let absent = MasterSecrets::load_or_generate(&directory.path().join("absent").join("secret"));
+        assert!(matches!(absent, Err(SecretError::Io { attempted: "created", .. })));
     }
 
     #[test]

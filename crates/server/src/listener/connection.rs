@@ -5,9 +5,10 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anteroom_store::clock::Stopwatch;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
@@ -20,8 +21,9 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
+use super::traffic::{Traffic, Verdict, Watched};
 use super::transport::Transport;
-use super::{ClientAddress, Connections, Limits, MAX_HEADERS, Phase};
+use super::{Connections, Limits, MAX_HEADERS, Phase};
 use crate::tls::ALPN_HTTP2;
 
 /// The smallest read buffer hyper accepts.
@@ -42,8 +44,6 @@ const HTTP2_ERROR_RESETS_MAX: usize = 256;
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How long it may take to say so.
 const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// After this long without a new request an HTTP/2 client is asked to go; what it has in flight goes on.
-const HTTP2_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What a connection knows about the listener it came in by.
 pub(super) struct Context {
@@ -126,7 +126,6 @@ where
     if limits.max_headers != MAX_HEADERS {
         builder.max_headers(limits.max_headers);
     }
-    let service = Introduced { inner: service, peer: context.peer, requests: None };
     // Upgrades stay possible. The place to take a socket out of hyper is here, too: poll the connection until the handler
     // has marked the transport as taken, then drop the connection and keep the socket.
     let connection = builder.serve_connection(TokioIo::new(io), service).with_upgrades();
@@ -155,33 +154,17 @@ where
         .max_local_error_reset_streams(HTTP2_ERROR_RESETS_MAX)
         .keep_alive_interval(HTTP2_PING_INTERVAL)
         .keep_alive_timeout(HTTP2_PING_TIMEOUT);
-    let requests = Arc::new(AtomicU64::new(0));
-    let service = Introduced { inner: service, peer: context.peer, requests: Some(Arc::clone(&requests)) };
+    let traffic = Arc::new(Traffic::new());
+    let service = Watched { inner: service, traffic: Arc::clone(&traffic) };
     let connection = builder.serve_connection(TokioIo::new(io), service);
-    let idle = Idle {
-        requests,
-        seen: 0,
-        first_request: limits.header_read_timeout,
-        between_requests: HTTP2_IDLE_TIMEOUT,
-    };
-    drive(context, connection, Some(idle)).await;
+    drive(context, connection, Some(traffic)).await;
 }
 
-/// When a client is idle. hyper's HTTP/2 has no time-out for the first request or between two, and pings answered by an
-/// otherwise silent client would keep its slot taken for ever.
-struct Idle {
-    /// Counted by [`Introduced`].
-    requests: Arc<AtomicU64>,
-    seen: u64,
-    first_request: Duration,
-    between_requests: Duration,
-}
-
-/// Polls a connection to its end, whoever ends it.
-async fn drive<C: Drainable>(mut context: Context, connection: C, mut idle: Option<Idle>) {
+/// Polls a connection to its end, whoever ends it. Without `traffic`, the protocol's own time-outs find idle clients.
+async fn drive<C: Drainable>(mut context: Context, connection: C, mut traffic: Option<Arc<Traffic>>) {
     let mut connection = pin!(connection);
-    let first_check = idle.as_ref().map_or(Duration::ZERO, |idle| idle.first_request);
-    let mut check = pin!(tokio::time::sleep(first_check));
+    let mut asked_to_go = None;
+    let mut check = pin!(tokio::time::sleep(Traffic::first_look(&context.limits)));
     loop {
         tokio::select! {
             biased;
@@ -199,22 +182,23 @@ async fn drive<C: Drainable>(mut context: Context, connection: C, mut idle: Opti
                 }
                 if phase == Phase::Draining {
                     connection.as_mut().drain();
-                    idle = None;
+                    // From here on the drain's own time-out ends what does not end by itself.
+                    traffic = None;
                 }
             }
-            () = check.as_mut(), if idle.is_some() => {
-                let Some(state) = idle.as_mut() else { continue };
-                let requests = state.requests.load(Ordering::Relaxed);
-                if requests == 0 {
-                    debug!(listener = context.name, peer = %context.peer, "no request came");
-                    return;
-                }
-                if requests == state.seen {
-                    connection.as_mut().drain();
-                    idle = None;
-                } else {
-                    state.seen = requests;
-                    check.set(tokio::time::sleep(state.between_requests));
+            () = check.as_mut(), if traffic.is_some() => {
+                let Some(traffic) = &traffic else { continue };
+                match traffic.verdict(&context.limits, asked_to_go) {
+                    Verdict::Wait(rest) => check.set(tokio::time::sleep(rest)),
+                    Verdict::AskToGo => {
+                        connection.as_mut().drain();
+                        asked_to_go = Some(Stopwatch::start());
+                        check.set(tokio::time::sleep(context.limits.write_stall_timeout));
+                    }
+                    Verdict::Close(reason) => {
+                        debug!(listener = context.name, peer = %context.peer, reason, "connection closed");
+                        return;
+                    }
                 }
             }
         }
@@ -250,26 +234,5 @@ where
 {
     fn drain(self: Pin<&mut Self>) {
         self.graceful_shutdown();
-    }
-}
-
-/// The listener's service, told who is asking.
-struct Introduced<S> {
-    inner: S,
-    peer: SocketAddr,
-    requests: Option<Arc<AtomicU64>>,
-}
-
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Introduced<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        if let Some(requests) = &self.requests {
-            requests.fetch_add(1, Ordering::Relaxed);
-        }
-        request.extensions_mut().insert(ClientAddress(self.peer));
-        self.inner.call(request)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anteroom_server::listener::{ClientAddress, Connections, Limits, ServeReport, serve};
+use anteroom_server::listener::{Connections, Limits, ServeReport, serve};
 use anteroom_server::shutdown::{self, Trigger};
 use anteroom_server::tls::Certificates;
 use bytes::Bytes;
@@ -97,7 +97,7 @@ async fn answer(
             calls.may_finish.acquire().await.unwrap().forget();
             Bytes::from("finished")
         }
-        "/peer" => Bytes::from(request.extensions().get::<ClientAddress>().unwrap().0.to_string()),
+        "/other" => Bytes::from("another"),
         "/big" => big,
         "/panic" => panic!("a handler's panic, on purpose"),
         _ => Bytes::from("hello"),

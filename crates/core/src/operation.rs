@@ -1,0 +1,202 @@
+//! What can happen to a room, what it answers, and why it may refuse. The rules themselves are in [`crate::apply`].
+
+use crate::ids::{Generation, Position, RequestId, Ticket};
+use crate::room::{RoomState, SEGMENTS_MAX};
+use crate::session::{Outcome, Session, SessionKey};
+use crate::settings::{Settings, SettingsError};
+
+/// The largest value of the serving counter: what an AWS client can read back.
+pub const SERVING_MAX: u64 = i64::MAX as u64;
+
+/// Something that happens to a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Nothing but the passing of time.
+    Tick,
+    /// `count` visitors join, in order.
+    Join {
+        /// How many; at least 1.
+        count: u64,
+    },
+    /// A visitor exchanges his offer for a pass, or asks for it again.
+    Claim(Claim),
+    /// A visitor gives his place up.
+    Leave {
+        /// Whose place.
+        ticket: Ticket,
+    },
+    /// A visit is over, by name.
+    Close {
+        /// Whose.
+        key: SessionKey,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// Visits are over, without names.
+    Exits {
+        /// How many.
+        count: u64,
+    },
+    /// The operator moves the frontier, either way.
+    Advance {
+        /// By how many positions.
+        by: i64,
+    },
+    /// The operator changes the settings.
+    Configure(Box<Settings>),
+    /// The operator opens, pauses, drains or closes the room. Opening also wakes an inlet that rests.
+    SetState(RoomState),
+    /// The operator starts a new line; every ticket so far is unknown from now on.
+    Reset {
+        /// Random, see [`Generation`].
+        incarnation: u8,
+    },
+    /// A new generation opens behind the present ones, whose tickets keep their precedence.
+    OpenSegment {
+        /// Random, see [`Generation`].
+        incarnation: u8,
+    },
+    /// Keeps the signatures that leave with a pass, unless some are kept already.
+    KeepSignatures {
+        /// Whose.
+        key: SessionKey,
+        /// The signatures.
+        signatures: Vec<u8>,
+    },
+}
+
+/// What a claim would begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The place.
+    pub ticket: Ticket,
+    /// Its public form.
+    pub request_id: RequestId,
+    /// `iss` of the pass, if it begins one.
+    pub issuer: String,
+    /// Its validity, if other than the room's.
+    pub validity_seconds: Option<u64>,
+    /// The key that will sign it.
+    pub key_id: String,
+}
+
+impl Operation {
+    /// The session the operation must be able to read.
+    pub fn session_key(&self) -> Option<SessionKey> {
+        match self {
+            Self::Claim(claim) => Some(key_of(&claim.ticket)),
+            Self::Leave { ticket } => Some(key_of(ticket)),
+            Self::Close { key, .. } | Self::KeepSignatures { key, .. } => Some(*key),
+            _ => None,
+        }
+    }
+
+    /// The word for it in audits, logs and metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Tick => "tick",
+            Self::Join { .. } => "join",
+            Self::Claim(_) => "claim",
+            Self::Leave { .. } => "leave",
+            Self::Close { .. } => "close",
+            Self::Exits { .. } => "exits",
+            Self::Advance { .. } => "advance",
+            Self::Configure(_) => "configure",
+            Self::SetState(_) => "state",
+            Self::Reset { .. } => "reset",
+            Self::OpenSegment { .. } => "open-segment",
+            Self::KeepSignatures { .. } => "keep-signatures",
+        }
+    }
+}
+
+pub(crate) fn key_of(ticket: &Ticket) -> SessionKey {
+    SessionKey { generation: ticket.generation, position: ticket.position }
+}
+
+/// What an operation reads beside the room, fetched beforehand.
+#[derive(Debug, Clone, Default)]
+pub struct Reads {
+    /// The session of [`Operation::session_key`], if there is one. If it stands in `ended` too, it must be given here as
+    /// already expired.
+    pub session: Option<Session>,
+    /// Active sessions past their end, some or all of them: those not swept yet still count as active, which is safe.
+    pub ended: Vec<Session>,
+}
+
+/// What an operation answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing to say.
+    Done,
+    /// The places of a join: `count` positions from `first` on.
+    Joined {
+        /// The line.
+        generation: Generation,
+        /// The first place.
+        first: Position,
+        /// How many.
+        count: u64,
+        /// Seconds between the opening of the line and this join.
+        entered: u32,
+    },
+    /// The session that a claim began, or found.
+    Claimed {
+        /// The session.
+        session: Session,
+        /// Whether this claim began it.
+        begun: bool,
+    },
+    /// The session as it is now.
+    Session(Session),
+    /// How many of the reported exits counted.
+    Exited {
+        /// At most the number of visitors inside.
+        counted: u64,
+    },
+    /// Where the frontier is now.
+    Advanced {
+        /// The serving counter.
+        serving: u64,
+    },
+    /// The line that is open now.
+    LineOpened(Generation),
+}
+
+/// Why an operation is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The room does not take joins.
+    #[error("the room is {}", .0.as_str())]
+    NotJoinable(RoomState),
+    /// The newest generation cannot take that many; open another segment first.
+    #[error("the line has {0} places left")]
+    LineFull(u64),
+    /// Four generations still have people waiting.
+    #[error("all {SEGMENTS_MAX} generations still have people waiting")]
+    SegmentsFull,
+    /// The ticket is of no line of this room.
+    #[error("the ticket is not of this line")]
+    UnknownTicket,
+    /// The frontier has not reached the ticket, or the room admits nobody.
+    #[error("the ticket is not being served yet")]
+    NotServed,
+    /// The offer lapsed, or the holder left.
+    #[error("the place is gone")]
+    Gone,
+    /// The room is closed.
+    #[error("the room is closed")]
+    RoomClosed,
+    /// No session of that ticket.
+    #[error("no such session")]
+    UnknownSession,
+    /// The session was ended by name before.
+    #[error("the session has already ended")]
+    AlreadyEnded,
+    /// The counter would leave its range.
+    #[error("the serving counter would exceed {SERVING_MAX}")]
+    CounterOverflow,
+    /// The settings are refused.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}

@@ -24,9 +24,9 @@ use load::{Requests, run_load};
 use servers::{Anteroom, Baseline};
 
 /// How long one round of one server lasts.
-const ROUND: Duration = Duration::from_secs(2);
+const ROUND: Duration = Duration::from_secs(1);
 /// How many rounds each server gets.
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -58,7 +58,7 @@ const PRIVATE_ROUTES: &[Route] = &[
     ("/reset_initial_state",       WRITE, || post(aws::reset_initial_state)),       // a new line
     ("/metrics",                   READ,  || get(metrics_text)),                    // for Prometheus
     ("/livez",                     READ,  || get(live)),                            // the process answers
-    ("/readyz",                    READ,  || get(ready)),                           // the store works
+    ("/readyz",                    READ,  || get(ready)),                           // the store and every room work
 ];
 
 /// Paths of the private listener that need no key.
@@ -267,7 +267,7 @@ async fn ready(State(app): State<Arc<App>>) -> Answered {
     if app.engine.is_ready() {
         return answer::json(StatusCode::OK, Caching::Never, &json!({"status": "ready"}));
     }
-    AwsError::unavailable("The store does not work").into_answer()
+    AwsError::unavailable("The store, or one of the rooms, does not work").into_answer()
 }
 
 /// GET `/metrics`.

@@ -96,6 +96,11 @@ enum Request {
 }
 
 impl Request {
+    /// Whether a few milliseconds more make no difference to whoever asks.
+    const fn can_wait(&self) -> bool {
+        matches!(self, Self::Operate { operation: Operation::Claim(_), actor: Actor::Visitor, .. })
+    }
+
     const fn is_of_a_visitor(&self) -> bool {
         matches!(self, Self::Join { .. } | Self::Operate { actor: Actor::Visitor, .. })
     }
@@ -312,6 +317,7 @@ impl Engine {
             next_number: last_number.unwrap_or(0) + 1,
             room: Some(room),
             next_session_end: None,
+            last_commit: None,
             failing: false,
             handle: Arc::downgrade(&handle),
             counters: self.counters.clone(),

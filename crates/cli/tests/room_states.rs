@@ -115,7 +115,7 @@ fn a_closed_room_turns_everybody_away_but_repeats_the_passes_it_gave() {
     assert_eq!((refused.status, refused.error().contains("closed")), (409, true), "{refused:?}");
     // Whether offered or still waiting: a 202 would make a client wait for a door that stays shut.
     for id in &ids[1..] {
-        for answer in [line.claim(id), line.claim_privately(id, &json!({}))] {
+        for answer in [line.claim(id), line.claim_privately(id, &json!({})), line.expiry(id)] {
             assert_eq!((answer.status, answer.error().as_str()), (410, "The waiting room is closed"));
         }
     }

@@ -8,16 +8,16 @@ use std::time::Duration;
 use anteroom_testkit::{Line, Server, require, wait_for, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A script that does something and then becomes the server.
 fn wrapped(directory: &std::path::Path, first: &str) -> PathBuf {
     let script = directory.join("server.sh");
     let mut options = std::fs::File::options();
     options.write(true).create(true).truncate(true).mode(0o700);
-    let mut file = options.open(&script).unwrap();
+    let mut file = options.open(&script).expect("a script can be made");
     std::io::Write::write_all(&mut file, format!("#!/bin/sh\n{first}\nexec '{BINARY}' \"$@\"\n").as_bytes())
-        .unwrap();
+        .expect("a script can be written");
     script
 }
 

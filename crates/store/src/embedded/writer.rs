@@ -109,7 +109,11 @@ impl Writer {
                 continue;
             }
             match write_group(&database, &mut group) {
-                Ok(()) => self.note_success(&mut health),
+                Ok(written) => {
+                    // Whoever is answered finds the store as ready as his answer says.
+                    self.note_success(&mut health);
+                    written.into_iter().for_each(Pending::send);
+                }
                 Err((pending, failure)) => {
                     drop(database);
                     self.handle_failure(pending, &mut group, &failure, &mut health, now);
@@ -211,8 +215,11 @@ struct Health {
     reopening_due: UnixMillis,
 }
 
-/// One transaction for the whole group: everybody is answered after its sync, or nobody.
-fn write_group(database: &Database, group: &mut Vec<Request>) -> Result<(), (Vec<Pending>, Failure)> {
+/// One transaction for the whole group: returns the answers, to be sent now that it is durable.
+fn write_group(
+    database: &Database,
+    group: &mut Vec<Request>,
+) -> Result<Vec<Pending>, (Vec<Pending>, Failure)> {
     let transaction = database.begin_write().map_err(|error| (vec![], error.into()))?;
     let mut pending = Vec::with_capacity(group.len());
     let mut requests = std::mem::take(group).into_iter();
@@ -229,8 +236,7 @@ fn write_group(database: &Database, group: &mut Vec<Request>) -> Result<(), (Vec
     if let Err(error) = transaction.commit() {
         return Err((pending, error.into()));
     }
-    pending.into_iter().for_each(Pending::send);
-    Ok(())
+    Ok(pending)
 }
 
 /// Deletes what nobody can ask for any more, in a transaction of its own, so that its failure is nobody else's. Returns when

@@ -134,6 +134,7 @@ impl From<Refusal> for ApiError {
             }
             Refusal::UnknownSession | Refusal::AlreadyEnded => Self::problem(Problem::SessionEnded, text)
                 .with_aws(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set."),
+            Refusal::Changed => Self::problem(Problem::Changed, text),
             Refusal::CounterOverflow | Refusal::Settings(_) => Self::bad_request(refusal.to_string()),
         }
     }
@@ -144,6 +145,8 @@ impl From<EngineError> for ApiError {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Overloaded => Self::unavailable("Too many requests are waiting; try again shortly"),
+            EngineError::RoomDeleted => Self::problem(Problem::UnknownRoom, "The room was deleted")
+                .with_aws(StatusCode::BAD_REQUEST, "Invalid event ID"),
             EngineError::Stopped => Self::unavailable("The server is shutting down"),
             EngineError::Store(error) => error.into(),
         }

@@ -464,7 +464,10 @@ impl Play {
                 fresh.halted_since = model.halted_since.map(|_| machine_now);
                 *model = fresh;
             }
-            Operation::Tick | Operation::OpenSegment { .. } | Operation::KeepSignatures { .. } => {}
+            Operation::Tick
+            | Operation::OpenSegment { .. }
+            | Operation::Inspect { .. }
+            | Operation::KeepSignatures { .. } => {}
         }
     }
 

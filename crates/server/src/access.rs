@@ -6,6 +6,7 @@
 use anteroom_core::UnixMillis;
 use anteroom_store::engine::Actor;
 use anteroom_tokens::api_key::ApiKeyDigest;
+use anteroom_tokens::sigv4::{Authorization, SigV4Error};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::api_keys::ApiKeys;
@@ -107,7 +108,7 @@ pub(crate) struct Doorkeeper {
 impl Doorkeeper {
     /// Whether a request says that it is signed rather than showing a key.
     pub(crate) fn is_signed(&self, headers: &HeaderMap) -> bool {
-        authorization(headers).is_some_and(|value| value.starts_with(anteroom_tokens::sigv4::ALGORITHM))
+        authorization(headers).is_some_and(Authorization::is_meant)
     }
 
     /// Who sent this request. `body` is needed only for a signed one.
@@ -118,7 +119,7 @@ impl Doorkeeper {
         now: UnixMillis,
     ) -> Result<Principal, ApiError> {
         if self.is_signed(&parts.headers) {
-            return self.keys.by_signature(parts, body, now).ok_or_else(signature_refused);
+            return self.keys.by_signature(parts, body, now).map_err(signature_refused);
         }
         let key = authorization(&parts.headers).and_then(bearer).ok_or_else(unauthorized)?;
         self.keys.by_key(key, now).ok_or_else(unauthorized)
@@ -141,10 +142,8 @@ fn unauthorized() -> ApiError {
     error.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }
 
-fn signature_refused() -> ApiError {
-    // The same for an unknown key and a wrong signature, so that key ids cannot be tried out.
-    let text = "The signature does not fit: check the key pair, the clock, and that the request is sent as it was signed";
-    let error = ApiError::problem(Problem::Unauthorized, text);
+fn signature_refused(error: SigV4Error) -> ApiError {
+    let error = ApiError::problem(Problem::Unauthorized, error.public_text());
     error.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("AWS4-HMAC-SHA256"))
 }
 

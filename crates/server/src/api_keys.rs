@@ -188,7 +188,7 @@ impl StoredKey {
                 Proof::Bearer(ApiKeyDigest::from_bytes(digest))
             }
             (None, Some(id), Some(sealed)) => Proof::Pair {
-                access_key_id: AccessKeyId::parse(&id)?,
+                access_key_id: AccessKeyId::parse(&id).ok()?,
                 sealed_secret: STANDARD.decode(sealed).ok()?,
             },
             _ => return None,
@@ -252,21 +252,18 @@ impl ApiKeys {
         found
     }
 
-    /// Whose signature this is.
+    /// Whose signature this is; what is wrong with it is for the log.
     pub(crate) fn by_signature(
         &self,
         parts: &http::request::Parts,
         body: &[u8],
         now: UnixMillis,
-    ) -> Option<Principal> {
-        let (principal, verified) = self.checked_signature(parts, body, now)?;
-        match verified {
-            Ok(()) => Some(principal),
-            Err(error) => {
-                tracing::warn!(key = principal.name, %error, "a signed request was refused");
-                None
-            }
+    ) -> Result<Principal, sigv4::SigV4Error> {
+        let checked = self.checked_signature(parts, body, now);
+        if let Err(error) = &checked {
+            tracing::warn!(%error, "a signed request was refused");
         }
+        checked
     }
 
     fn checked_signature(
@@ -274,28 +271,40 @@ impl ApiKeys {
         parts: &http::request::Parts,
         body: &[u8],
         now: UnixMillis,
-    ) -> Option<(Principal, Result<(), sigv4::SigV4Error>)> {
-        let header = parts.headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
-        let authorization = match Authorization::parse(header) {
-            Ok(authorization) => authorization,
-            Err(error) => {
-                tracing::warn!(%error, "a signed request was refused");
-                return None;
-            }
-        };
+    ) -> Result<Principal, sigv4::SigV4Error> {
+        let header = parts.headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let authorization = Authorization::parse(header.unwrap_or_default(), sigv4::SERVICE)?;
         let keys = self.keys.load();
-        let key = keys.iter().find(|key| key.access_key_id() == Some(authorization.access_key_id.as_str()));
-        let key = key.filter(|key| !key.has_expired(now))?;
-        let Proof::Pair { access_key_id, sealed_secret } = &key.proof else { return None };
-        let secret = SecretAccessKey::open(&self.secrets, access_key_id, sealed_secret).ok()?;
+        let shown = authorization.access_key_id().as_str();
+        let key = keys.iter().find(|key| key.access_key_id() == Some(shown) && !key.has_expired(now));
+        let secret = key.and_then(|key| self.secret_of(key));
+        let mut headers: Vec<(&str, &[u8])> =
+            parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        // HTTP/2 has the host in the address.
+        if let Some(authority) = parts.uri.authority()
+            && !parts.headers.contains_key(http::header::HOST)
+        {
+            headers.push(("host", authority.as_str().as_bytes()));
+        }
         let request = SignedRequest {
             method: parts.method.as_str(),
             path: parts.uri.path(),
             query: parts.uri.query().unwrap_or_default(),
-            headers: parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect(),
+            headers: &headers,
             body,
         };
-        Some((key.principal(), sigv4::verify(&request, &authorization, &secret, now)))
+        sigv4::verify(&request, &authorization, secret.as_ref(), now)?;
+        key.map(ApiKey::principal).ok_or(sigv4::SigV4Error::UnknownAccessKey)
+    }
+
+    fn secret_of(&self, key: &ApiKey) -> Option<SecretAccessKey> {
+        let Proof::Pair { access_key_id, sealed_secret } = &key.proof else { return None };
+        let opened =
+            SecretAccessKey::open(&self.secrets, access_key_id.as_str().as_bytes(), sealed_secret);
+        if opened.is_err() {
+            tracing::error!(key = key.name, "the secret of a key pair cannot be opened");
+        }
+        opened.ok()
     }
 
     /// Makes a key.
@@ -316,10 +325,10 @@ impl ApiKeys {
             KeyKind::SigV4 => {
                 let (access_key_id, secret) = (AccessKeyId::generate(), SecretAccessKey::generate());
                 let sealed_secret =
-                    secret.seal(&self.secrets, &access_key_id).map_err(|_| KeyError::Sealing)?;
+                    secret.seal(&self.secrets, access_key_id.as_str().as_bytes()).map_err(|_| KeyError::Sealing)?;
                 let created = CreatedKey::Pair {
                     access_key_id: access_key_id.as_str().to_owned(),
-                    secret_access_key: secret.expose().to_owned(),
+                    secret_access_key: secret.reveal().to_owned(),
                 };
                 (Proof::Pair { access_key_id, sealed_secret }, created)
             }

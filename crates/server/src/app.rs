@@ -1,7 +1,7 @@
 //! What every request handler shares: the rooms, the keys, the signer, the figures.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anteroom_core::{Board, Recognition, RequestId, RoomId, Ticket, UnixMillis};
 use anteroom_store::engine::Actor;
@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::prepared::Prepared;
+use crate::watch::{Feed, Watch};
 
 /// The state behind both listeners.
 pub(crate) struct App {
@@ -23,6 +24,7 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) signer: Signer,
     pub(crate) metrics: Metrics,
+    pub(crate) watch: Watch,
     pub(crate) admin_keys: Vec<ApiKeyDigest>,
     /// The issuer of rooms that have none of their own.
     pub(crate) public_url: String,
@@ -46,20 +48,22 @@ pub(crate) struct RoomView {
     pub(crate) handle: Arc<RoomHandle>,
     pub(crate) request_ids: RequestIds,
     prepared: ArcSwap<Prepared>,
+    /// Its live stream, once somebody watches.
+    pub(crate) feed: OnceLock<Arc<Feed>>,
 }
 
 impl RoomView {
     pub(crate) fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
         let request_ids = RequestIds::new(secrets, handle.id());
-        let prepared = ArcSwap::from_pointee(Prepared::of(&handle.board()));
-        Self { handle, request_ids, prepared }
+        let prepared = ArcSwap::from_pointee(Prepared::of(handle.id(), &handle.board()));
+        Self { handle, request_ids, prepared, feed: OnceLock::new() }
     }
 
     /// The prepared answers of the present board; made anew by the first who asks after a change.
     pub(crate) fn prepared(&self) -> Arc<Prepared> {
         let prepared = self.prepared.load();
         let fresh = self.handle.with_board(|board| {
-            if prepared.is_of(board) { None } else { Some(Arc::new(Prepared::of(board))) }
+            if prepared.is_of(board) { None } else { Some(Arc::new(Prepared::of(self.handle.id(), board))) }
         });
         match fresh {
             None => Arc::clone(&prepared),

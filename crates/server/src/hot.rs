@@ -18,6 +18,11 @@ pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
+    if let Some(id) = request.uri().path().strip_prefix("/rooms/") {
+        let answered = figure(app.room(id)?, request.headers(), Prepared::figures);
+        app.metrics.hot_figures.count(answered.status());
+        return Some(answered);
+    }
     let query = request.uri().query()?;
     let room = || app.room(plain_parameter(query, "event_id")?);
     let (counters, answered) = match request.uri().path() {

@@ -16,7 +16,9 @@ mod request;
 pub mod rooms;
 mod routes;
 pub mod shutdown;
+mod timestamp;
 pub mod tls;
+mod watch;
 
 mod run;
 

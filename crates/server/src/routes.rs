@@ -25,7 +25,7 @@ use tower::ServiceExt;
 use crate::answer::{self, AnswerBody, Answered, AwsError, Caching, mark_cross_origin, mark_json};
 use crate::app::App;
 use crate::aws::{self, Operator};
-use crate::{hot, metrics};
+use crate::{hot, metrics, watch};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -46,6 +46,7 @@ const PUBLIC_ROUTES: &[Route] = &[
     ("/queue_pos_expiry",      READ,  || get(aws::queue_pos_expiry)),    // how long an offer stands
     ("/public_key",            READ,  || get(aws::public_key)),          // the key that signs now
     ("/.well-known/jwks.json", READ,  || get(aws::jwks)),                // every key a pass may be signed with
+    ("/watch",                 READ,  || get(watch::watch)),             // the board as it changes
 ];
 
 #[rustfmt::skip]

@@ -1,9 +1,9 @@
 //! What can happen to a room, what it answers, and why it may refuse. The rules themselves are in [`crate::apply`].
 
 use crate::ids::{Generation, Position, RequestId, Ticket};
-use crate::room::{RoomState, SEGMENTS_MAX};
+use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::session::{Outcome, Session, SessionKey};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{FIELDS, Settings, SettingsError};
 
 /// The largest value of the serving counter: what an AWS client can read back.
 pub const SERVING_MAX: u64 = i64::MAX as u64;
@@ -42,10 +42,8 @@ pub enum Operation {
         /// By how many positions.
         by: i64,
     },
-    /// The operator changes the settings.
-    Configure(Box<Settings>),
-    /// The operator opens, pauses, drains or closes the room. Opening also wakes an inlet that rests.
-    SetState(RoomState),
+    /// The operator changes settings and state, both at once.
+    Reconfigure(Box<Reconfigure>),
     /// The operator starts a new line; every ticket so far is unknown from now on.
     Reset {
         /// Random, see [`Generation`].
@@ -80,7 +78,41 @@ pub struct Claim {
     pub key_id: String,
 }
 
+/// What a room is changed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reconfigure {
+    /// What whoever asks has seen. If the room is no longer that, nothing is changed.
+    pub expected: Option<(Settings, RoomState)>,
+    /// All settings as they should be.
+    pub settings: Settings,
+    /// The state as it should be; `None` leaves it. `Open` also wakes an inlet that rests, in a room that is open already too.
+    pub state: Option<RoomState>,
+}
+
+impl Reconfigure {
+    /// What it changes in a room, in words: `change: validity_period 3600 -> 60, state open -> paused`.
+    pub fn describe(&self, room: &Room) -> String {
+        let different = FIELDS.iter().filter_map(|field| {
+            let (before, after) = ((field.get)(&room.settings), (field.get)(&self.settings));
+            (before != after).then(|| format!("{} {before} -> {after}", field.name))
+        });
+        let mut changes: Vec<String> = different.collect();
+        if let Some(state) = self.state.filter(|&state| state != room.state) {
+            changes.push(format!("state {} -> {}", room.state.as_str(), state.as_str()));
+        }
+        if room.inlet_rests && self.state == Some(RoomState::Open) {
+            changes.push("inlet wakes".into());
+        }
+        if changes.is_empty() { "change: nothing".into() } else { format!("change: {}", changes.join(", ")) }
+    }
+}
+
 impl Operation {
+    /// Changes settings and state, whatever they are now.
+    pub fn reconfigure(settings: Settings, state: Option<RoomState>) -> Self {
+        Self::Reconfigure(Box::new(Reconfigure { expected: None, settings, state }))
+    }
+
     /// The session the operation must be able to read.
     pub fn session_key(&self) -> Option<SessionKey> {
         match self {
@@ -101,8 +133,7 @@ impl Operation {
             Self::Close { .. } => "close",
             Self::Exits { .. } => "exits",
             Self::Advance { .. } => "advance",
-            Self::Configure(_) => "configure",
-            Self::SetState(_) => "state",
+            Self::Reconfigure(_) => "change",
             Self::Reset { .. } => "reset",
             Self::OpenSegment { .. } => "open-segment",
             Self::KeepSignatures { .. } => "keep-signatures",
@@ -196,6 +227,9 @@ pub enum Refusal {
     /// The counter would leave its range.
     #[error("the serving counter would exceed {SERVING_MAX}")]
     CounterOverflow,
+    /// Settings or state are no longer what whoever asked has seen.
+    #[error("the room was changed meanwhile")]
+    Changed,
     /// The settings are refused.
     #[error(transparent)]
     Settings(#[from] SettingsError),

@@ -174,6 +174,7 @@ impl From<Refusal> for AwsError {
             Refusal::UnknownSession | Refusal::AlreadyEnded => {
                 Self::new(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set.")
             }
+            Refusal::Changed => Self::new(StatusCode::CONFLICT, "The waiting room was changed meanwhile"),
             Refusal::CounterOverflow | Refusal::Settings(_) => Self::bad_request(refusal.to_string()),
         }
     }
@@ -184,6 +185,7 @@ impl From<EngineError> for AwsError {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Overloaded => Self::unavailable("Too many requests are waiting; try again shortly"),
+            EngineError::RoomDeleted => Self::bad_request("Invalid event ID"),
             EngineError::Stopped => Self::unavailable("The server is shutting down"),
             EngineError::Store(error) => error.into(),
         }

@@ -13,7 +13,7 @@ use anteroom_core::{
 use anteroom_store::engine::Actor;
 use anteroom_tokens::{request_id, ticket_token};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::{HeaderMap, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -30,7 +30,7 @@ use crate::openapi::schemas::{
 use crate::passes::{self, Overrides, Pass};
 use crate::prepared::Prepared;
 use crate::problem::Problem;
-use crate::request::{Parameters, parse_json, read_body, read_optional_json};
+use crate::request::{Parameters, Path, parse_json, read_body, read_optional_json};
 
 type Shared = State<Arc<App>>;
 type Outcome = Result<Answered, ApiError>;

@@ -120,6 +120,19 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
     }
 }
 
+/// The parts of a path that its row leaves open, decoded; a part that is not UTF-8 is refused like any other bad request.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<S: Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
+        let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        read.map(|axum::extract::Path(value)| Self(value))
+            .map_err(|_| ApiError::bad_request("The path cannot be read"))
+    }
+}
+
 /// The value of `name` in a query that holds it once and without escapes; everything else goes the careful way.
 pub(crate) fn plain_parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     let mut found = None;

@@ -14,7 +14,7 @@ use anteroom_core::{
 use anteroom_store::EngineError;
 use anteroom_tokens::{random, request_id};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode};
 use serde::Deserialize;
@@ -28,7 +28,7 @@ use crate::error::ApiError;
 use crate::native;
 use crate::openapi::schemas::{RoomStateName, WantedSettings};
 use crate::problem::Problem;
-use crate::request::read_optional_json;
+use crate::request::{Path, read_optional_json};
 use crate::timestamp::rfc3339;
 
 type Shared = State<Arc<App>>;

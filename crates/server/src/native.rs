@@ -14,7 +14,7 @@ use anteroom_store::engine::Actor;
 use anteroom_tokens::{request_id, ticket_token};
 use axum::body::Body;
 use axum::extract::State;
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -387,7 +387,8 @@ pub(crate) fn status_at_once(app: &App, room: Option<&str>, text: &str) -> Optio
 
 fn ticket_missing() -> ApiError {
     let text = "Show the ticket: Authorization: Bearer TICKET, or \"ticket\" in the body";
-    ApiError::problem(Problem::TicketMissing, text)
+    let error = ApiError::problem(Problem::TicketMissing, text);
+    error.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }
 
 /// A ticket that is not shown in `Authorization`.

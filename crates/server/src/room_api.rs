@@ -155,6 +155,7 @@ async fn replace(
     principal: &Principal,
     wanted: impl Fn(Settings) -> Result<Wanted, ApiError>,
 ) -> Outcome {
+    let _one_at_a_time = room.changing.lock().await;
     for _ in 0..ATTEMPTS_MAX {
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;

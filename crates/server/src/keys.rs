@@ -59,7 +59,7 @@ impl Keys {
             };
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
-            if store.replace_value(RING_VALUE, stored.as_deref(), &sealed).await? {
+            if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
                 return Ok(Self { ring: ArcSwap::from_pointee(ring) });
             }
         }
@@ -101,7 +101,7 @@ async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Re
                 .into());
             }
             None | Some(Some(_)) => {
-                if store.replace_value(CHECK_VALUE, stored.as_deref(), &first).await? {
+                if store.replace_value(CHECK_VALUE, stored.as_deref(), &first, None).await? {
                     return Ok(());
                 }
             }

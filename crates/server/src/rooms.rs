@@ -135,7 +135,7 @@ impl ConfiguredRoom {
             tracing::info!(room = %self.id, "settings changed by the configuration file");
         }
         if applied.as_deref() != Some(wanted.as_slice()) {
-            store.replace_value(&name, applied.as_deref(), &wanted).await?;
+            store.replace_value(&name, applied.as_deref(), &wanted, None).await?;
         }
         Ok(())
     }

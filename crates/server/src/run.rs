@@ -271,7 +271,7 @@ async fn admin_keys(store: &dyn Store, secrets: &Secrets) -> anyhow::Result<(Vec
     }
     let key = api_key::generate();
     let digest = ApiKeyDigest::of(&key);
-    if !store.replace_value(ADMIN_KEY_VALUE, None, &digest.to_bytes()).await? {
+    if !store.replace_value(ADMIN_KEY_VALUE, None, &digest.to_bytes(), None).await? {
         anyhow::bail!("another node made the admin key at this moment; start again");
     }
     Ok((vec![digest], FirstStart { admin_key: Some(key) }))

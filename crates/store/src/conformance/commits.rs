@@ -157,7 +157,7 @@ pub(super) async fn a_repeated_commit_answers_the_same_and_changes_nothing(store
     let repeated = store.commit(&commit).await.unwrap();
     assert!(matches!(repeated, CommitOutcome::Done { joined: 3 }), "{repeated:?}");
     assert_eq!(other.snapshot().await.room, before);
-    assert_eq!(store.audit(10).await.unwrap().len(), 1);
+    assert_eq!(store.audit(None, None, 10).await.unwrap().len(), 1);
     // An older number than the last one is no repetition: nothing is known of it any more.
     caller.room = before.clone();
     caller.perform(Operation::Advance { by: 1 }).await;

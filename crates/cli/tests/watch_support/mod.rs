@@ -184,17 +184,17 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
 
 /// A figure of `/metrics`.
 #[track_caller]
-pub(crate) fn metric(server: &Server, name: &str) -> f64 {
+pub(crate) fn metric(server: &Server, name: &str) -> u64 {
     let answer = server.operator().get("/metrics").expect("metrics");
     let text = answer.text();
     let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
     let line = line.unwrap_or_else(|| panic!("no {name} in\n{text}"));
-    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a whole number")
 }
 
 /// Waits until a figure of `/metrics` is what a test expects.
 #[track_caller]
-pub(crate) fn wait_for_metric(server: &Server, name: &str, expected: impl Fn(f64) -> bool) -> f64 {
+pub(crate) fn wait_for_metric(server: &Server, name: &str, expected: impl Fn(u64) -> bool) -> u64 {
     wait_for(&format!("{name} is as expected"), DEADLINE, || {
         Some(metric(server, name)).filter(|value| expected(*value))
     })

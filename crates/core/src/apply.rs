@@ -10,7 +10,9 @@
 use crate::effects::{Effects, Event};
 use crate::ids::{Generation, Position, Ticket, UnixMillis};
 use crate::inlet;
-use crate::operation::{Answer, Claim, Operation, Reads, Reconfigure, Refusal, SERVING_MAX, key_of};
+use crate::operation::{
+    Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal, SERVING_MAX, key_of,
+};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus};
@@ -122,6 +124,7 @@ fn change(
         Operation::Reconfigure(change) => reconfigure(room, now, change, effects),
         Operation::Reset { .. } => unreachable!("a reset is not a change of the line but another one"),
         Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, effects),
+        Operation::Inspect { ticket } => inspect(room, ticket, session).map(Answer::Place),
         Operation::KeepSignatures { signatures, .. } => {
             let mut session = session.ok_or(Refusal::UnknownSession)?;
             if session.signatures.is_empty() {
@@ -202,6 +205,19 @@ fn begin_or_find_session(
     effects.sessions.push(session.clone());
     effects.events.push(Event::TokenGenerated { request_id: session.request_id });
     Ok(Answer::Claimed { session, begun: true })
+}
+
+fn inspect(room: &mut Room, ticket: &Ticket, session: Option<Session>) -> Result<Place, Refusal> {
+    let admits = room.state.admits();
+    let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
+    let position = ticket.position.get();
+    Ok(match session {
+        Some(session) => Place::Claimed(session),
+        None if position <= segment.base || position > segment.joined => return Err(Refusal::UnknownTicket),
+        None if position <= segment.floor || segment.taken.contains(position) => Place::Gone,
+        None if position > segment.serving || !admits => Place::Waiting,
+        None => Place::Offered,
+    })
 }
 
 fn leave(

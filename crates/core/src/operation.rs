@@ -54,6 +54,11 @@ pub enum Operation {
         /// Random, see [`Generation`].
         incarnation: u8,
     },
+    /// Nothing changes; the room says where a ticket stands.
+    Inspect {
+        /// Which.
+        ticket: Ticket,
+    },
     /// Keeps the signatures that leave with a pass, unless some are kept already.
     KeepSignatures {
         /// Whose.
@@ -117,7 +122,7 @@ impl Operation {
     pub fn session_key(&self) -> Option<SessionKey> {
         match self {
             Self::Claim(claim) => Some(key_of(&claim.ticket)),
-            Self::Leave { ticket } => Some(key_of(ticket)),
+            Self::Leave { ticket } | Self::Inspect { ticket } => Some(key_of(ticket)),
             Self::Close { key, .. } | Self::KeepSignatures { key, .. } => Some(*key),
             _ => None,
         }
@@ -136,6 +141,7 @@ impl Operation {
             Self::Reconfigure(_) => "change",
             Self::Reset { .. } => "reset",
             Self::OpenSegment { .. } => "open-segment",
+            Self::Inspect { .. } => "inspect",
             Self::KeepSignatures { .. } => "keep-signatures",
         }
     }
@@ -180,6 +186,8 @@ pub enum Answer {
     },
     /// The session as it is now.
     Session(Session),
+    /// Where a ticket stands.
+    Place(Place),
     /// How many of the reported exits counted.
     Exited {
         /// At most the number of visitors inside.
@@ -192,6 +200,19 @@ pub enum Answer {
     },
     /// The line that is open now.
     LineOpened(Generation),
+}
+
+/// Where a ticket stands, as the room itself knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The frontier has not reached it, or the room admits nobody.
+    Waiting,
+    /// It may be claimed.
+    Offered,
+    /// It was claimed; the session says what became of it.
+    Claimed(Session),
+    /// It lapsed, or its holder left.
+    Gone,
 }
 
 /// Why an operation is refused.

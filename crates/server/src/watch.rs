@@ -37,9 +37,12 @@ pub(crate) use self::feed::Feed;
 use self::feed::Watching;
 use self::hub::{Adoption, Hub};
 use self::wheel::{Bells, tick_length};
-use crate::answer::{Answered, AwsError, mark_cross_origin};
+use crate::answer::{Answered, mark_cross_origin};
 use crate::app::{App, RoomView};
+use crate::error::ApiError;
 use crate::listener::takeout::Takeout;
+use crate::native::named_room;
+use crate::problem::Problem;
 use crate::request::Parameters;
 use crate::timestamp::http_date;
 
@@ -133,16 +136,16 @@ impl Watch {
     }
 
     /// A place among the streams.
-    fn enter(&self, feed: &Arc<Feed>, kind: Kind) -> Result<Watching, AwsError> {
+    fn enter(&self, feed: &Arc<Feed>, kind: Kind) -> Result<Watching, ApiError> {
         if *self.closing.borrow() {
-            return Err(AwsError::unavailable("The server is shutting down"));
+            return Err(ApiError::unavailable("The server is shutting down"));
         }
         let max = match kind {
             Kind::Taken => self.limits.streams_max,
             Kind::Tls => self.limits.tls_max.min(self.limits.streams_max),
         };
         feed.enter(kind, max)
-            .ok_or_else(|| AwsError::unavailable("Too many live streams; poll instead, or try again shortly"))
+            .ok_or_else(|| ApiError::unavailable("Too many live streams; poll instead, or try again shortly"))
     }
 
     fn number(&self) -> u64 {
@@ -184,15 +187,16 @@ impl Drop for Watch {
 }
 
 /// GET `/watch`.
-pub(crate) async fn watch(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Answered, AwsError> {
-    let room = requested_room(&app, &request)?;
+pub(crate) async fn watch(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Answered, ApiError> {
+    let parameters = Parameters::of(request.uri())?;
+    let room = named_room(&app, parameters.one("room")?)?;
     if !accepts_event_stream(request.headers()) {
-        return Err(AwsError::new(StatusCode::NOT_ACCEPTABLE, format!("The answer is {EVENT_STREAM}")));
+        return Err(ApiError::problem(Problem::NotAcceptable, format!("The answer is {EVENT_STREAM}")));
     }
     if request.method() == Method::HEAD {
         return Ok(streaming(Body::empty()));
     }
-    let feed = app.watch.feed(room);
+    let feed = app.watch.feed(&room);
     let known_edition = known_edition(request.headers());
     if let Some(takeout) = request.extensions().get::<Takeout>().cloned() {
         let watching = app.watch.enter(&feed, Kind::Taken)?;
@@ -221,13 +225,6 @@ pub(crate) async fn watch(State(app): State<Arc<App>>, request: Request<Body>) -
         _watching: watching,
     };
     Ok(streaming(Body::new(WatchBody::new(source, app.watch.limits.keep_alive))))
-}
-
-/// The room the query names.
-fn requested_room<'a>(app: &'a App, request: &Request<Body>) -> Result<&'a Arc<RoomView>, AwsError> {
-    let parameters = Parameters::of(request.uri())?;
-    let id = parameters.one("room")?.ok_or_else(|| AwsError::bad_request("The parameter room is needed"))?;
-    app.room(id).ok_or_else(|| AwsError::new(StatusCode::NOT_FOUND, "There is no such room"))
 }
 
 /// Whether the client takes a stream of events; the most specific range of its `Accept` decides.

@@ -7,6 +7,7 @@ mod check_config;
 mod demo;
 #[allow(dead_code, reason = "its users, the commands over the private API, are being merged")]
 mod http_client;
+mod load;
 mod logging;
 mod serve;
 
@@ -41,6 +42,8 @@ enum Command {
     },
     /// Start a server on a temporary directory and show what to try.
     Demo,
+    /// Send visitors in numbers, and check that the line is kept.
+    Load(Box<load::Arguments>),
 }
 
 /// Where the configuration comes from.
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
             configuration.load().and_then(|loaded| check_config::check(&loaded))
         }
         Command::Demo => demo::demo(),
+        Command::Load(arguments) => load::load(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -80,7 +84,9 @@ fn main() -> ExitCode {
 
 /// Whether the command line or the configuration is wrong, rather than the world.
 fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<ConfigError>() || error.downcast_ref::<ClientError>().is_some_and(ClientError::is_usage)
+    error.is::<ConfigError>()
+        || error.is::<load::UsageError>()
+        || error.downcast_ref::<ClientError>().is_some_and(ClientError::is_usage)
 }
 
 /// What may help.
@@ -89,6 +95,9 @@ fn hint(error: &anyhow::Error) -> Option<&str> {
         return Some(
             "anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting",
         );
+    }
+    if let Some(usage) = error.downcast_ref::<load::UsageError>() {
+        return Some(&usage.hint);
     }
     let of_client = error.downcast_ref::<ClientError>().and_then(ClientError::hint);
     of_client.or_else(|| error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str()))

@@ -45,7 +45,7 @@ fn made_up() -> Report {
             record.outcome = Outcome::Admitted;
         }
         ledger.arrived();
-        ledger.answered(Step::AssignQueueNum, 10_000);
+        ledger.answered(Step::AssignQueueNum, 1_000);
         ledger.ended(&record.outcome);
         records.push(record);
     }
@@ -123,7 +123,7 @@ fn the_text_has_a_table_and_every_check() {
     let report = made_up();
     let text = text::render(&report);
     let row = text.lines().find(|line| line.starts_with("assign_queue_num")).unwrap();
-    assert_eq!(row.split_whitespace().skip(1).take(3).collect::<Vec<_>>(), ["4", "0", "10.00"]);
+    assert_eq!(row.split_whitespace().skip(1).take(3).collect::<Vec<_>>(), ["4", "0", "1.00"]);
     assert!(report.checks.iter().all(|check| text.contains(check.name)), "{text}");
     assert!(text.ends_with("verdict: green\n"), "{text}");
 }

@@ -5,6 +5,9 @@
 
 mod check_config;
 mod demo;
+#[allow(dead_code, reason = "its users, the commands over the private API, are being merged")]
+mod http_client;
+mod load;
 mod logging;
 mod serve;
 
@@ -14,6 +17,7 @@ use std::process::ExitCode;
 use anteroom_server::Hinted;
 use anteroom_server::config::{Config, ConfigError, Loaded};
 use clap::{Parser, Subcommand};
+use http_client::ClientError;
 
 /// A virtual waiting room and admission gateway: lets in as many visitors as your site can serve, and gives everybody
 /// else a fair, durable place in line.
@@ -38,6 +42,8 @@ enum Command {
     },
     /// Start a server on a temporary directory and show what to try.
     Demo,
+    /// Send visitors in numbers, and check that the line is kept.
+    Load(Box<load::Arguments>),
 }
 
 /// Where the configuration comes from.
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
             configuration.load().and_then(|loaded| check_config::check(&loaded))
         }
         Command::Demo => demo::demo(),
+        Command::Load(arguments) => load::load(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,9 +77,16 @@ fn main() -> ExitCode {
             if let Some(hint) = hint(&error) {
                 eprintln!("hint: {hint}");
             }
-            if error.is::<ConfigError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether the command line or the configuration is wrong, rather than the world.
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<ConfigError>()
+        || error.is::<load::UsageError>()
+        || error.downcast_ref::<ClientError>().is_some_and(ClientError::is_usage)
 }
 
 /// What may help.
@@ -82,5 +96,9 @@ fn hint(error: &anyhow::Error) -> Option<&str> {
             "anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting",
         );
     }
-    error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str())
+    if let Some(usage) = error.downcast_ref::<load::UsageError>() {
+        return Some(&usage.hint);
+    }
+    let of_client = error.downcast_ref::<ClientError>().and_then(ClientError::hint);
+    of_client.or_else(|| error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str()))
 }

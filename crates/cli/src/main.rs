@@ -5,6 +5,8 @@
 
 mod check_config;
 mod demo;
+#[allow(dead_code, reason = "its users, the commands over the private API, are being merged")]
+mod http_client;
 mod logging;
 mod serve;
 
@@ -14,6 +16,7 @@ use std::process::ExitCode;
 use anteroom_server::Hinted;
 use anteroom_server::config::{Config, ConfigError, Loaded};
 use clap::{Parser, Subcommand};
+use http_client::ClientError;
 
 /// A virtual waiting room and admission gateway: lets in as many visitors as your site can serve, and gives everybody
 /// else a fair, durable place in line.
@@ -70,9 +73,14 @@ fn main() -> ExitCode {
             if let Some(hint) = hint(&error) {
                 eprintln!("hint: {hint}");
             }
-            if error.is::<ConfigError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether the command line or the configuration is wrong, rather than the world.
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<ConfigError>() || error.downcast_ref::<ClientError>().is_some_and(ClientError::is_usage)
 }
 
 /// What may help.
@@ -82,5 +90,6 @@ fn hint(error: &anyhow::Error) -> Option<&str> {
             "anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting",
         );
     }
-    error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str())
+    let of_client = error.downcast_ref::<ClientError>().and_then(ClientError::hint);
+    of_client.or_else(|| error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str()))
 }

@@ -59,15 +59,15 @@ fn run_in_bash(script: &str) -> Vec<Value> {
 fn interrupted_twice_leaves_nothing(mut demo: Server, first_line: &str) {
     let (_, public) = first_line.split_once("P=http://").expect("the script names the public listener");
     let public = public.split_once(' ').expect("and then the private one").0;
-    let mut under_way = Wire::connect(public.parse().expect("an address"), PATIENCE).unwrap();
-    under_way.write(b"POST /assign_queue_num HTTP/1.1\r\nHost: demo\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n").unwrap();
+    let mut under_way = Wire::connect(public.parse().expect("an address"), PATIENCE).expect("a connection");
+    under_way.write(b"POST /assign_queue_num HTTP/1.1\r\nHost: demo\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n").expect("it is sent");
     under_way.read_answer().expect("the demo waits for the body");
-    demo.signal("INT").unwrap();
+    demo.signal("INT").expect("a signal");
     wait_until("it finishes what is under way", PATIENCE, || {
         demo.stderr().contains("once more to stop at once")
     });
-    demo.signal("INT").unwrap();
-    let ended = demo.wait_for_end().unwrap();
+    demo.signal("INT").expect("a signal");
+    let ended = demo.wait_for_end().expect("it ends");
     assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
 }
 

@@ -56,7 +56,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Vec<RoomTable> {
             source.problems.push(Problem::RoomsAreNotTables { place });
             continue;
         };
-        let Some(room) = read_one(source, place, Spanned::new(span, table)) else {
+        let Some(room) = read_one(source, place, &Spanned::new(span, table)) else {
             continue;
         };
         match rooms.iter().find(|other| other.id == room.id) {
@@ -71,7 +71,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Vec<RoomTable> {
     rooms
 }
 
-fn read_one<'a>(source: &mut Source<'a>, place: Place, table: Spanned<DeTable<'a>>) -> Option<RoomTable> {
+fn read_one<'a>(source: &mut Source<'a>, place: Place, table: &Spanned<DeTable<'a>>) -> Option<RoomTable> {
     let line = |key: &Spanned<DeString<'_>>| source.place(&key.span()).line;
     let lines: BTreeMap<String, usize> =
         table.get_ref().iter().map(|(key, _)| (key.get_ref().to_string(), line(key))).collect();

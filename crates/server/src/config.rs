@@ -57,8 +57,13 @@ pub const ADMIN_KEY: SecretSetting = SecretSetting {
     name: "admin_key",
     documentation: "An API key that the private listener accepts as an admin's.",
 };
+/// What the CDN shows.
+pub const ORIGIN_SECRET: SecretSetting = SecretSetting {
+    name: "origin_secret",
+    documentation: "What the header named by `origin_secret_header` must hold.",
+};
 /// Every setting that is given by the environment only.
-pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY];
+pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY, ORIGIN_SECRET];
 
 /// Everything the operator said.
 #[derive(Debug)]
@@ -80,6 +85,8 @@ pub struct Secrets {
     pub secret: Option<SecretString>,
     /// See [`ADMIN_KEY`].
     pub admin_key: Option<SecretString>,
+    /// See [`ORIGIN_SECRET`].
+    pub origin_secret: Option<SecretString>,
 }
 
 impl Config {
@@ -95,7 +102,11 @@ impl Config {
         let mut source = Source::new(file.as_deref(), text.as_deref().unwrap_or_default(), environment)?;
 
         let config = Self::read(&mut source);
-        let secrets = Secrets { secret: source.secret(SECRET), admin_key: source.secret(ADMIN_KEY) };
+        let secrets = Secrets {
+            secret: source.secret(SECRET),
+            admin_key: source.secret(ADMIN_KEY),
+            origin_secret: source.secret(ORIGIN_SECRET),
+        };
         let rooms = rooms::read(&mut source);
         source.refuse_what_is_left();
         if let Some(config) = &config {

@@ -29,6 +29,8 @@ pub(crate) struct Metrics {
     pub(crate) hot_serving_num: HotCounters,
     pub(crate) hot_waiting_num: HotCounters,
     pub(crate) hot_queue_num: HotCounters,
+    pub(crate) hot_status: HotCounters,
+    pub(crate) hot_board: HotCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
 }
@@ -40,6 +42,8 @@ impl Metrics {
             hot_serving_num: HotCounters::new(&requests, "/serving_num"),
             hot_waiting_num: HotCounters::new(&requests, "/waiting_num"),
             hot_queue_num: HotCounters::new(&requests, "/queue_num"),
+            hot_status: HotCounters::new(&requests, "/status"),
+            hot_board: HotCounters::new(&requests, "/rooms/{id}"),
             requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),

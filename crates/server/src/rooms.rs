@@ -85,16 +85,13 @@ impl ConfiguredRoom {
         let applied = store.value(&name).await?;
         let wanted = self.fingerprint();
         let [incarnation] = random::bytes::<1>();
-        let existed = engine.room(self.id.as_str()).is_some();
-        let room = engine
-            .create_room(self.id.clone(), self.settings.clone(), self.state, incarnation)
+        let actor = Actor::System("configuration file");
+        let (room, created) = engine
+            .create_room(self.id.clone(), self.settings.clone(), self.state, incarnation, actor.clone())
             .await
             .with_context(|| format!("cannot create the room {}", self.id))?;
-        if existed && applied.as_deref() != Some(wanted.as_slice()) {
-            let actor = Actor::System("configuration file");
-            let settings = Operation::Configure(Box::new(self.settings.clone()));
-            room.operate(settings, actor.clone()).await?;
-            room.operate(Operation::SetState(self.state), actor).await?;
+        if !created && applied.as_deref() != Some(wanted.as_slice()) {
+            room.operate(Operation::reconfigure(self.settings.clone(), Some(self.state)), actor).await?;
             tracing::info!(room = %self.id, "settings changed by the configuration file");
         }
         if applied.as_deref() != Some(wanted.as_slice()) {

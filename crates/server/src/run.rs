@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anteroom_store::embedded::OpenError;
 use anteroom_store::{EmbeddedStore, Engine, MemoryStore, NodeId, Store, SystemClock};
-use anteroom_tokens::api_key::{self, ApiKeyDigest};
+use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -16,18 +16,20 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::app::{App, RoomView};
+use crate::access::{Doorkeeper, OriginSecret};
+use crate::api_keys::ApiKeys;
+use crate::app::{App, Rooms};
 use crate::config::{Config, Loaded, Secrets, StoreUrl};
 use crate::keys::Keys;
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
-use crate::routes::{Listener, Service};
+use crate::routes::Listener;
+use crate::service::Service;
 use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 
 const SECRET_FILE_NAME: &str = "master-secret";
-const ADMIN_KEY_VALUE: &str = "admin-key";
 /// Files the process needs beside connections: database, logs, certificates, the runtime's own.
 const FILES_RESERVED: u64 = 128;
 /// Below this many open files a sale is not survivable, so it is worth a warning.
@@ -171,7 +173,7 @@ async fn compose(
     addresses: &Addresses,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
     let store = open_store(&config.store_url)?;
-    let master = master_secrets(config, secrets)?;
+    let master = Arc::new(master_secrets(config, secrets)?);
     let clock = Arc::new(SystemClock);
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
@@ -179,20 +181,20 @@ async fn compose(
     for room in rooms {
         room.apply(&engine).await?;
     }
-    let views = engine.rooms().into_iter().map(|handle| {
-        let id = handle.id().clone();
-        (id, Arc::new(RoomView::new(handle, &master)))
-    });
-    let (admin_keys, first_start) = admin_keys(&*store, secrets).await?;
+    let views = Rooms::new(Arc::clone(&master));
+    views.follow(&engine);
+    let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let app = App {
-        rooms: views.collect(),
+        rooms: views,
         engine,
         keys,
         signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
         metrics: Metrics::new(),
-        admin_keys,
+        access,
+        origin_secret: origin_secret(config, secrets)?,
         public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),
+        default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
     };
@@ -221,7 +223,7 @@ pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
 }
 
 /// The master secret: from the environment, from the named file, or made in the data directory.
-fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
+pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
     if let Some(secret) = &secrets.secret {
         return MasterSecrets::parse(secret.expose_secret()).with_context(|| Hinted {
             what: "ANTEROOM_SECRET".into(),
@@ -253,28 +255,46 @@ fn load_or_generate(path: &Path) -> anyhow::Result<MasterSecrets> {
     Ok(loaded.secrets)
 }
 
-/// The keys the private listener accepts: the one of the environment, or one made at the first start.
-async fn admin_keys(store: &dyn Store, secrets: &Secrets) -> anyhow::Result<(Vec<ApiKeyDigest>, FirstStart)> {
-    if let Some(key) = &secrets.admin_key {
+/// The keys the private listener accepts: those of the store, and the one of the environment. Without any, one is made.
+async fn doorkeeper(
+    engine: &Engine,
+    master: &Arc<MasterSecrets>,
+    secrets: &Secrets,
+) -> anyhow::Result<(Doorkeeper, FirstStart)> {
+    let environment = secrets.admin_key.as_ref().map(|key| {
         if key.expose_secret().chars().count() < ADMIN_KEY_MIN_CHARACTERS {
             return Err(Hinted {
                 what: format!("ANTEROOM_ADMIN_KEY is shorter than {ADMIN_KEY_MIN_CHARACTERS} characters"),
                 hint: "make one with `openssl rand -base64 32`".into(),
-            }
-            .into());
+            });
         }
-        return Ok((vec![ApiKeyDigest::of(key.expose_secret())], FirstStart::default()));
+        Ok(ApiKeyDigest::of(key.expose_secret()))
+    });
+    let keys = ApiKeys::open(Arc::clone(engine.store()), Arc::clone(master), environment.transpose()?).await?;
+    let admin_key = keys.make_first(engine.now()).await?;
+    Ok((Doorkeeper { keys }, FirstStart { admin_key }))
+}
+
+/// What the CDN must show, if only the CDN may come in.
+fn origin_secret(config: &Config, secrets: &Secrets) -> anyhow::Result<Option<OriginSecret>> {
+    match (&config.origin_secret_header, &secrets.origin_secret) {
+        (Some(name), Some(secret)) if secret.expose_secret().chars().count() >= ADMIN_KEY_MIN_CHARACTERS => {
+            Ok(Some(OriginSecret::new(name.clone(), secret.expose_secret())))
+        }
+        (Some(_), _) => Err(Hinted {
+            what: format!(
+                "origin_secret_header is set, but ANTEROOM_ORIGIN_SECRET is not, or has fewer than {ADMIN_KEY_MIN_CHARACTERS} characters"
+            ),
+            hint: "make one with `openssl rand -base64 32` and let your CDN send it in that header".into(),
+        }
+        .into()),
+        (None, Some(_)) => Err(Hinted {
+            what: "ANTEROOM_ORIGIN_SECRET is set, but origin_secret_header is not".into(),
+            hint: "name the header that holds it, e.g. origin_secret_header = \"x-api-key\"".into(),
+        }
+        .into()),
+        (None, None) => Ok(None),
     }
-    if let Some(stored) = store.value(ADMIN_KEY_VALUE).await? {
-        let digest = stored.try_into().map_err(|_| anyhow::anyhow!("the stored admin key cannot be read"))?;
-        return Ok((vec![ApiKeyDigest::from_bytes(digest)], FirstStart::default()));
-    }
-    let key = api_key::generate();
-    let digest = ApiKeyDigest::of(&key);
-    if !store.replace_value(ADMIN_KEY_VALUE, None, &digest.to_bytes()).await? {
-        anyhow::bail!("another node made the admin key at this moment; start again");
-    }
-    Ok((vec![digest], FirstStart { admin_key: Some(key) }))
 }
 
 fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Certificates>>> {

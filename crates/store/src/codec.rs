@@ -375,12 +375,12 @@ mod tests {
             issuer: Some("https://shop.example".into()),
             ..Settings::default()
         };
-        let mut room = Room::open(settings, UnixMillis(1_800_000_000_000), 3);
+        let mut room = Room::open(settings.clone(), UnixMillis(1_800_000_000_000), 3);
         for (step, operation) in [
             Operation::Join { count: 9 },
             Operation::Advance { by: 2 },
             Operation::Exits { count: 1 },
-            Operation::SetState(RoomState::Paused),
+            Operation::reconfigure(settings, Some(RoomState::Paused)),
             Operation::OpenSegment { incarnation: 8 },
             Operation::Join { count: 5 },
         ]

@@ -92,12 +92,17 @@ impl StorageBackend for FailingDisk {
     }
 }
 
+fn room_id() -> RoomId {
+    RoomId::parse("room").unwrap()
+}
+
 async fn engine_on(store: Arc<dyn Store>) -> (Arc<Engine>, Arc<RoomHandle>) {
     let engine = Engine::start(store, Arc::new(SystemClock), NodeId(1)).await.unwrap();
     let room = engine
-        .create_room(RoomId::parse("room").unwrap(), Settings::default(), RoomState::Open, 1)
+        .create_room(room_id(), Settings::default(), RoomState::Open, 1, Actor::System("test"))
         .await
-        .unwrap();
+        .unwrap()
+        .0;
     (engine, room)
 }
 
@@ -287,9 +292,10 @@ async fn housekeeping_deletes_the_records_of_closed_lines_little_by_little() {
     let start = |store| Engine::start(store, clock.clone(), NodeId(1));
     let engine = start(open()).await.unwrap();
     let room = engine
-        .create_room(RoomId::parse("room").unwrap(), Settings::default(), RoomState::Open, 1)
+        .create_room(room_id(), Settings::default(), RoomState::Open, 1, Actor::System("test"))
         .await
-        .unwrap();
+        .unwrap()
+        .0;
     advance(&room, i64::try_from(VISITORS).unwrap() + 1).await.unwrap();
     let mut tasks = JoinSet::new();
     for _ in 0..VISITORS {

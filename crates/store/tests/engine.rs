@@ -12,7 +12,9 @@ use anteroom_core::{
     RequestId, Room, RoomId, RoomState, Session, SessionKey, Settings, Ticket, UnixMillis,
 };
 use anteroom_store::clock::Stopwatch;
-use anteroom_store::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, Snapshot};
+use anteroom_store::contract::{
+    Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Snapshot, Trace,
+};
 use anteroom_store::engine::{OPERATORS_RESERVE, ROOM_QUEUE_MAX};
 use anteroom_store::{
     Actor, AuditRecord, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore, NodeId,
@@ -82,6 +84,12 @@ impl Store for Interposed {
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         self.write(self.inner.commit(commit)).await
     }
+    async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
+        self.write(self.inner.delete_room(deletion)).await
+    }
+    async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
+        self.inner.trace(room).await
+    }
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
         self.write(self.inner.join(batch)).await
     }
@@ -141,8 +149,9 @@ fn room_id() -> RoomId {
 
 async fn engine_on(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> (Arc<Engine>, Arc<RoomHandle>) {
     let engine = Engine::start(store, clock, NODE).await.unwrap();
-    let room = engine.create_room(room_id(), Settings::default(), RoomState::Open, 1).await.unwrap();
-    (engine, room)
+    let actor = Actor::System("test");
+    let made = engine.create_room(room_id(), Settings::default(), RoomState::Open, 1, actor).await.unwrap();
+    (engine, made.0)
 }
 
 async fn operate(room: &RoomHandle, operation: Operation) -> Result<Answer, EngineError> {

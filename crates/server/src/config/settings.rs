@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::kinds::{
-    Address, Algorithm, FilePath, Flag, Integer, LogFilter, Optional, Presence, PublicUrl, Required, Seconds,
-    StoreLocation,
+    Address, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence, PublicUrl, Required,
+    Room, Seconds, StoreLocation,
 };
 use super::source::Source;
 use super::{SECRET_SETTINGS, variable_name};
@@ -72,6 +72,11 @@ settings! {
     secret_file: Optional<FilePath> = "/run/secrets/anteroom";
     /// What is logged to standard error: error, warn, info, debug or trace, also by module.
     log: Required<LogFilter> = "info";
+    /// The room of calls of our own API that name none. When unset: the only room there is.
+    default_room: Optional<Room> = "Sample";
+    /// A header that only your CDN sends, with the value of `ANTEROOM_ORIGIN_SECRET`. When set, public requests without it
+    /// get 403, so that nobody goes past the CDN.
+    origin_secret_header: Optional<HeaderField> = "x-api-key";
     /// How passes are signed. `EdDSA` signs some 70 times as fast as RS256; RS256 is what most origins verify.
     signing_algorithm: Required<Algorithm> = "RS256";
     /// Connections each listener holds at once; one more is answered with 503.

@@ -38,17 +38,17 @@ pub(super) async fn a_snapshot_reads_back_exactly(store: Arc<dyn Store>) {
         incr_svc_on_queue_position_expiry: true,
         issuer: Some("https://other.example".into()),
     };
-    caller.perform(Operation::Configure(Box::new(settings))).await;
+    caller.perform(Operation::reconfigure(settings.clone(), None)).await;
     caller.perform(Operation::Advance { by: -1 }).await;
     caller.perform(Operation::Advance { by: 3 }).await;
-    caller.perform(Operation::SetState(RoomState::Paused)).await;
+    caller.perform(Operation::reconfigure(settings.clone(), Some(RoomState::Paused))).await;
     assert!(caller.room.inlet_rests && caller.room.halted_since.is_some() && caller.room.exit_credits > 0);
     assert_eq!(caller.snapshot().await.room, caller.room, "every setting changed");
     caller.perform(Operation::OpenSegment { incarnation: 9 }).await;
     caller.perform(Operation::Join { count: 3 }).await;
     assert_eq!(caller.snapshot().await.room, caller.room, "two generations");
     // After the whole claim window everything lapses: the chunks below the floor are gone, the others stay.
-    caller.perform(Operation::SetState(RoomState::Draining)).await;
+    caller.perform(Operation::reconfigure(settings, Some(RoomState::Draining))).await;
     caller.now = caller.now.plus(87_000);
     caller.perform(Operation::Tick).await;
     let chunks: Vec<u64> = caller.room.segments[0].taken.chunks().map(|(index, _)| index).collect();

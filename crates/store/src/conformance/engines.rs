@@ -29,7 +29,8 @@ async fn engines(store: &Arc<dyn Store>) -> Vec<(Arc<Engine>, Arc<RoomHandle>)> 
 
 async fn make_room(engine: &Engine) -> Arc<RoomHandle> {
     let id = RoomId::parse("room").unwrap();
-    engine.create_room(id, Settings::default(), RoomState::Open, 1).await.unwrap()
+    let actor = Actor::Operator("suite".into());
+    engine.create_room(id, Settings::default(), RoomState::Open, 1, actor).await.unwrap().0
 }
 
 /// Does it however often other nodes are faster; anything else fails.

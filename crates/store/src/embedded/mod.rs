@@ -23,12 +23,12 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Clock;
 use crate::codec;
 use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError,
-    StoredEvent,
+    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot,
+    Store, StoreError, StoredEvent, Trace,
 };
 use tables::{
-    AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, VALUES,
-    session_place,
+    AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES,
+    VALUES, read_trace, session_place,
 };
 use transaction::EncodedCommit;
 use writer::{Request, Writer};
@@ -235,6 +235,7 @@ fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
     transaction.open_table(ROOMS)?;
     transaction.open_table(LINES)?;
     transaction.open_table(LAST)?;
+    transaction.open_table(TRACES)?;
     transaction.open_table(CHUNKS)?;
     transaction.open_table(SESSIONS)?;
     transaction.open_table(ENDING)?;
@@ -320,6 +321,15 @@ impl Store for EmbeddedStore {
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         let encoded = Box::new(EncodedCommit::new(commit));
         self.ask(|answer| Request::Commit { encoded, answer }).await
+    }
+
+    async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
+        let deletion = Box::new(deletion.clone());
+        self.ask(|answer| Request::Delete { deletion, answer }).await
+    }
+
+    async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
+        self.read(|transaction| read_trace(&transaction.open_table(TRACES)?, room.as_str()))
     }
 
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {

@@ -1,9 +1,13 @@
 //! The data model of the embedded store. Everything it keeps is one of these tables.
 
 use anteroom_core::{Generation, SessionKey, UnixMillis};
-use redb::TableDefinition;
+use redb::{ReadableTable, ReadableTableMetadata, TableDefinition};
 
-/// A room's number, so that the keys of its records are short and of fixed width.
+use super::Failure;
+use crate::contract::{TRACES_MAX, Trace};
+
+/// A room's number, so that the keys of its records are short and of fixed width. It is not used again while records of a
+/// deleted room wait for their deletion.
 pub(super) type RoomNumber = u32;
 /// (room, generation opened, incarnation, position).
 pub(super) type SessionPlace = (RoomNumber, u32, u8, u64);
@@ -27,6 +31,9 @@ pub(super) const LINES: TableDefinition<'_, RoomNumber, (u64, u64, u64)> = Table
 /// Last commit or join of each node in a room: its number, and the last position handed out by it. Emptied when a process opens
 /// the file, because its nodes are all it will hear of.
 pub(super) const LAST: TableDefinition<'_, NodePlace, (u64, u64)> = TableDefinition::new("last");
+/// What is remembered of deleted rooms by their names: generation opened, incarnation, version, epoch. The name that no room can
+/// have, the empty one, stands for all that have no trace of their own any more.
+pub(super) const TRACES: TableDefinition<'_, &str, (u32, u8, u64, u64)> = TableDefinition::new("traces");
 /// Chunks of taken bits.
 pub(super) const CHUNKS: TableDefinition<'_, ChunkPlace, &[u8; 512]> = TableDefinition::new("chunks");
 /// Sessions.
@@ -41,6 +48,47 @@ pub(super) const CLOSED_LINES: TableDefinition<'_, Line, ()> = TableDefinition::
 pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("outbox");
 /// Who changed what, by a rising number.
 pub(super) const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("audit");
+
+/// The name under which names without a trace of their own share one.
+const SHARED_TRACE: &str = "";
+
+/// What a room of that name must be later than.
+pub(super) fn read_trace(
+    traces: &impl ReadableTable<&'static str, (u32, u8, u64, u64)>,
+    name: &str,
+) -> Result<Option<Trace>, Failure> {
+    let mut found: Option<Trace> = None;
+    for name in [name, SHARED_TRACE] {
+        if let Some(stored) = traces.get(name)? {
+            let (opened, incarnation, version, epoch) = stored.value();
+            let trace = Trace { generation: Generation { opened, incarnation }, version, epoch };
+            found = Some(found.map_or(trace, |found| found.joined_with(trace)));
+        }
+    }
+    Ok(found)
+}
+
+/// Remembers a trace; with too many of them, the first gives up its own for the shared one.
+pub(super) fn leave_trace(
+    traces: &mut redb::Table<'_, &'static str, (u32, u8, u64, u64)>,
+    name: &str,
+    trace: Trace,
+) -> Result<(), Failure> {
+    let value =
+        |trace: Trace| (trace.generation.opened, trace.generation.incarnation, trace.version, trace.epoch);
+    traces.insert(name, value(trace))?;
+    if traces.len()? <= TRACES_MAX {
+        return Ok(());
+    }
+    let surplus = traces.range("-"..)?.next().transpose()?.map(|(name, _)| name.value().to_owned());
+    if let Some(surplus) = surplus
+        && let Some(shared) = read_trace(traces, &surplus)?
+    {
+        traces.insert(SHARED_TRACE, value(shared))?;
+        traces.remove(surplus.as_str())?;
+    }
+    Ok(())
+}
 
 pub(super) fn session_place(room: RoomNumber, key: SessionKey) -> SessionPlace {
     (room, key.generation.opened, key.generation.incarnation, key.position.get())

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::transaction::{self, EncodedCommit};
 use super::{Failure, FirstOpen, Opener, SharedDatabase, open_database};
 use crate::clock::Clock;
-use crate::contract::{CommitOutcome, JoinBatch, JoinOutcome, StoreError};
+use crate::contract::{CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, StoreError};
 
 /// How many requests share one transaction at most.
 const GROUP_MAX: usize = 512;
@@ -32,6 +32,10 @@ pub(super) enum Request {
         encoded: Box<EncodedCommit>,
         answer: Answer<CommitOutcome>,
     },
+    Delete {
+        deletion: Box<Deletion>,
+        answer: Answer<DeletionOutcome>,
+    },
     Join {
         batch: JoinBatch,
         answer: Answer<JoinOutcome>,
@@ -49,6 +53,7 @@ pub(super) enum Request {
 /// An answer that waits for the transaction to be durable.
 enum Pending {
     Commit(Answer<CommitOutcome>, CommitOutcome),
+    Delete(Answer<DeletionOutcome>, DeletionOutcome),
     Join(Answer<JoinOutcome>, JoinOutcome),
     ReplaceValue(Answer<bool>, bool),
 }
@@ -58,6 +63,7 @@ impl Pending {
         // Whoever asked may have gone away; what was written stays written.
         match self {
             Self::Commit(answer, outcome) => drop(answer.send(Ok(outcome))),
+            Self::Delete(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::Join(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::ReplaceValue(answer, outcome) => drop(answer.send(Ok(outcome))),
         }
@@ -66,6 +72,7 @@ impl Pending {
     fn refuse(self, error: StoreError) {
         match self {
             Self::Commit(answer, _) => drop(answer.send(Err(error))),
+            Self::Delete(answer, _) => drop(answer.send(Err(error))),
             Self::Join(answer, _) => drop(answer.send(Err(error))),
             Self::ReplaceValue(answer, _) => drop(answer.send(Err(error))),
         }
@@ -76,6 +83,7 @@ impl Request {
     fn refuse(self, error: StoreError) {
         match self {
             Self::Commit { answer, .. } => drop(answer.send(Err(error))),
+            Self::Delete { answer, .. } => drop(answer.send(Err(error))),
             Self::Join { answer, .. } => drop(answer.send(Err(error))),
             Self::ReplaceValue { answer, .. } => drop(answer.send(Err(error))),
             Self::Reopen => {}
@@ -268,6 +276,10 @@ fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, 
         Request::Commit { encoded, answer } => match transaction::commit(transaction, &encoded) {
             Ok(outcome) => Ok(Pending::Commit(answer, outcome)),
             Err(failure) => Err((Some(Pending::Commit(answer, CommitOutcome::Conflict(None))), failure)),
+        },
+        Request::Delete { deletion, answer } => match transaction::delete_room(transaction, &deletion) {
+            Ok(outcome) => Ok(Pending::Delete(answer, outcome)),
+            Err(failure) => Err((Some(Pending::Delete(answer, DeletionOutcome::Conflict)), failure)),
         },
         Request::Join { batch, answer } => match transaction::join(transaction, &batch) {
             Ok(outcome) => Ok(Pending::Join(answer, outcome)),

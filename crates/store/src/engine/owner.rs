@@ -11,15 +11,16 @@ use anteroom_core::{
     Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session,
     SessionKey, Settings, Ticket, UnixMillis, apply,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
+use super::handle::{Request, RoomHandle, RoomMap, Seen};
 use super::{
-    Actor, CONFLICTS_MAX, EngineCounters, EngineError, Request, RoomHandle, SWEEP_MAX, TURN_OPERATIONS_MAX,
-    count,
+    Actor, CONFLICTS_MAX, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count,
 };
 use crate::clock::{Clock, Stopwatch};
 use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError,
+    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot,
+    Store, StoreError,
 };
 
 /// How often a busy owner lets others run before it closes a batch.
@@ -47,7 +48,25 @@ pub(super) struct Owner {
     /// Whether the last turn failed.
     pub(super) failing: bool,
     pub(super) handle: std::sync::Weak<RoomHandle>,
+    pub(super) rooms: Arc<RoomMap>,
+    /// Closed with the owner's end, so that whoever watches the room knows.
+    pub(super) changes: watch::Sender<u64>,
     pub(super) counters: Arc<EngineCounters>,
+}
+
+/// There is nothing to own any more: the room was deleted, here or by another node.
+struct RoomGone;
+
+/// Why a turn did not come about.
+enum TurnError {
+    Gone,
+    Store(StoreError),
+}
+
+impl From<StoreError> for TurnError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 /// What to tell everybody who asked.
@@ -101,7 +120,10 @@ impl Owner {
             }
             busy = batch.len() > 1;
             self.pace_claims(&mut requests, &mut batch).await;
-            self.turn(&mut batch).await;
+            if self.turns(&mut batch).await.is_err() {
+                self.end_as_deleted(requests, batch).await;
+                return;
+            }
         }
     }
 
@@ -127,30 +149,123 @@ impl Owner {
         due.map_or(far, |due| Duration::from_millis(due.since(self.clock.now())).min(far))
     }
 
+    /// One turn, unless somebody wants the room deleted: then what was asked before that comes first, and what was asked after
+    /// it only if the room is still there.
+    async fn turns(&mut self, batch: &mut Vec<Request>) -> Result<(), RoomGone> {
+        while let Some(place) = batch.iter().position(|request| matches!(request, Request::Delete { .. })) {
+            let mut later = batch.split_off(place);
+            if !batch.is_empty() {
+                self.turn(batch).await?;
+            }
+            *batch = later.split_off(1);
+            if let Some(Request::Delete { expected, actor, answer }) = later.pop() {
+                self.delete(expected.as_ref(), &actor, answer).await?;
+            }
+        }
+        self.turn(batch).await
+    }
+
+    /// Deletes the room and says so. Where the outcome is not known, the store is asked whether the room is still there.
+    async fn delete(
+        &mut self,
+        expected: Option<&Seen>,
+        actor: &Actor,
+        answer: oneshot::Sender<Result<bool, EngineError>>,
+    ) -> Result<(), RoomGone> {
+        let existed = match self.try_to_delete(expected, actor).await {
+            Ok(Ok(())) => true,
+            Err(TurnError::Gone) => false,
+            Ok(Err(refusal)) => {
+                drop(answer.send(Err(refusal.into())));
+                return Ok(());
+            }
+            Err(TurnError::Store(error)) => {
+                self.note_failure(&error);
+                drop(answer.send(Err(error.into())));
+                return self.load_again().await;
+            }
+        };
+        // Whoever is told finds the name free.
+        self.mark_deleted();
+        drop(answer.send(Ok(existed)));
+        Err(RoomGone)
+    }
+
+    async fn try_to_delete(
+        &mut self,
+        expected: Option<&Seen>,
+        actor: &Actor,
+    ) -> Result<Result<(), Refusal>, TurnError> {
+        for _ in 0..CONFLICTS_MAX {
+            if self.room.is_none() {
+                self.load().await?;
+            }
+            let room = self.room.as_ref().ok_or(TurnError::Gone)?;
+            if expected.is_some_and(|(settings, state)| !room.is_configured(settings, *state)) {
+                return Ok(Err(Refusal::Changed));
+            }
+            let audit = audit::record(actor, &self.id, "delete room".into(), self.clock.now());
+            let deletion = Deletion { room: self.id.clone(), expected: room.version, audit };
+            match in_time(self.store.delete_room(&deletion)).await? {
+                DeletionOutcome::Done => return Ok(Ok(())),
+                DeletionOutcome::Conflict => {
+                    count(&self.counters.conflicts, 1);
+                    self.room = None;
+                }
+            }
+        }
+        Err(faster_every_time().into())
+    }
+
+    fn mark_deleted(&mut self) {
+        self.note_health(None);
+        if let Some(handle) = self.handle.upgrade() {
+            handle.mark_deleted();
+            self.rooms.remove(&handle);
+        }
+    }
+
+    /// Refuses what is left. Nothing can be put into a closed queue, so nobody waits in vain.
+    async fn end_as_deleted(mut self, mut requests: mpsc::Receiver<Request>, mut batch: Vec<Request>) {
+        self.mark_deleted();
+        requests.close();
+        while requests.recv_many(&mut batch, TURN_OPERATIONS_MAX).await > 0 {}
+        for request in batch {
+            request.refuse(EngineError::RoomDeleted);
+        }
+    }
+
     /// Everything that has queued up, in one commit.
-    async fn turn(&mut self, batch: &mut Vec<Request>) {
-        match self.carry_out(batch).await {
+    async fn turn(&mut self, batch: &mut Vec<Request>) -> Result<(), RoomGone> {
+        let error = match self.carry_out(batch).await {
             Ok(answers) => {
                 self.note_health(None);
                 self.publish();
                 self.answer(batch, answers);
+                return Ok(());
             }
-            Err(error) => {
-                count(&self.counters.failures, 1);
-                self.room = None;
-                self.note_health(Some(&error));
-                for request in batch.drain(..) {
-                    match request {
-                        Request::Join { answer } => drop(answer.send(Err(error.clone().into()))),
-                        Request::Operate { answer, .. } => drop(answer.send(Err(error.clone().into()))),
-                    }
-                }
-                // Where that fails, the next turn loads it: when somebody asks, or after a pause.
-                if self.load().await.is_ok() {
-                    self.publish();
-                }
-            }
+            Err(TurnError::Gone) => return Err(RoomGone),
+            Err(TurnError::Store(error)) => error,
+        };
+        self.note_failure(&error);
+        batch.drain(..).for_each(|request| request.refuse(error.clone().into()));
+        self.load_again().await
+    }
+
+    fn note_failure(&mut self, error: &StoreError) {
+        count(&self.counters.failures, 1);
+        self.room = None;
+        self.note_health(Some(error));
+    }
+
+    /// Where that fails, the next turn loads it: when somebody asks, or after a pause.
+    async fn load_again(&mut self) -> Result<(), RoomGone> {
+        match self.load().await {
+            Ok(()) => self.publish(),
+            Err(TurnError::Gone) => return Err(RoomGone),
+            Err(TurnError::Store(_)) => {}
         }
+        Ok(())
     }
 
     /// Says when trouble begins and when it ends, not at every turn in between.
@@ -169,12 +284,12 @@ impl Owner {
         self.failing = trouble.is_some();
     }
 
-    async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, StoreError> {
+    async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, TurnError> {
         for _ in 0..CONFLICTS_MAX {
             if self.room.is_none() {
                 self.load().await?;
             }
-            let room = self.room.take().ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+            let room = self.room.take().ok_or(TurnError::Gone)?;
             let mut computed = self.compute(room, batch).await?;
             match self.write(&mut computed).await? {
                 None => {
@@ -189,7 +304,7 @@ impl Owner {
                 }
             }
         }
-        Err(StoreError::Transient("other nodes were faster every time".into()))
+        Err(faster_every_time().into())
     }
 
     /// Applies the batch to the room: first the joins, which commute, then the rest in order.
@@ -216,10 +331,11 @@ impl Owner {
                     None => self.store.session(&self.id, key).await?,
                 },
             };
+            let record = audit::record_of(actor, operation, &self.id, &room, now);
             let answer;
             (room, answer) = turn.apply(room, operation, Reads { session, ended: vec![] });
             if answer.is_ok() {
-                audit.extend(self.audit_record(actor, operation, now));
+                audit.extend(record);
             }
             operations.push(answer);
         }
@@ -237,20 +353,6 @@ impl Owner {
             return Ok(vec![]);
         }
         self.store.sessions_ended(&self.id, &generations(room), now, SWEEP_MAX).await
-    }
-
-    fn audit_record(&self, actor: &Actor, operation: &Operation, now: UnixMillis) -> Option<AuditRecord> {
-        let actor = match actor {
-            Actor::Visitor => return None,
-            Actor::Operator(name) => name.clone(),
-            Actor::System(name) => (*name).to_owned(),
-        };
-        let action = match operation {
-            Operation::Advance { by } => format!("advance by {by}"),
-            Operation::SetState(state) => format!("state {}", state.as_str()),
-            other => other.name().to_owned(),
-        };
-        Some(AuditRecord { at: now, room: self.id.clone(), actor, action })
     }
 
     /// Writes what was computed. `Some` is the newer room of somebody who was faster.
@@ -363,17 +465,18 @@ impl Owner {
         Ok(())
     }
 
-    async fn load(&mut self) -> Result<(), StoreError> {
-        let snapshot = self.store.load(&self.id, self.node).await?;
-        let snapshot = snapshot.ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+    async fn load(&mut self) -> Result<(), TurnError> {
+        let snapshot = self.store.load(&self.id, self.node).await?.ok_or(TurnError::Gone)?;
         self.next_number = self.next_number.max(snapshot.last_number.unwrap_or(0) + 1);
         self.room = Some(snapshot.room);
-        self.refresh_next_session_end().await
+        Ok(self.refresh_next_session_end().await?)
     }
 
     fn publish(&self) {
-        if let (Some(handle), Some(room)) = (self.handle.upgrade(), &self.room) {
-            handle.board.store(Arc::new(Board::of(room)));
+        if let (Some(handle), Some(room)) = (self.handle.upgrade(), &self.room)
+            && handle.show(Board::of(room))
+        {
+            self.changes.send_modify(|number| *number += 1);
         }
     }
 
@@ -401,6 +504,7 @@ impl Owner {
                     }
                     drop(answer.send(result.map_err(EngineError::from)));
                 }
+                Request::Delete { .. } => unreachable!("taken out before the turn"),
             }
         }
     }
@@ -484,6 +588,10 @@ async fn gather(requests: &mut mpsc::Receiver<Request>, batch: &mut Vec<Request>
 async fn in_time<T>(write: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let late = |_| Err(StoreError::Ambiguous(format!("no answer within {WRITE_TIMEOUT:?}")));
     tokio::time::timeout(WRITE_TIMEOUT, write).await.unwrap_or_else(late)
+}
+
+fn faster_every_time() -> StoreError {
+    StoreError::Transient("other nodes were faster every time".into())
 }
 
 fn generations(room: &Room) -> Vec<Generation> {

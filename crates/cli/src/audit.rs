@@ -1,10 +1,11 @@
 //! `anteroom audit`: who changed what, newest first.
 
 use anteroom_core::RoomId;
+use anteroom_server::Permission;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::connection::{Call, Connection, Operator, Right};
+use crate::connection::{Call, Connection, Operator};
 use crate::output::{self, Format, cell, table};
 use crate::room;
 
@@ -60,7 +61,7 @@ async fn records(
         if let Some(before) = before {
             path.push_str(&format!("&before={before}"));
         }
-        let answer = operator.call(Call::get(path, Right::Everything)).await?;
+        let answer = operator.call(Call::get(path, Permission::Administer)).await?;
         let Some(page) = answer.json["records"].as_array() else {
             return Err(operator.not_ours("it answered without a list of records").into());
         };

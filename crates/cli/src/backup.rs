@@ -7,12 +7,13 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use anteroom_server::Permission;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use crate::connection::{Connection, Operator, Right};
+use crate::connection::{Connection, Operator};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, Format, confirm, count, talk};
 use crate::room;
@@ -74,7 +75,7 @@ fn there_already(file: &Path) -> Failure {
 }
 
 async fn to_standard_output(operator: &Operator) -> anyhow::Result<()> {
-    let bytes = operator.download("/backup", Right::Everything, &mut tokio::io::stdout()).await?;
+    let bytes = operator.download("/backup", Permission::Administer, &mut tokio::io::stdout()).await?;
     talk(&format!("backup: {}", count(bytes, "byte")));
     Ok(())
 }
@@ -93,7 +94,7 @@ async fn to_file(operator: &Operator, file: &Path, force: bool) -> anyhow::Resul
         .tempfile_in(directory)
         .with_context(unwritable)?;
     let mut writer = tokio::fs::File::from_std(temporary.reopen()?);
-    let bytes = operator.download("/backup", Right::Everything, &mut writer).await?;
+    let bytes = operator.download("/backup", Permission::Administer, &mut writer).await?;
     writer.sync_all().await.with_context(unwritable)?;
     keep(temporary, file, force)?;
     // The new name is durable once its directory is.
@@ -128,7 +129,7 @@ pub(crate) fn restore(arguments: RestoreArguments) -> anyhow::Result<()> {
     let RestoreArguments { file, yes, connection } = arguments;
     confirm(&format!("{} will replace every room, session and key of the server", file.display()), yes)?;
     connection.run(async |operator| {
-        let answer = operator.upload("/restore", Right::Everything, &file).await?;
+        let answer = operator.upload("/restore", Permission::Administer, &file).await?;
         if operator.format == Format::Json {
             return output::data(&answer.text);
         }

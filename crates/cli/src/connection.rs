@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anteroom_server::shutdown;
+use anteroom_server::{Permission, shutdown};
 use anyhow::Context;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
@@ -55,19 +55,6 @@ pub(crate) struct Connection {
     timeout: Duration,
 }
 
-/// Who may make a call, to say so when somebody else tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
-    /// Reading.
-    Read,
-    /// Closing sessions.
-    Sessions,
-    /// Changing rooms.
-    Rooms,
-    /// Keys, audit, backup.
-    Everything,
-}
-
 /// One call of the private API.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -75,23 +62,23 @@ pub(crate) struct Call {
     path: String,
     body: Option<Value>,
     headers: HeaderMap,
-    right: Right,
+    needs: Permission,
 }
 
 impl Call {
     /// A call without a body.
-    pub(crate) fn new(method: Method, path: impl Into<String>, right: Right) -> Self {
-        Self { method, path: path.into(), body: None, headers: HeaderMap::new(), right }
+    pub(crate) fn new(method: Method, path: impl Into<String>, needs: Permission) -> Self {
+        Self { method, path: path.into(), body: None, headers: HeaderMap::new(), needs }
     }
 
     /// GET.
-    pub(crate) fn get(path: impl Into<String>, right: Right) -> Self {
-        Self::new(Method::GET, path, right)
+    pub(crate) fn get(path: impl Into<String>, needs: Permission) -> Self {
+        Self::new(Method::GET, path, needs)
     }
 
     /// POST of a JSON value.
-    pub(crate) fn post(path: impl Into<String>, right: Right, body: Value) -> Self {
-        Self::new(Method::POST, path, right).body(body)
+    pub(crate) fn post(path: impl Into<String>, needs: Permission, body: Value) -> Self {
+        Self::new(Method::POST, path, needs).body(body)
     }
 
     /// With a JSON body.
@@ -200,35 +187,35 @@ impl Operator {
     pub(crate) async fn call(&self, call: Call) -> anyhow::Result<Answer> {
         let body = call.body.as_ref().map(|body| Bytes::from(body.to_string()));
         let reply = self.client.request(call.method, &call.path, call.headers, body).await?;
-        self.understood(reply, call.right)
+        self.understood(reply, call.needs)
     }
 
     /// GETs a body of any size into `writer` and says how many bytes it had.
     pub(crate) async fn download(
         &self,
         path: &str,
-        right: Right,
+        needs: Permission,
         writer: &mut (impl tokio::io::AsyncWrite + Unpin),
     ) -> anyhow::Result<u64> {
         let (reply, bytes) = self.client.download(path, HeaderMap::new(), writer).await?;
         if reply.status.is_success() {
             Ok(bytes)
         } else {
-            Err(refusal::failure(&reply, right, self.client.target()).into())
+            Err(refusal::failure(&reply, needs, self.client.target()).into())
         }
     }
 
     /// POSTs a file of any size.
-    pub(crate) async fn upload(&self, path: &str, right: Right, file: &Path) -> anyhow::Result<Answer> {
+    pub(crate) async fn upload(&self, path: &str, needs: Permission, file: &Path) -> anyhow::Result<Answer> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         let reply = self.client.upload(Method::POST, path, headers, file).await?;
-        self.understood(reply, right)
+        self.understood(reply, needs)
     }
 
-    fn understood(&self, reply: Reply, right: Right) -> anyhow::Result<Answer> {
+    fn understood(&self, reply: Reply, needs: Permission) -> anyhow::Result<Answer> {
         if !reply.status.is_success() {
-            return Err(refusal::failure(&reply, right, self.client.target()).into());
+            return Err(refusal::failure(&reply, needs, self.client.target()).into());
         }
         let etag = reply.headers.get(ETAG).cloned();
         let text = String::from_utf8_lossy(&reply.body).into_owned();

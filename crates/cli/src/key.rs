@@ -5,11 +5,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use anteroom_server::config::StoreUrl;
+use anteroom_server::{CreatedKey, KeyKind, NewKey, Permission, Role, STORE_FILE_NAME, offline};
+use anteroom_store::Clock;
+use anteroom_store::clock::SystemClock;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::connection::{Answer, Call, Connection, Operator, Right, nearest};
+use crate::Configuration;
+use crate::connection::{Answer, Call, Connection, Operator, nearest};
 use crate::duration;
 use crate::failure::{self, Exit, Failure};
 use crate::http_client::percent_encode;
@@ -32,7 +38,7 @@ enum KeyCommand {
   KEY=$(anteroom key create dashboard --role viewer)
   anteroom key create shop --role origin --kind sigv4 --expires-in 30d
   anteroom key create rescue --role admin --offline")]
-    Create(NewKey),
+    Create(Wanted),
     /// List the keys, without their secrets
     #[command(after_help = "Examples:\n  anteroom key list\n  anteroom key list --signing")]
     List {
@@ -53,18 +59,18 @@ enum KeyCommand {
 
 /// A key to be made.
 #[derive(Debug, Args)]
-pub(crate) struct NewKey {
+struct Wanted {
     /// A name, to revoke it by
-    pub(crate) name: String,
+    name: String,
     /// What it may do: viewer (read), origin (close sessions), operator (also change rooms) or admin (everything)
-    #[arg(long, value_enum, hide_possible_values = true)]
-    pub(crate) role: Role,
+    #[arg(long, value_name = "ROLE", value_parser = roles(), hide_possible_values = true)]
+    role: Role,
     /// bearer (one secret) or sigv4 (a pair for clients that sign as AWS's do)
-    #[arg(long, value_enum, default_value = "bearer", hide_possible_values = true)]
-    pub(crate) kind: Kind,
+    #[arg(long, value_name = "KIND", value_parser = kinds(), default_value = "bearer", hide_possible_values = true)]
+    kind: KeyKind,
     /// When it stops working: 12h, 30d [default: never]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
-    pub(crate) expires_in: Option<Duration>,
+    expires_in: Option<Duration>,
     /// Write it into the store of a stopped server, for when no key is left
     #[arg(long)]
     offline: bool,
@@ -73,53 +79,23 @@ pub(crate) struct NewKey {
     config: Option<PathBuf>,
 }
 
-/// What a key may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
-    /// Read
-    Viewer,
-    /// Close sessions
-    Origin,
-    /// Read, close sessions, change rooms
-    Operator,
-    /// Everything
-    Admin,
+/// Reads a role by its name.
+fn roles() -> impl TypedValueParser<Value = Role> {
+    let names = Role::ALL.map(Role::as_str);
+    PossibleValuesParser::new(names).try_map(|name| Role::parse(&name).ok_or("not a role"))
 }
 
-impl Role {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Origin => "origin",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-/// How a key is shown to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
-    /// `Authorization: Bearer`
-    Bearer,
-    /// AWS Signature Version 4
-    #[value(name = "sigv4")]
-    SigV4,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Bearer => "bearer",
-            Self::SigV4 => "sigv4",
-        }
-    }
+/// Reads a kind of key by its name.
+fn kinds() -> impl TypedValueParser<Value = KeyKind> {
+    let names = [KeyKind::Bearer, KeyKind::SigV4].map(KeyKind::as_str);
+    PossibleValuesParser::new(names).try_map(|name| KeyKind::parse(&name).ok_or("not a kind of key"))
 }
 
 /// Runs a key command.
 pub(crate) fn run(arguments: KeyArguments) -> anyhow::Result<()> {
     let KeyArguments { command, connection } = arguments;
     match command {
+        KeyCommand::Create(key) if key.offline => create_offline(key, connection.format),
         KeyCommand::Create(key) => connection.run(async |operator| create(operator, key).await),
         KeyCommand::List { signing: false } => connection.run(list),
         KeyCommand::List { signing: true } => connection.run(list_signing),
@@ -128,19 +104,41 @@ pub(crate) fn run(arguments: KeyArguments) -> anyhow::Result<()> {
     }
 }
 
-async fn create(operator: Operator, key: NewKey) -> anyhow::Result<()> {
-    let mut body = json!({ "name": key.name, "role": key.role.name(), "kind": key.kind.name() });
+async fn create(operator: Operator, key: Wanted) -> anyhow::Result<()> {
+    let mut body = json!({ "name": key.name, "role": key.role.as_str(), "kind": key.kind.as_str() });
     if let Some(expires_in) = key.expires_in {
         body["expires_in_seconds"] = expires_in.as_secs().into();
     }
-    let answer = operator.call(Call::post("/keys", Right::Everything, body)).await.map_err(|error| {
-        if failure::kind(&error) != Some(Exit::Conflict) {
-            return error;
-        }
-        let hint = format!("take another name, or revoke that one with `anteroom key revoke {}`", key.name);
-        Failure::new(Exit::Conflict, format!("there is a key {} already", key.name)).hint(hint).into()
-    })?;
+    let answer = operator.call(Call::post("/keys", Permission::Administer, body)).await?;
     print_created(operator.format, &answer.text, &answer.json)
+}
+
+/// Makes the key in the store of a server that does not run.
+fn create_offline(key: Wanted, format: Format) -> anyhow::Result<()> {
+    let loaded = Configuration { config: key.config }.load()?;
+    let StoreUrl::File(directory) = &loaded.config.store_url else {
+        let failure =
+            Failure::new(Exit::CommandLine, "store_url is memory:, and a stopped server keeps nothing there");
+        return Err(failure
+            .hint("with ANTEROOM_ADMIN_KEY set, the server accepts that key as an admin's")
+            .into());
+    };
+    if !directory.join(STORE_FILE_NAME).exists() {
+        talk(&format!("note: there is no store in {} yet; it will be made", directory.display()));
+    }
+    let expires_at = key.expires_in.map(|time| SystemClock.now().plus(time.as_secs().saturating_mul(1000)));
+    let new = NewKey { name: key.name.clone(), role: key.role, kind: key.kind, expires_at };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let created = runtime.block_on(offline::create_key(&loaded, new))?;
+    let mut told = json!({ "name": key.name, "role": key.role.as_str(), "kind": key.kind.as_str() });
+    match created {
+        CreatedKey::Bearer(key) => told["key"] = key.into(),
+        CreatedKey::Pair { access_key_id, secret_access_key } => {
+            told["access_key_id"] = access_key_id.into();
+            told["secret_access_key"] = secret_access_key.into();
+        }
+    }
+    print_created(format, &told.to_string(), &told)
 }
 
 /// The secret to stdout, the rest to stderr.
@@ -159,7 +157,7 @@ fn print_created(format: Format, text: &str, created: &Value) -> anyhow::Result<
 }
 
 async fn list(operator: Operator) -> anyhow::Result<()> {
-    let answer = operator.call(Call::get("/keys", Right::Everything)).await?;
+    let answer = operator.call(Call::get("/keys", Permission::Administer)).await?;
     let columns = ["name", "role", "kind", "access_key_id", "created_at", "expires_at"];
     let head = ["NAME", "ROLE", "KIND", "ACCESS KEY ID", "CREATED", "EXPIRES"];
     print_keys(&operator, &answer, &head, |key| {
@@ -172,7 +170,7 @@ async fn list(operator: Operator) -> anyhow::Result<()> {
 }
 
 async fn list_signing(operator: Operator) -> anyhow::Result<()> {
-    let answer = operator.call(Call::get("/signing_keys", Right::Read)).await?;
+    let answer = operator.call(Call::get("/signing_keys", Permission::Read)).await?;
     let columns = ["kid", "algorithm", "status", "active_from"];
     let head = ["KID", "ALGORITHM", "STATUS", "SIGNS FROM"];
     print_keys(&operator, &answer, &head, |key| columns.map(|name| cell(&key[name])).to_vec())
@@ -194,12 +192,12 @@ fn print_keys(
 }
 
 async fn revoke(operator: Operator, name: &str) -> anyhow::Result<()> {
-    let call = Call::new(Method::DELETE, format!("/keys/{}", percent_encode(name)), Right::Everything);
+    let call = Call::new(Method::DELETE, format!("/keys/{}", percent_encode(name)), Permission::Administer);
     if let Err(error) = operator.call(call).await {
         if failure::kind(&error) != Some(Exit::NotFound) {
             return Err(error);
         }
-        let keys = operator.call(Call::get("/keys", Right::Everything)).await?;
+        let keys = operator.call(Call::get("/keys", Permission::Administer)).await?;
         let keys = keys.json["keys"].as_array().cloned().unwrap_or_default();
         let names: Vec<&str> = keys.iter().filter_map(|key| key["name"].as_str()).collect();
         let failure = Failure::new(Exit::NotFound, format!("there is no key {name}"));
@@ -212,7 +210,7 @@ async fn revoke(operator: Operator, name: &str) -> anyhow::Result<()> {
 }
 
 async fn rotate_signing(operator: Operator) -> anyhow::Result<()> {
-    let call = Call::new(Method::POST, "/signing_keys", Right::Everything);
+    let call = Call::new(Method::POST, "/signing_keys", Permission::Administer);
     let answer = operator.call(call).await?;
     if operator.format == Format::Json {
         return output::data(&answer.text);

@@ -4,8 +4,9 @@ mod assignment;
 mod change;
 mod view;
 
-use anteroom_core::RoomId;
-use clap::{Args, Subcommand, ValueEnum};
+use anteroom_core::{RoomId, RoomState};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 
 use crate::connection::Connection;
 use crate::output::confirm;
@@ -48,8 +49,8 @@ enum RoomCommand {
         #[arg(long, value_name = "NAME=VALUE", value_parser = Assignment::parse)]
         set: Vec<Assignment>,
         /// Its state [default: open]
-        #[arg(long, value_enum, hide_possible_values = true, help = STATE_HELP)]
-        state: Option<State>,
+        #[arg(long, value_name = "STATE", value_parser = states(), hide_possible_values = true, help = STATE_HELP)]
+        state: Option<RoomState>,
     },
     /// Change settings; prints what changed, old -> new
     #[command(
@@ -62,8 +63,8 @@ enum RoomCommand {
         #[arg(value_name = "NAME=VALUE", value_parser = Assignment::parse, required_unless_present = "state")]
         assignments: Vec<Assignment>,
         /// A new state
-        #[arg(long, value_enum, hide_possible_values = true, help = STATE_HELP)]
-        state: Option<State>,
+        #[arg(long, value_name = "STATE", value_parser = states(), hide_possible_values = true, help = STATE_HELP)]
+        state: Option<RoomState>,
         #[command(flatten)]
         condition: Condition,
     },
@@ -140,28 +141,10 @@ struct Condition {
     if_match: Option<String>,
 }
 
-/// What a room does with arrivals and with those who wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum State {
-    /// Joins and admits
-    Open,
-    /// Joins, admits nobody
-    Paused,
-    /// Admits, no joins
-    Draining,
-    /// Neither
-    Closed,
-}
-
-impl State {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Paused => "paused",
-            Self::Draining => "draining",
-            Self::Closed => "closed",
-        }
-    }
+/// Reads a state by its name.
+fn states() -> impl TypedValueParser<Value = RoomState> {
+    let names = RoomState::ALL.map(RoomState::as_str);
+    PossibleValuesParser::new(names).try_map(|name| RoomState::parse(&name).ok_or("not a state"))
 }
 
 /// A room id as the server takes it, so that nothing else gets into a path.
@@ -190,10 +173,10 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
             let by = places.or(by).unwrap_or_default();
             connection.run(async |operator| change::advance(operator, &room.id, by).await)
         }
-        RoomCommand::Pause(room) => set_state(connection, room, State::Paused),
-        RoomCommand::Resume(room) => set_state(connection, room, State::Open),
-        RoomCommand::Drain(room) => set_state(connection, room, State::Draining),
-        RoomCommand::Close(room) => set_state(connection, room, State::Closed),
+        RoomCommand::Pause(room) => set_state(connection, room, RoomState::Paused),
+        RoomCommand::Resume(room) => set_state(connection, room, RoomState::Open),
+        RoomCommand::Drain(room) => set_state(connection, room, RoomState::Draining),
+        RoomCommand::Close(room) => set_state(connection, room, RoomState::Closed),
         RoomCommand::Reset { room, sure } => {
             confirm(&format!("everybody in the room {} loses his place and his session", room.id), sure.yes)?;
             connection.run(async |operator| change::reset(operator, &room.id).await)
@@ -205,7 +188,7 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
     }
 }
 
-fn set_state(connection: Connection, room: Named, state: State) -> anyhow::Result<()> {
+fn set_state(connection: Connection, room: Named, state: RoomState) -> anyhow::Result<()> {
     let change = Change { state: Some(state), ..Change::default() };
     connection.run(async |operator| change::change(operator, &room.id, change).await)
 }

@@ -1,10 +1,11 @@
 //! `anteroom session close`: a visit is over, so its slot is free.
 
 use anteroom_core::RoomId;
+use anteroom_server::Permission;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use crate::connection::{Call, Connection, Right};
+use crate::connection::{Call, Connection};
 use crate::failure::{self, Exit, Failure};
 use crate::output::{self, Format};
 use crate::room;
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: SessionArguments) -> anyhow::Result<()> {
     arguments.connection.run(async |operator| {
         let (name, number) = status.written();
         let body = json!({ "event_id": room.as_str(), "request_id": request_id, "status": number });
-        let called = operator.call(Call::post("/update_session", Right::Sessions, body)).await;
+        let called = operator.call(Call::post("/update_session", Permission::ReportVisits, body)).await;
         let answer = called.map_err(|error| {
             if failure::kind(&error) != Some(Exit::NotFound) {
                 return error;

@@ -1,10 +1,11 @@
 //! `anteroom ticket open`: what a request id says, and what became of it.
 
 use anteroom_core::RoomId;
+use anteroom_server::Permission;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::connection::{Answer, Call, Connection, Operator, Right};
+use crate::connection::{Answer, Call, Connection, Operator};
 use crate::failure::{self, Exit, Failure};
 use crate::http_client::percent_encode;
 use crate::output::{self, Format, aligned, cell};
@@ -59,7 +60,7 @@ pub(crate) fn run(arguments: TicketArguments) -> anyhow::Result<()> {
 
 async fn ask(operator: &Operator, room: &str, request_id: &str) -> anyhow::Result<Answer> {
     let path = format!("/rooms/{room}/tickets/{}", percent_encode(request_id));
-    operator.call(Call::get(path, Right::Read)).await
+    operator.call(Call::get(path, Permission::Read)).await
 }
 
 async fn opened_in(operator: &Operator, room: &RoomId, request_id: &str) -> anyhow::Result<Answer> {

@@ -1,9 +1,9 @@
 //! What a status means for an operator: an exit code, the server's own words, and what may help.
 
+use anteroom_server::{Permission, Role};
 use hyper::StatusCode;
 use serde_json::Value;
 
-use super::Right;
 use crate::failure::{Exit, Failure};
 use crate::http_client::Reply;
 
@@ -16,7 +16,7 @@ pub(super) const WHICH_LISTENER: &str =
     "--url (or ANTEROOM_URL) must name the private listener, by default http://127.0.0.1:8081";
 
 /// The failure that an answer other than success is.
-pub(super) fn failure(reply: &Reply, right: Right, target: &str) -> Failure {
+pub(super) fn failure(reply: &Reply, needs: Permission, target: &str) -> Failure {
     let said = said(reply);
     let status = reply.status;
     match status {
@@ -28,7 +28,11 @@ pub(super) fn failure(reply: &Reply, right: Right, target: &str) -> Failure {
             "is ANTEROOM_ADMIN_KEY (or the --key-file) the key of this server, not revoked and not expired?",
         ),
         StatusCode::FORBIDDEN => {
-            Failure::new(Exit::Access, format!("this key may not do that: {said}")).hint(roles(right))
+            Failure::new(Exit::Access, format!("this key may not do that: {said}")).hint(roles(needs))
+        }
+        StatusCode::NOT_FOUND if is_no_path(reply) => {
+            let what = format!("{target} is not the private listener of an Anteroom server: {said}");
+            Failure::new(Exit::Failed, what).hint(WHICH_LISTENER)
         }
         StatusCode::NOT_FOUND => Failure::new(Exit::NotFound, said),
         // The AWS calls say so with 400, as their model did.
@@ -57,14 +61,17 @@ fn said(reply: &Reply) -> String {
     if sentence.is_empty() { reply.status.to_string() } else { sentence }
 }
 
+/// Whether the call itself is unknown there, rather than what it named.
+fn is_no_path(reply: &Reply) -> bool {
+    let json: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let is_problem = json["type"].as_str().is_some_and(|kind| kind.ends_with("#not-found"));
+    is_problem || json["error"] == "There is nothing at this path"
+}
+
 /// Which keys may do it.
-fn roles(right: Right) -> String {
-    let roles = match right {
-        Right::Read => "viewer, operator or admin",
-        Right::Sessions => "origin, operator or admin",
-        Right::Rooms => "operator or admin",
-        Right::Everything => "admin",
-    };
+fn roles(needs: Permission) -> String {
+    let roles: Vec<&str> = Role::ALL.into_iter().filter(|role| role.may(needs)).map(Role::as_str).collect();
+    let roles = roles.join(" or ");
     format!(
         "it needs a key with the role {roles}; an admin makes one with `anteroom key create NAME --role ROLE`"
     )

@@ -1,9 +1,6 @@
 //! `name=value` on the command line.
 
-use anteroom_core::settings::FIELDS;
 use serde_json::Value;
-
-use crate::connection::nearest;
 
 /// A setting and what it shall be.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,13 +19,6 @@ impl Assignment {
         }
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         Ok(Self { name: name.to_owned(), value })
-    }
-
-    /// What may have been meant by a name that this version does not know. A newer server may know it, so this is for
-    /// after a refusal.
-    pub(super) fn hint(&self) -> Option<String> {
-        let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-        if known.contains(&self.name.as_str()) { None } else { nearest(&self.name, &known) }
     }
 }
 

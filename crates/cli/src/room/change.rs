@@ -1,14 +1,14 @@
 //! Changes of a room, and what they changed.
 
-use anteroom_core::RoomId;
+use anteroom_core::{RoomId, RoomState};
+use anteroom_server::Permission;
 use hyper::Method;
 use hyper::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use serde_json::{Map, Value, json};
 
-use super::State;
 use super::assignment::Assignment;
 use super::view::{self, Room};
-use crate::connection::{Answer, Call, Operator, Right};
+use crate::connection::{Answer, Call, Operator};
 use crate::failure::{self, Exit, Failure};
 use crate::output::{self, Format, talk};
 
@@ -19,7 +19,7 @@ const ATTEMPTS_MAX: u32 = 5;
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) assignments: Vec<Assignment>,
-    pub(super) state: Option<State>,
+    pub(super) state: Option<RoomState>,
     /// Only while the room has this entity tag.
     pub(super) if_match: Option<String>,
 }
@@ -28,7 +28,7 @@ impl Change {
     fn body(&self) -> Value {
         let mut body = Map::new();
         if let Some(state) = self.state {
-            body.insert("state".to_owned(), state.name().into());
+            body.insert("state".to_owned(), state.as_str().into());
         }
         let settings: Map<String, Value> = self
             .assignments
@@ -40,27 +40,16 @@ impl Change {
         }
         body.into()
     }
-
-    /// A refused setting may be a misspelt one.
-    fn explained(&self, error: anyhow::Error) -> anyhow::Error {
-        let hint = self.assignments.iter().find_map(Assignment::hint);
-        match (error.downcast_ref::<Failure>(), hint) {
-            (Some(failure), Some(hint)) if failure.exit() == Exit::Failed => {
-                Failure::new(Exit::Failed, failure.to_string()).hint(hint).into()
-            }
-            _ => error,
-        }
-    }
 }
 
 /// Makes a room, and leaves one alone that is there already.
 pub(super) async fn create(operator: Operator, id: &RoomId, change: Change) -> anyhow::Result<()> {
-    let call = Call::new(Method::PUT, format!("/rooms/{id}"), Right::Rooms)
+    let call = Call::new(Method::PUT, format!("/rooms/{id}"), Permission::Operate)
         .body(change.body())
         .condition(IF_NONE_MATCH, HeaderValue::from_static("*"));
     let answer = operator.call(call).await.map_err(|error| {
         if failure::kind(&error) != Some(Exit::Conflict) {
-            return change.explained(error);
+            return error;
         }
         let hint = format!("change it with `anteroom room set {id} NAME=VALUE`");
         Failure::new(Exit::Conflict, format!("there is a room {id} already")).hint(hint).into()
@@ -94,7 +83,8 @@ async fn patch(operator: &Operator, id: &RoomId, change: &Change) -> anyhow::Res
         attempts_left -= 1;
         let read = view::one(operator, id).await?;
         let before = view::read(operator, &read)?;
-        let mut call = Call::new(Method::PATCH, format!("/rooms/{id}"), Right::Rooms).body(change.body());
+        let mut call =
+            Call::new(Method::PATCH, format!("/rooms/{id}"), Permission::Operate).body(change.body());
         let asked = change.if_match.as_deref().map(entity_tag).transpose()?;
         if let Some(etag) = asked.or(read.etag) {
             call = call.condition(IF_MATCH, etag);
@@ -104,7 +94,7 @@ async fn patch(operator: &Operator, id: &RoomId, change: &Change) -> anyhow::Res
                 if failure::kind(&error) == Some(Exit::Conflict)
                     && change.if_match.is_none()
                     && attempts_left > 0 => {}
-            Err(error) => return Err(change.explained(error)),
+            Err(error) => return Err(error),
             Ok(answer) => return Ok((before, answer)),
         }
     }
@@ -126,7 +116,7 @@ fn entity_tag(text: &str) -> anyhow::Result<HeaderValue> {
 /// Moves the serving counter.
 pub(super) async fn advance(operator: Operator, id: &RoomId, by: i64) -> anyhow::Result<()> {
     let body = json!({ "event_id": id.as_str(), "increment_by": by });
-    let called = operator.call(Call::post("/increment_serving_counter", Right::Rooms, body)).await;
+    let called = operator.call(Call::post("/increment_serving_counter", Permission::Operate, body)).await;
     let answer = view::named(&operator, id, called).await?;
     let serving = output::cell(&answer.json["serving_num"]);
     print(&operator, &answer, &[format!("room {id}: serving is now {serving}")])
@@ -135,14 +125,14 @@ pub(super) async fn advance(operator: Operator, id: &RoomId, by: i64) -> anyhow:
 /// Begins the line anew.
 pub(super) async fn reset(operator: Operator, id: &RoomId) -> anyhow::Result<()> {
     let body = json!({ "event_id": id.as_str() });
-    let called = operator.call(Call::post("/reset_initial_state", Right::Rooms, body)).await;
+    let called = operator.call(Call::post("/reset_initial_state", Permission::Operate, body)).await;
     let answer = view::named(&operator, id, called).await?;
     print(&operator, &answer, &[format!("room {id}: a new line has begun")])
 }
 
 /// Deletes a room.
 pub(super) async fn delete(operator: Operator, id: &RoomId, if_match: Option<String>) -> anyhow::Result<()> {
-    let mut call = Call::new(Method::DELETE, format!("/rooms/{id}"), Right::Rooms);
+    let mut call = Call::new(Method::DELETE, format!("/rooms/{id}"), Permission::Operate);
     if let Some(etag) = if_match.as_deref() {
         call = call.condition(IF_MATCH, entity_tag(etag)?);
     }

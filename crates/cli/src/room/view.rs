@@ -2,11 +2,12 @@
 
 use anteroom_core::settings::FIELDS;
 use anteroom_core::{RoomId, Settings, Value as Setting};
+use anteroom_server::Permission;
 use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::connection::{Answer, Call, Operator, Right, nearest};
+use crate::connection::{Answer, Call, Operator, nearest};
 use crate::failure::{self, Exit, Failure};
 use crate::output::{self, Format, aligned, cell, plain, table};
 
@@ -85,12 +86,12 @@ pub(super) async fn show(operator: Operator, id: &RoomId, etag_alone: bool) -> a
 }
 
 async fn all(operator: &Operator) -> anyhow::Result<Answer> {
-    operator.call(Call::get("/rooms", Right::Read)).await
+    operator.call(Call::get("/rooms", Permission::Read)).await
 }
 
 /// The answer that holds one room.
 pub(crate) async fn one(operator: &Operator, id: &RoomId) -> anyhow::Result<Answer> {
-    let called = operator.call(Call::get(format!("/rooms/{id}"), Right::Read)).await;
+    let called = operator.call(Call::get(format!("/rooms/{id}"), Permission::Read)).await;
     named(operator, id, called).await
 }
 

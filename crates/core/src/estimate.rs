@@ -51,14 +51,24 @@ impl Pace {
     ///
     /// The time since the last offer counts as time without offers, so the estimate grows while the frontier stands still.
     pub fn wait_seconds(&self, people_ahead: u64, now: UnixMillis) -> Option<u64> {
+        let (made, elapsed) = self.speed(now)?;
+        let millis = u128::from(people_ahead) * u128::from(elapsed) / u128::from(made);
+        Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX))
+    }
+
+    /// Offers a minute, in tenths and rounded, or `None` while no speed is known.
+    pub fn offers_per_minute_tenths(&self, now: UnixMillis) -> Option<u64> {
+        let (made, elapsed) = self.speed(now)?;
+        let tenths = (u128::from(made) * 600_000 + u128::from(elapsed) / 2) / u128::from(elapsed);
+        Some(u64::try_from(tenths).unwrap_or(u64::MAX))
+    }
+
+    /// Offers made since the first sample, and in how many milliseconds; neither is 0.
+    fn speed(&self, now: UnixMillis) -> Option<(u64, u64)> {
         let first = self.samples.front()?;
         let made = self.offers_made - first.offers_made;
         let elapsed = now.since(first.at);
-        if made == 0 || elapsed == 0 {
-            return None;
-        }
-        let millis = u128::from(people_ahead) * u128::from(elapsed) / u128::from(made);
-        Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX))
+        (made > 0 && elapsed > 0).then_some((made, elapsed))
     }
 }
 
@@ -106,6 +116,18 @@ mod tests {
             (0..100).map(|position| next_poll_seconds(10, Some(800), position)).collect();
         assert!(times.len() > 5, "{times:?}");
         assert!(times.iter().all(|seconds| (40..=50).contains(seconds)), "{times:?}");
+    }
+
+    #[test]
+    fn the_speed_is_told_a_minute_in_tenths() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(0)), None);
+        pace.record(UnixMillis(10_000), 100);
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(60_000)), None, "one burst has no speed");
+        pace.record(UnixMillis(20_000), 50);
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(20_000)), Some(3_000), "5 a second");
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(100_000)), Some(333), "50 in 90 seconds");
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(u64::MAX)), Some(0));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 
 use anteroom_core::{
-    Answer, Board, Claim, InletKind, Operation, Outcome, Position, Reads, Reconfigure, Refusal, RequestId,
+    Answer, Board, Claim, InletKind, Operation, Outcome, Place, Position, Reads, Reconfigure, Refusal, RequestId,
     Room, RoomState, Session, SessionKey, SessionStatus, Settings, Standing, Ticket, UnixMillis, apply,
     settings::Seconds,
 };
@@ -520,6 +520,27 @@ impl Play {
                 other => panic!("{other:?}"),
             }
         }
+        self.check_one_place_by_asking(after);
+    }
+
+    /// The room itself tells one visitor, another one after each step, what his story says.
+    fn check_one_place_by_asking(&self, after: &Board) {
+        let stories: Vec<_> = self.tickets.iter().zip(&self.model.visitors).collect();
+        let chosen = usize::try_from(after.version).unwrap() % stories.len().max(1);
+        let Some(&(&ticket, story)) = stories.get(chosen) else { return };
+        let key = SessionKey { generation: ticket.generation, position: ticket.position };
+        let reads = Reads { session: self.sessions.get(&key).cloned(), ended: vec![] };
+        let asked = apply(self.room.clone(), self.room.clock, &Operation::Inspect { ticket }, reads);
+        assert!(!asked.effects.changed, "asking changes nothing");
+        let Ok(Answer::Place(place)) = asked.answer else { panic!("{:?}", asked.answer) };
+        let fits = match story {
+            Story::Waiting => place == Place::Waiting,
+            Story::Offered(_) if self.room.state.admits() => place == Place::Offered,
+            Story::Offered(_) => place == Place::Waiting,
+            Story::Claimed => matches!(place, Place::Claimed(_)),
+            Story::Left | Story::Lapsed => place == Place::Gone,
+        };
+        assert!(fits, "{story:?} is told {place:?}");
     }
 }
 

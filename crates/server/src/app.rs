@@ -1,7 +1,7 @@
 //! What every request handler shares: the rooms, the keys, the signer, the figures.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anteroom_core::{Board, Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
 use anteroom_store::engine::Actor;
@@ -17,6 +17,7 @@ use crate::idempotency::{KeyDigest, RepeatableJoins};
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::prepared::Prepared;
+use crate::watch::{Feed, Watch};
 
 /// The state behind both listeners.
 pub(crate) struct App {
@@ -28,6 +29,7 @@ pub(crate) struct App {
     pub(crate) access: Doorkeeper,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
+    pub(crate) watch: Watch,
     /// The issuer of rooms that have none of their own.
     pub(crate) public_url: String,
     /// The room of calls of our own API that name none.
@@ -100,6 +102,8 @@ pub(crate) struct RoomView {
     pub(crate) recent_places: RecentPlaces,
     repeatable_joins: Arc<RepeatableJoins>,
     prepared: ArcSwap<Prepared>,
+    /// Its live stream, once somebody watches.
+    pub(crate) feed: OnceLock<Arc<Feed>>,
 }
 
 impl RoomView {
@@ -114,6 +118,7 @@ impl RoomView {
             recent_places: RecentPlaces::default(),
             repeatable_joins: Arc::default(),
             prepared,
+            feed: OnceLock::new(),
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full
         path => {
             // A name that would need decoding is not a room's.
             let room = app.room(path.strip_prefix("/rooms/")?)?;
-            (&app.metrics.hot_board, figure(&room, headers, board))
+            (&app.metrics.hot_board, figure(&room, headers, Prepared::figures))
         }
     };
     counters.count(answered.status());
@@ -55,11 +55,6 @@ pub(crate) fn serving_num(prepared: &Prepared) -> &PreparedAnswer {
 /// `/waiting_num`.
 pub(crate) fn waiting_num(prepared: &Prepared) -> &PreparedAnswer {
     &prepared.waiting_num
-}
-
-/// `/rooms/{id}`.
-pub(crate) fn board(prepared: &Prepared) -> &PreparedAnswer {
-    prepared.figures()
 }
 
 /// A figure of the board, from bytes that are already there.

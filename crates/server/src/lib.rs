@@ -30,6 +30,7 @@ mod service;
 pub mod shutdown;
 mod timestamp;
 pub mod tls;
+mod watch;
 
 mod run;
 

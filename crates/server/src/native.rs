@@ -24,6 +24,7 @@ use crate::error::ApiError;
 use crate::hot;
 use crate::idempotency;
 use crate::passes::{self, Overrides, Pass};
+use crate::prepared::Prepared;
 use crate::problem::Problem;
 use crate::request::{Parameters, parse_json, read_body, read_optional_json};
 
@@ -397,7 +398,7 @@ pub(crate) async fn refresh(State(app): Shared, request: Request<Body>) -> Outco
 /// GET `/rooms/{id}` on the public listener, when the short way in `hot` could not be taken.
 pub(crate) async fn figures(State(app): Shared, Path(id): Path<String>, headers: HeaderMap) -> Outcome {
     let room = named_room(&app, Some(&id))?;
-    Ok(hot::figure(&room, &headers, hot::board).map(Body::new))
+    Ok(hot::figure(&room, &headers, Prepared::figures).map(Body::new))
 }
 
 /// The same status as its holder would be told, for an operator who looks a ticket up.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anteroom_store::embedded::OpenError;
 use anteroom_store::{EmbeddedStore, Engine, MemoryStore, NodeId, Store, SystemClock};
@@ -28,6 +29,7 @@ use crate::routes::Listener;
 use crate::service::Service;
 use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
+use crate::watch::{StreamLimits, WATCH_PATHS, Watch};
 
 const SECRET_FILE_NAME: &str = "master-secret";
 /// Files the process needs beside connections: database, logs, certificates, the runtime's own.
@@ -36,6 +38,12 @@ const FILES_RESERVED: u64 = 128;
 const FILES_ADVISED: u64 = 4_096;
 /// The most connections a listener takes when nobody said how many: each may hold 32 KB of unfinished header.
 const CONNECTIONS_DERIVED_MAX: u64 = 50_000;
+/// Tenths of the files that are for the public listener's connections.
+const PUBLIC_SHARE: u64 = 8;
+/// Tenths for the private listener's.
+const PRIVATE_SHARE: u64 = 1;
+/// Live streams leave one in so many of the public connections to everybody else, so that watching cannot keep anybody from joining.
+const WATCH_RESERVE_SHARE: u64 = 20;
 /// The shortest admin key that is taken: short ones can be guessed.
 const ADMIN_KEY_MIN_CHARACTERS: usize = 16;
 /// Passes that may wait for a signing thread.
@@ -115,20 +123,26 @@ pub async fn run(
             "the private listener is off loopback without TLS: its key can be read on the network"
         );
     }
-    let (app, first_start) = compose(&config, &secrets, &rooms, &addresses).await?;
-    let limits = |share: u64| Limits {
+    let public_connections = connections(&config, connections_max, PUBLIC_SHARE);
+    let watch = Watch::start(StreamLimits {
+        interval: Duration::from_millis(config.watch_interval_milliseconds),
+        keep_alive: config.watch_keep_alive_seconds,
+        tls_max: config.watch_tls_max,
+        streams_max: public_connections - public_connections.div_ceil(WATCH_RESERVE_SHARE),
+    })
+    .context("the threads for live streams do not start")?;
+    let (app, first_start) = compose(&config, &secrets, &rooms, &addresses, watch).await?;
+    let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
-        max_connections: config
-            .max_connections
-            .unwrap_or((connections_max / 10 * share).clamp(16, CONNECTIONS_DERIVED_MAX)),
+        max_connections,
         ..Limits::default()
     };
     let public = listener::serve(
         "public",
         bound.public,
         public_tls.clone(),
-        limits(8),
+        Limits { takeout_paths: WATCH_PATHS, ..limits(public_connections) },
         Arc::clone(&app.metrics.public_connections),
         Service::new(Arc::clone(&app), Listener::Public),
         shutdown.clone(),
@@ -137,7 +151,7 @@ pub async fn run(
         "private",
         bound.private,
         private_tls.clone(),
-        limits(1),
+        limits(connections(&config, connections_max, PRIVATE_SHARE)),
         Arc::clone(&app.metrics.private_connections),
         Service::new(Arc::clone(&app), Listener::Private),
         shutdown.clone(),
@@ -150,7 +164,12 @@ pub async fn run(
     }
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
-    let (public, private) = tokio::join!(public, private);
+    // Polled after the listeners, so that these have counted their connections before the streams among them close.
+    let closing = async {
+        shutdown.requested().await;
+        app.watch.close();
+    };
+    let (public, private, ()) = tokio::join!(biased; public, private, closing);
     app.engine.stop().await;
     tracing::info!(cut = public.cut + private.cut, "stopped");
     Ok(())
@@ -171,6 +190,7 @@ async fn compose(
     secrets: &Secrets,
     rooms: &[ConfiguredRoom],
     addresses: &Addresses,
+    watch: Watch,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
     let store = open_store(&config.store_url)?;
     let master = Arc::new(master_secrets(config, secrets)?);
@@ -193,6 +213,7 @@ async fn compose(
         metrics: Metrics::new(),
         access,
         origin_secret: origin_secret(config, secrets)?,
+        watch,
         public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),
         default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
@@ -308,6 +329,11 @@ fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Cert
 
 fn url(tls: bool, address: SocketAddr) -> String {
     format!("{}://{address}", if tls { "https" } else { "http" })
+}
+
+/// How many connections a listener holds: what was configured, or its share of the files.
+fn connections(config: &Config, connections_max: u64, share: u64) -> u64 {
+    config.max_connections.unwrap_or((connections_max / 10 * share).clamp(16, CONNECTIONS_DERIVED_MAX))
 }
 
 /// Raises the soft limit on open files to the hard one; returns how many connections that allows.

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use anteroom_core::{RoomId, UnixMillis};
-use anteroom_store::{AuditRecord, Store, StoreError};
+use anteroom_store::{Store, StoreError};
+use crate::records::AuditRecord;
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::sigv4::{self, AccessKeyId, Authorization, SecretAccessKey, SignedRequest};
@@ -421,7 +422,7 @@ impl ApiKeys {
             change(&mut keys)?;
             let stored: Vec<StoredKey> = keys.iter().map(StoredKey::of).collect();
             let after = serde_json::to_vec(&stored).map_err(|_| KeyError::Unreadable)?;
-            if self.store.replace_value(KEYS_VALUE, before.as_deref(), &after, Some(&audit)).await? {
+            if crate::records::replace_value(&*self.store, KEYS_VALUE, before.as_deref(), &after, Some(&audit)).await? {
                 self.keys.store(Arc::new(keys));
                 return Ok(());
             }

@@ -24,7 +24,7 @@ const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 const HEADER: &str = "idempotency-key";
 
 /// The key as it is kept: a digest cannot be long, and cannot be made to collide.
-type KeyDigest = [u8; 32];
+pub(crate) type KeyDigest = [u8; 32];
 
 /// The key of a request, if it has one.
 pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError> {

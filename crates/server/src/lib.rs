@@ -22,6 +22,7 @@ mod page;
 mod passes;
 mod prepared;
 pub mod problem;
+mod records;
 mod request;
 mod room_api;
 pub mod rooms;

@@ -1,7 +1,7 @@
 //! Rooms of the configuration file: how a `[[room]]` becomes settings, and when it is applied.
 //!
 //! The file is applied to a room when it says something else than the file last applied (which is kept for that). So a setting
-//! changed in the evening survives a restart, until the file itself is edited.
+//! changed in the evening survives a restart, and a room deleted by an operator stays deleted, until the file itself is edited.
 
 use anteroom_core::settings::FIELDS;
 use anteroom_core::{Operation, RoomId, RoomState, Settings, Value};
@@ -84,18 +84,23 @@ impl ConfiguredRoom {
         let name = self.value_name();
         let applied = store.value(&name).await?;
         let wanted = self.fingerprint();
+        let unchanged = applied.as_deref() == Some(wanted.as_slice());
+        if unchanged && engine.room(self.id.as_str()).is_none() {
+            tracing::info!(room = %self.id, "deleted by an operator; it stays so until the file says something else");
+            return Ok(());
+        }
         let [incarnation] = random::bytes::<1>();
         let actor = Actor::System("configuration file");
         let (room, created) = engine
             .create_room(self.id.clone(), self.settings.clone(), self.state, incarnation, actor.clone())
             .await
             .with_context(|| format!("cannot create the room {}", self.id))?;
-        if !created && applied.as_deref() != Some(wanted.as_slice()) {
+        if !created && !unchanged {
             room.operate(Operation::reconfigure(self.settings.clone(), Some(self.state)), actor).await?;
             tracing::info!(room = %self.id, "settings changed by the configuration file");
         }
-        if applied.as_deref() != Some(wanted.as_slice()) {
-            store.replace_value(&name, applied.as_deref(), &wanted).await?;
+        if !unchanged {
+            crate::records::replace_value(&**store, &name, applied.as_deref(), &wanted, None).await?;
         }
         Ok(())
     }
@@ -103,11 +108,11 @@ impl ConfiguredRoom {
     /// The settings of the stored room that differ from the file, as "name: stored, file says …".
     pub async fn drift(&self, store: &dyn Store) -> anyhow::Result<Drift> {
         let node = anteroom_store::NodeId(0);
-        let Some(snapshot) = store.load(&self.id, node).await? else {
-            return Ok(Drift::NotCreated);
-        };
         let applied = store.value(&self.value_name()).await?;
         let will_be_applied = applied.as_deref() != Some(self.fingerprint().as_slice());
+        let Some(snapshot) = store.load(&self.id, node).await? else {
+            return Ok(if will_be_applied { Drift::NotCreated } else { Drift::Deleted });
+        };
         let mut differences = vec![];
         for field in FIELDS {
             let (stored, file) = ((field.get)(&snapshot.room.settings), (field.get)(&self.settings));
@@ -172,6 +177,8 @@ pub(crate) fn read_settings(
 pub enum Drift {
     /// The room will be made at the next start.
     NotCreated,
+    /// An operator deleted it since the file was applied; it stays so until the file is edited.
+    Deleted,
     /// It exists.
     Known {
         /// What differs.

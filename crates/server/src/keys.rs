@@ -157,7 +157,8 @@ async fn rotated_if_needed(
 }
 
 async fn rotated(mut ring: KeyRing, algorithm: SigningAlgorithm, now: UnixMillis) -> anyhow::Result<KeyRing> {
-    let rotating = tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
+    let rotating =
+        tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
     Ok(rotating.await??)
 }
 

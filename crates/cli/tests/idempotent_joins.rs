@@ -100,7 +100,8 @@ fn keys_that_are_no_keys_are_refused_and_take_no_place() {
     let server = start();
     let mut client = server.visitor();
     for (path, body) in [("/join", json!({})), ("/assign_queue_num", json!({"event_id": "Sample"}))] {
-        for key in ["", "short", "fifteen-letters", "with a space in it", &"x".repeat(129), "ünïcödé-ünïcödé"] {
+        for key in ["", "short", "fifteen-letters", "with a space in it", &"x".repeat(129), "ünïcödé-ünïcödé"]
+        {
             let request = Request::post_json(path, &body).header("Idempotency-Key", key);
             let answer = client.send(&request).unwrap();
             assert_eq!(answer.status, 400, "{path} {key:?}: {answer:?}");

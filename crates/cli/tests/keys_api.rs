@@ -100,7 +100,8 @@ fn bad_keys_are_refused_and_change_nothing() {
 
 #[test]
 fn the_first_start_prints_a_key_and_the_last_admin_key_cannot_be_revoked() {
-    let server = Server::builder(BINARY).without_env("ANTEROOM_ADMIN_KEY").start().expect("the server starts");
+    let server =
+        Server::builder(BINARY).without_env("ANTEROOM_ADMIN_KEY").start().expect("the server starts");
     let talk = server.stderr();
     let key = talk.split_whitespace().find(|word| word.starts_with("ar_admin_")).expect("a key").to_owned();
     let mut admin = Client::new(server.private()).with_bearer(&key);
@@ -159,7 +160,15 @@ fn every_change_is_in_the_record_newest_first_and_in_pages() {
             format!("{}: {}", record["room"].as_str().unwrap_or("-"), record["action"].as_str().unwrap())
         })
         .collect();
-    let begins = ["two: delete", "-: revoke key k", "-: create key k", "one: reset", "one: advance by 3", "two: create", "one: create"];
+    let begins = [
+        "two: delete",
+        "-: revoke key k",
+        "-: create key k",
+        "one: reset",
+        "one: advance by 3",
+        "two: create",
+        "one: create",
+    ];
     for (action, begin) in actions.iter().zip(begins) {
         assert!(action.starts_with(begin), "{action} does not begin with {begin}");
     }

@@ -158,7 +158,11 @@ fn a_ticket_is_shown_with_or_without_bearer_as_token_or_as_id() {
     for shown in [ticket.to_owned(), format!("Bearer {ticket}"), format!("bearer {ticket}"), id.to_owned()] {
         for path in ["/status", "/status?room=Sample", "/.anteroom/status", "/status?room=Sampl%65"] {
             let answer = client.send(&Request::new("GET", path).header("Authorization", &shown)).unwrap();
-            assert_eq!((answer.status, &answer.json()["position"]), (200, &json!(1)), "{path} {shown}: {answer:?}");
+            assert_eq!(
+                (answer.status, &answer.json()["position"]),
+                (200, &json!(1)),
+                "{path} {shown}: {answer:?}"
+            );
             assert_eq!(answer.json()["ticket"], joined["ticket"]);
         }
     }
@@ -203,9 +207,9 @@ fn statuses_follow_the_room_lapse_close_and_leave() {
     let left = with_ticket(&mut client, "POST", "/leave", &tickets[1]);
     assert_eq!(left.status, 200, "{left:?}");
     assert_eq!(status_of(&mut client, &tickets[1]), "expired");
-    let closed = server.operator().send(
-        &Request::new("PATCH", "/rooms/Sample").body(json!({"state": "closed"}).to_string()),
-    );
+    let closed = server
+        .operator()
+        .send(&Request::new("PATCH", "/rooms/Sample").body(json!({"state": "closed"}).to_string()));
     assert_eq!(closed.unwrap().status, 200);
     assert_eq!(status_of(&mut client, &tickets[2]), "closed");
     assert_problem(&with_ticket(&mut client, "POST", "/claim", &tickets[2]), 410, "room-closed");
@@ -224,7 +228,11 @@ fn bad_calls_get_a_problem_whose_type_leads_to_its_entry_and_change_nothing() {
     assert_problem(&client.post("/join", &json!({"room": 7})).unwrap(), 400, "bad-request");
     assert_problem(&client.post("/join?room=Other", &json!({"room": "Sample"})).unwrap(), 400, "bad-request");
     assert_problem(&client.send(&Request::new("POST", "/join").body("[]")).unwrap(), 400, "bad-request");
-    assert_problem(&client.send(&Request::new("POST", "/join").body("x".repeat(20_000))).unwrap(), 413, "too-large");
+    assert_problem(
+        &client.send(&Request::new("POST", "/join").body("x".repeat(20_000))).unwrap(),
+        413,
+        "too-large",
+    );
     assert_problem(&client.get("/join").unwrap(), 405, "method-not-allowed");
     assert_problem(&client.get("/nothing").unwrap(), 404, "not-found");
     assert_problem(&client.get("/rooms/nothing").unwrap(), 404, "unknown-room");

@@ -36,21 +36,40 @@ fn a_room_is_made_changed_and_deleted_while_the_server_runs() {
     assert_eq!(visitor.get("/rooms/sale").unwrap().json()["joined"], 2);
     let names = |client: &mut Client| -> Vec<String> {
         let rooms = client.get("/rooms").unwrap().json();
-        rooms["rooms"].as_array().unwrap().iter().map(|room| room["id"].as_str().unwrap().to_owned()).collect()
+        rooms["rooms"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|room| room["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(names(&mut operator), ["Sample", "sale"]);
 
-    let changed = send(&mut operator, "PATCH", "/rooms/sale", &json!({"state": "paused", "settings": {"issuer": "me"}}));
+    let changed = send(
+        &mut operator,
+        "PATCH",
+        "/rooms/sale",
+        &json!({"state": "paused", "settings": {"issuer": "me"}}),
+    );
     assert_eq!(changed.status, 200, "{changed:?}");
     let body = changed.json();
     assert_eq!((&body["state"], &body["settings"]["issuer"]), (&json!("paused"), &json!("me")));
     assert_eq!(body["settings"]["validity_period"], 60, "what was not named stays");
     assert_eq!(body["figures"]["joined"], 2, "nobody loses a place");
-    let back = send(&mut operator, "PATCH", "/rooms/sale", &json!({"settings": {"issuer": null, "validity_period": null}}));
+    let back = send(
+        &mut operator,
+        "PATCH",
+        "/rooms/sale",
+        &json!({"settings": {"issuer": null, "validity_period": null}}),
+    );
     assert_eq!(back.json()["settings"]["validity_period"], 3600, "null is the default");
     assert_eq!(back.json()["state"], "paused");
     let replaced = send(&mut operator, "PUT", "/rooms/sale", &json!({}));
-    assert_eq!((replaced.status, &replaced.json()["state"]), (200, &json!("open")), "everything at its default");
+    assert_eq!(
+        (replaced.status, &replaced.json()["state"]),
+        (200, &json!("open")),
+        "everything at its default"
+    );
 
     let ticket = visitor.post("/join", &json!({"room": "sale"})).unwrap().json()["ticket"].clone();
     assert_eq!(send(&mut operator, "DELETE", "/rooms/sale", &json!(null)).status, 204);
@@ -84,7 +103,9 @@ fn changes_survive_a_restart_and_a_deleted_room_of_the_file_stays_deleted() {
     assert_eq!(operator.get("/rooms/three").unwrap().status, 200);
     // An edited file wins, for the rooms it changes.
     server.terminate().unwrap();
-    server.set_config("[[room]]\nid = \"one\"\nvalidity_period = 88\n[[room]]\nid = \"two\"\nvalidity_period = 99\n");
+    server.set_config(
+        "[[room]]\nid = \"one\"\nvalidity_period = 88\n[[room]]\nid = \"two\"\nvalidity_period = 99\n",
+    );
     server.restart().unwrap();
     let mut operator = server.operator();
     assert_eq!(operator.get("/rooms/one").unwrap().json()["settings"]["validity_period"], 88);
@@ -168,7 +189,11 @@ fn bad_changes_are_refused_by_name_and_change_nothing() {
     for (body, named) in bad {
         for (method, path) in [("PATCH", "/rooms/Sample"), ("PUT", "/rooms/Sample"), ("PUT", "/rooms/new")] {
             let answer = send(&mut operator, method, path, &body);
-            assert_eq!((answer.status, answer.problem().as_str()), (400, "bad-request"), "{method} {body}: {answer:?}");
+            assert_eq!(
+                (answer.status, answer.problem().as_str()),
+                (400, "bad-request"),
+                "{method} {body}: {answer:?}"
+            );
             let detail = answer.json()["detail"].as_str().unwrap().to_owned();
             assert!(detail.contains(named), "{body}: {detail}");
         }
@@ -196,7 +221,10 @@ fn opening_a_room_again_wakes_an_inlet_that_rests() {
     let other = json!({"settings": {"validity_period": 5}});
     assert_eq!(send(&mut operator, "PATCH", "/rooms/Sample", &other).json()["figures"]["inlet_rests"], true);
     let opened = send(&mut operator, "PATCH", "/rooms/Sample", &json!({"state": "open"})).json();
-    assert_eq!((&opened["figures"]["inlet_rests"], &opened["figures"]["serving"]), (&json!(false), &json!(2)));
+    assert_eq!(
+        (&opened["figures"]["inlet_rests"], &opened["figures"]["serving"]),
+        (&json!(false), &json!(2))
+    );
 }
 
 #[test]

@@ -13,9 +13,10 @@ const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 /// A call of every private route that an allowed caller would get through with, whatever it then answers.
 fn sample(route: &Route) -> Request {
     let (path, body): (&str, Value) = match (route.method.as_str(), route.path) {
-        ("POST", "/generate_token" | "/update_session" | "/increment_serving_counter" | "/reset_initial_state") => {
-            (route.path, json!({"event_id": "nothing", "request_id": "x", "increment_by": 1, "status": 1}))
-        }
+        (
+            "POST",
+            "/generate_token" | "/update_session" | "/increment_serving_counter" | "/reset_initial_state",
+        ) => (route.path, json!({"event_id": "nothing", "request_id": "x", "increment_by": 1, "status": 1})),
         ("GET", "/num_active_tokens" | "/expired_tokens") => (route.path, Value::Null),
         ("GET", "/rooms" | "/keys" | "/signing_keys" | "/audit" | "/metrics" | "/livez" | "/readyz") => {
             (route.path, Value::Null)
@@ -28,7 +29,9 @@ fn sample(route: &Route) -> Request {
         ("POST", "/keys") => ("/keys", json!({"name": "a b", "role": "viewer"})),
         ("DELETE", "/keys/{name}") => ("/keys/nothing", Value::Null),
         ("POST", "/signing_keys" | "/restore") => (route.path, Value::Null),
-        (method, path) => panic!("no sample call of {method} {path}: add one, and what each role may do follows"),
+        (method, path) => {
+            panic!("no sample call of {method} {path}: add one, and what each role may do follows")
+        }
     };
     let request = Request::new(route.method.as_str(), path);
     if body.is_null() { request } else { request.body(body.to_string()) }
@@ -36,7 +39,8 @@ fn sample(route: &Route) -> Request {
 
 /// What the documents say each role may call; kept apart from the table on purpose.
 fn allowed(role: Role, route: &Route) -> bool {
-    let reads = ["/num_active_tokens", "/expired_tokens", "/rooms", "/rooms/{id}", "/signing_keys", "/metrics"];
+    let reads =
+        ["/num_active_tokens", "/expired_tokens", "/rooms", "/rooms/{id}", "/signing_keys", "/metrics"];
     let is_read = route.method.as_str() == "GET"
         && (reads.contains(&route.path) || route.path == "/rooms/{id}/tickets/{request_id}");
     let admins_only = ["/keys", "/keys/{name}", "/audit", "/backup", "/restore"].contains(&route.path)
@@ -100,13 +104,16 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
     for (routes, mut client) in [(PUBLIC_ROUTES, server.visitor()), (PRIVATE_ROUTES, server.operator())] {
         for route in routes {
             let name = format!("{} {}", route.method.as_str(), route.path);
-            let path = route.path.replace("{id}", "Sample").replace("{request_id}", "x").replace("{name}", "x");
+            let path =
+                route.path.replace("{id}", "Sample").replace("{request_id}", "x").replace("{name}", "x");
             if path == "/watch" || path == "/backup" {
                 continue; // answers that go on; GET, without a body
             }
             match route.body {
                 BodyLimit::Configured => {
-                    let answer = client.send(&Request::new(route.method.as_str(), &path).body(too_much.clone())).unwrap();
+                    let answer = client
+                        .send(&Request::new(route.method.as_str(), &path).body(too_much.clone()))
+                        .unwrap();
                     assert_eq!(answer.status, 413, "{name}: {answer:?}");
                 }
                 BodyLimit::Streamed(limit) => assert!(limit > 0, "{name}"),

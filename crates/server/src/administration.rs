@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::records::AuditRecord;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_core::{RoomId, UnixMillis};
-use crate::records::AuditRecord;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use http::{Request, StatusCode};
@@ -139,15 +139,17 @@ pub(crate) async fn rotate_signing_key(State(app): Shared, principal: Principal)
 pub(crate) async fn audit(State(app): Shared, parameters: Parameters) -> Outcome {
     let limit = match parameters.one("limit")? {
         None => AUDIT_PAGE,
-        Some(text) => text.parse().ok().filter(|limit| (1..=AUDIT_PAGE_MAX).contains(limit)).ok_or_else(
-            || ApiError::bad_request(format!("`limit` must be a whole number from 1 to {AUDIT_PAGE_MAX}")),
-        )?,
+        Some(text) => {
+            text.parse().ok().filter(|limit| (1..=AUDIT_PAGE_MAX).contains(limit)).ok_or_else(|| {
+                ApiError::bad_request(format!("`limit` must be a whole number from 1 to {AUDIT_PAGE_MAX}"))
+            })?
+        }
     };
     let before = match parameters.one("before")? {
         None => None,
-        Some(text) => Some(
-            text.parse().map_err(|_| ApiError::bad_request("`before` must be the number of a record"))?,
-        ),
+        Some(text) => {
+            Some(text.parse().map_err(|_| ApiError::bad_request("`before` must be the number of a record"))?)
+        }
     };
     let room = match parameters.one("room")? {
         None => None,

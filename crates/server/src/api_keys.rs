@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::records::AuditRecord;
 use anteroom_core::{RoomId, UnixMillis};
 use anteroom_store::{Store, StoreError};
-use crate::records::AuditRecord;
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::sigv4::{self, AccessKeyId, Authorization, SecretAccessKey, SignedRequest};
@@ -300,8 +300,7 @@ impl ApiKeys {
 
     fn secret_of(&self, key: &ApiKey) -> Option<SecretAccessKey> {
         let Proof::Pair { access_key_id, sealed_secret } = &key.proof else { return None };
-        let opened =
-            SecretAccessKey::open(&self.secrets, access_key_id.as_str().as_bytes(), sealed_secret);
+        let opened = SecretAccessKey::open(&self.secrets, access_key_id.as_str().as_bytes(), sealed_secret);
         if opened.is_err() {
             tracing::error!(key = key.name, "the secret of a key pair cannot be opened");
         }
@@ -325,8 +324,9 @@ impl ApiKeys {
             }
             KeyKind::SigV4 => {
                 let (access_key_id, secret) = (AccessKeyId::generate(), SecretAccessKey::generate());
-                let sealed_secret =
-                    secret.seal(&self.secrets, access_key_id.as_str().as_bytes()).map_err(|_| KeyError::Sealing)?;
+                let sealed_secret = secret
+                    .seal(&self.secrets, access_key_id.as_str().as_bytes())
+                    .map_err(|_| KeyError::Sealing)?;
                 let created = CreatedKey::Pair {
                     access_key_id: access_key_id.as_str().to_owned(),
                     secret_access_key: secret.reveal().to_owned(),
@@ -334,13 +334,8 @@ impl ApiKeys {
                 (Proof::Pair { access_key_id, sealed_secret }, created)
             }
         };
-        let key = ApiKey {
-            name: new.name,
-            role: new.role,
-            created_at: now,
-            expires_at: new.expires_at,
-            proof,
-        };
+        let key =
+            ApiKey { name: new.name, role: new.role, created_at: now, expires_at: new.expires_at, proof };
         let action = format!("create key {} with role {}", key.name, key.role.as_str());
         self.replace(actor, action, now, |keys| {
             if key.name == ENVIRONMENT_KEY_NAME || keys.iter().any(|other| other.name == key.name) {
@@ -394,8 +389,12 @@ impl ApiKeys {
             .await?;
             return Ok(None);
         }
-        let first =
-            NewKey { name: FIRST_KEY_NAME.into(), role: Role::Admin, kind: KeyKind::Bearer, expires_at: None };
+        let first = NewKey {
+            name: FIRST_KEY_NAME.into(),
+            role: Role::Admin,
+            kind: KeyKind::Bearer,
+            expires_at: None,
+        };
         match self.create(first, "anteroom", now).await? {
             (_, CreatedKey::Bearer(key)) => Ok(Some(key)),
             (_, CreatedKey::Pair { .. }) => unreachable!("a bearer key was asked for"),
@@ -422,7 +421,15 @@ impl ApiKeys {
             change(&mut keys)?;
             let stored: Vec<StoredKey> = keys.iter().map(StoredKey::of).collect();
             let after = serde_json::to_vec(&stored).map_err(|_| KeyError::Unreadable)?;
-            if crate::records::replace_value(&*self.store, KEYS_VALUE, before.as_deref(), &after, Some(&audit)).await? {
+            if crate::records::replace_value(
+                &*self.store,
+                KEYS_VALUE,
+                before.as_deref(),
+                &after,
+                Some(&audit),
+            )
+            .await?
+            {
                 self.keys.store(Arc::new(keys));
                 return Ok(());
             }

@@ -109,7 +109,7 @@ pub(crate) struct RoomView {
 }
 
 impl RoomView {
-    fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
+    pub(crate) fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
         let request_ids = RequestIds::new(secrets, handle.id());
         let ticket_tokens = TicketTokens::new(secrets, handle.id());
         let prepared = ArcSwap::from_pointee(Prepared::of(handle.id(), &handle.board()));

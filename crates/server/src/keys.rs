@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::records::AuditRecord;
 use anteroom_core::UnixMillis;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_store::{Engine, Store};
-use crate::records::AuditRecord;
 use anteroom_tokens::key_ring::KeyRing;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signing_key::{SigningAlgorithm, SigningKey};
@@ -91,7 +91,9 @@ impl Keys {
                 action: "rotate signing key".into(),
                 detail: None,
             };
-            if crate::records::replace_value(&**store, RING_VALUE, Some(&stored), &sealed, Some(&audit)).await? {
+            if crate::records::replace_value(&**store, RING_VALUE, Some(&stored), &sealed, Some(&audit))
+                .await?
+            {
                 let newest = ring.keys().max_by_key(|key| key.active_from()).cloned();
                 let newest = newest.context("a ring is never empty")?;
                 let status = KeyStatus::of(&newest, ring.current(now), now);
@@ -158,7 +160,8 @@ async fn rotated_if_needed(
 }
 
 async fn rotated(mut ring: KeyRing, algorithm: SigningAlgorithm, now: UnixMillis) -> anyhow::Result<KeyRing> {
-    let rotating = tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
+    let rotating =
+        tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
     Ok(rotating.await??)
 }
 
@@ -177,7 +180,9 @@ pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) ->
                 .into());
             }
             None | Some(Some(_)) => {
-                if crate::records::replace_value(&*store, CHECK_VALUE, stored.as_deref(), &first, None).await? {
+                if crate::records::replace_value(&*store, CHECK_VALUE, stored.as_deref(), &first, None)
+                    .await?
+                {
                     return Ok(());
                 }
             }

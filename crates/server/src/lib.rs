@@ -36,6 +36,6 @@ mod watch;
 mod run;
 
 pub use access::{Permission, Role};
-pub use api_keys::{CreatedKey, KeyKind, NewKey};
 pub use anteroom_store::embedded::FILE_NAME as STORE_FILE_NAME;
+pub use api_keys::{CreatedKey, KeyKind, NewKey};
 pub use run::{Addresses, Bound, FirstStart, Hinted, open_store, run};

@@ -62,7 +62,8 @@ impl Answer {
     #[track_caller]
     pub fn error(&self) -> String {
         let json = self.json();
-        let field = if self.header("Content-Type") == Some("application/problem+json") { "detail" } else { "error" };
+        let field =
+            if self.header("Content-Type") == Some("application/problem+json") { "detail" } else { "error" };
         match json.get(field).and_then(Value::as_str) {
             Some(text) if !text.is_empty() => text.to_owned(),
             _ => panic!("expected an error text: {self:?}"),

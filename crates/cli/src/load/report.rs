@@ -408,6 +408,19 @@ fn places(records: &[Record]) -> Vec<PlaceReport> {
     admitted.into_iter().step_by(every).collect()
 }
 
+/// 12,345.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// A time as the API writes it: UTC with milliseconds. The calendar is Howard Hinnant's `civil_from_days`.
 fn rfc_3339(time: UnixMillis) -> String {
     let (seconds, milliseconds) = (time.0 / 1000, time.0 % 1000);

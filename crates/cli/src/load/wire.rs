@@ -1,7 +1,8 @@
 //! The visitors' way to the server: a bounded number of kept-alive sockets, and a stopwatch on every question.
 //!
 //! A question's latency counts from the moment it was due, not from when a socket was free for it: a generator that falls
-//! behind must not make the server look fast (coordinated omission).
+//! behind must not make the server look fast (coordinated omission). Only the resolution of timers is forgiven: whoever sets
+//! out within [`TIMER_RESOLUTION`] of his time is on time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,9 @@ use crate::http_client::{ClientError, HttpClient, ReplyStream};
 
 use super::ledger::{Ledger, Step};
 use super::moment::{Moment, RunClock};
+
+/// How exact a timer is: tokio's rings up to a millisecond after its time, and the task must then be given a thread.
+const TIMER_RESOLUTION: Duration = Duration::from_millis(2);
 
 /// One question to the server, ready to be asked as often as needed.
 #[derive(Debug, Clone)]
@@ -93,7 +97,7 @@ impl Wire {
 
     /// Asks once, at `due` or as soon as possible after it, and writes down how long the answer took.
     pub(super) async fn ask(&self, call: &Call, due: Moment) -> Result<Exchange, ClientError> {
-        self.clock.sleep_until(due).await;
+        let due = self.wait_until(due).await;
         let _socket = self.sockets.acquire().await.expect("the semaphore is never closed");
         let sent = self.clock.now();
         let reply = self
@@ -120,9 +124,16 @@ impl Wire {
         }
     }
 
+    /// Waits, and says from when on the time counts.
+    async fn wait_until(&self, due: Moment) -> Moment {
+        self.clock.sleep_until(due).await;
+        let now = self.clock.now();
+        if now <= due.after(TIMER_RESOLUTION) { now } else { due }
+    }
+
     /// Opens a live stream over a socket of its own.
     pub(super) async fn open(&self, call: &Call, due: Moment) -> Result<ReplyStream, ClientError> {
-        self.clock.sleep_until(due).await;
+        let due = self.wait_until(due).await;
         let opened =
             self.client.stream(call.method.clone(), &call.path_and_query, call.headers.clone()).await;
         match &opened {

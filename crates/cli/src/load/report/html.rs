@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::plot::{Row, Scale, Series, Shape, duration, over_time, short, spreads};
-use super::{CheckReport, Report, StepReport};
+use super::{CheckReport, Report, StepReport, thousands};
 
 /// The look of the page. The colours of the series are told apart by brightness as well.
 const STYLE: &str = include_str!("style.css");
@@ -93,7 +93,7 @@ fn figures(page: &mut Page, report: &Report) {
         (
             "too early",
             thousands(visitors.early_claims_refused),
-            "tried before their turn, all refused".to_owned(),
+            "claims before their turn, refused".to_owned(),
         ),
     ];
     page.add("<dl class=\"tiles\">\n");
@@ -113,7 +113,7 @@ fn plots(page: &mut Page, report: &Report) {
     figure(
         page,
         "Place in line against time",
-        &[("arrived", "when they joined"), ("admitted", "when they were admitted")],
+        &[("arrived", "joined"), ("admitted", "admitted")],
         &places(report),
     );
     figure(
@@ -300,17 +300,4 @@ fn details(page: &mut Page, report: &Report) {
         page.add(&format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(&value)));
     }
     page.add(&format!("</dl>\n<footer>{}, {}</footer>\n", escape(&report.tool), report.started_at));
-}
-
-/// 12,345.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }

@@ -7,12 +7,12 @@ use std::fmt::Write;
 const WIDTH: f64 = 520.0;
 /// Height of a plot over time.
 const HEIGHT: f64 = 280.0;
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 56.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 30.0;
 /// Height of one row in a plot of rows.
-const ROW_HEIGHT: f64 = 36.0;
+const ROW_HEIGHT: f64 = 40.0;
 /// About so many ticks on a linear axis.
 const TICKS: f64 = 5.0;
 
@@ -193,17 +193,21 @@ pub(super) fn spreads(told: &str, label: Label, rows: &[Row]) -> String {
     }
     let mut top = TOP;
     for row in rows {
-        let middle = top + 25.0;
-        add(&mut svg, &format!(r#"<text class="name" x="{left}" y="{:.1}">{}</text>"#, top + 13.0, row.name));
+        let middle = top + 27.0;
+        add(&mut svg, &format!(r#"<text class="name" x="{left}" y="{:.1}">{}</text>"#, top + 15.0, row.name));
         if let (Some((first, _)), Some((last, _))) = (row.marks.first(), row.marks.last()) {
             let (first, last) = (x(*first), x(*last));
             add(&mut svg, &format!(r#"<path class="reach" d="M{first:.1} {middle:.1}H{last:.1}"/>"#));
         }
         for (value, class) in row.marks.iter().rev() {
-            add(
-                &mut svg,
-                &format!(r#"<circle class="{class}" cx="{:.1}" cy="{middle:.1}" r="5"/>"#, x(*value)),
-            );
+            let across = x(*value);
+            let mark = if *class == "max" {
+                // An upright stroke is seen also where the last percentile stands right beside it.
+                format!(r#"<path class="max" d="M{across:.1} {:.1}v14"/>"#, middle - 7.0)
+            } else {
+                format!(r#"<circle class="{class}" cx="{across:.1}" cy="{middle:.1}" r="5"/>"#)
+            };
+            add(&mut svg, &mark);
         }
         top += ROW_HEIGHT;
     }

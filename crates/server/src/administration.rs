@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::records::AuditRecord;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_core::{RoomId, UnixMillis};
+use anteroom_store::AuditRecord;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use http::{Request, StatusCode};
@@ -157,7 +157,7 @@ pub(crate) async fn audit(State(app): Shared, parameters: Parameters) -> Outcome
             Some(RoomId::parse(name).map_err(|_| ApiError::bad_request("`room` is not a room's name"))?)
         }
     };
-    let records = crate::records::audit(&**app.engine.store(), before, room.as_ref(), limit).await?;
+    let records = app.engine.store().audit(before, room.as_ref(), limit).await?;
     let next_before = if records.len() == limit { records.last().map(|(number, _)| *number) } else { None };
     let records: Vec<Json> = records.iter().map(|(number, record)| audit_record(*number, record)).collect();
     Ok(ok(&json!({"records": records, "next_before": next_before})))

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::records::AuditRecord;
 use anteroom_core::{RoomId, UnixMillis};
-use anteroom_store::{Store, StoreError};
+use anteroom_store::{AuditRecord, Store, StoreError};
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::sigv4::{self, AccessKeyId, Authorization, SecretAccessKey, SignedRequest};
@@ -82,7 +81,7 @@ pub enum CreatedKey {
 
 /// Why a key was not made or revoked.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyError {
+pub(crate) enum KeyError {
     /// Names are like those of rooms.
     #[error("a key's name has 1 to 64 letters, digits, dots, hyphens or underscores")]
     BadName,
@@ -421,15 +420,7 @@ impl ApiKeys {
             change(&mut keys)?;
             let stored: Vec<StoredKey> = keys.iter().map(StoredKey::of).collect();
             let after = serde_json::to_vec(&stored).map_err(|_| KeyError::Unreadable)?;
-            if crate::records::replace_value(
-                &*self.store,
-                KEYS_VALUE,
-                before.as_deref(),
-                &after,
-                Some(&audit),
-            )
-            .await?
-            {
+            if self.store.replace_value(KEYS_VALUE, before.as_deref(), &after, Some(&audit)).await? {
                 self.keys.store(Arc::new(keys));
                 return Ok(());
             }

@@ -22,7 +22,6 @@ mod page;
 mod passes;
 mod prepared;
 pub mod problem;
-mod records;
 mod request;
 mod room_api;
 pub mod rooms;

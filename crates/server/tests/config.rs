@@ -352,6 +352,32 @@ fn all_problems_are_reported_at_once_in_the_order_of_the_file() {
 }
 
 #[test]
+fn mistakes_in_rooms_were_hidden_behind_those_in_server_settings() {
+    let text = "log = 1\n[[room]]\nid = \"a\"\nvalidity_periode = 5\nlog = \"debug\"\n[[room]]\nstate = \"shut\"\n\
+                [[room]]\nid = \"a\"\nvalidity_period = 0\n[[room]]\nid = \"b\"\ninlet = \"max-size\"\n";
+    let starts = [
+        "anteroom.toml:1: log = 1: expected a level",
+        "anteroom.toml:4: unknown key `validity_periode`; did you mean `validity_period`?",
+        "anteroom.toml:5: `log` is a server setting, but stands in a [[room]]",
+        "anteroom.toml:6: this [[room]] has no `id`",
+        "anteroom.toml:7: state = ",
+        "anteroom.toml:9: the room `a` was already defined on line 3",
+        "anteroom.toml:10: validity_period = \"0\": must be a whole number of seconds",
+        "anteroom.toml:11: id = \"b\": inlet \"max-size\" needs `total_active_users`",
+    ];
+    let messages = messages(text, &[]);
+    assert_eq!(messages.len(), starts.len(), "{messages:#?}");
+    for (message, start) in messages.iter().zip(starts) {
+        assert!(message.starts_with(start), "{message}\nis not: {start}");
+    }
+}
+
+#[test]
+fn a_variable_of_the_command_line_does_not_keep_a_server_from_starting() {
+    assert_eq!(load("", &[("ANTEROOM_URL", "http://127.0.0.1:1")]).unwrap().config, defaults().config);
+}
+
+#[test]
 fn no_message_repeats_a_secret() {
     let text = "secret = \"hunter2\"\nadmin_key = \"hunter2\"\nsecrets = \"hunter2\"\npublic_url = \"https://u:hunter2@h\"\n";
     let environment = [("ANTEROOM_ADMIN_KEYS", "hunter2"), ("ANTEROOM_STORE_URL", "redis://u:hunter2@h")];

@@ -29,6 +29,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     for room in &rooms {
         match runtime.block_on(room.drift(&*store))? {
             Drift::NotCreated => println!("room {}: will be created", room.id),
+            Drift::Deleted => println!("room {}: deleted by an operator (until the file is edited)", room.id),
             Drift::Known { differences, .. } if differences.is_empty() => {
                 println!("room {}: as in the file", room.id);
             }

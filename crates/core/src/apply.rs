@@ -10,7 +10,7 @@
 use crate::effects::{Effects, Event};
 use crate::ids::{Generation, Position, Ticket, UnixMillis};
 use crate::inlet;
-use crate::operation::{Answer, Claim, Operation, Reads, Refusal, SERVING_MAX, key_of};
+use crate::operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal, SERVING_MAX, key_of};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus};
@@ -119,13 +119,10 @@ fn change(
             Ok(Answer::Exited { counted })
         }
         Operation::Advance { by } => advance(room, now, *by, effects),
-        Operation::Configure(settings) => configure(room, now, settings, effects),
-        Operation::SetState(state) => {
-            set_state(room, now, *state, effects);
-            Ok(Answer::Done)
-        }
+        Operation::Reconfigure(change) => reconfigure(room, now, change, effects),
         Operation::Reset { .. } => unreachable!("a reset is not a change of the line but another one"),
         Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, effects),
+        Operation::Inspect { ticket } => inspect(room, ticket, session).map(Answer::Place),
         Operation::KeepSignatures { signatures, .. } => {
             let mut session = session.ok_or(Refusal::UnknownSession)?;
             if session.signatures.is_empty() {
@@ -206,6 +203,19 @@ fn begin_or_find_session(
     effects.sessions.push(session.clone());
     effects.events.push(Event::TokenGenerated { request_id: session.request_id });
     Ok(Answer::Claimed { session, begun: true })
+}
+
+fn inspect(room: &mut Room, ticket: &Ticket, session: Option<Session>) -> Result<Place, Refusal> {
+    let admits = room.state.admits();
+    let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
+    let position = ticket.position.get();
+    Ok(match session {
+        Some(session) => Place::Claimed(session),
+        None if position <= segment.base || position > segment.joined => return Err(Refusal::UnknownTicket),
+        None if position <= segment.floor || segment.taken.contains(position) => Place::Gone,
+        None if position > segment.serving || !admits => Place::Waiting,
+        None => Place::Offered,
+    })
 }
 
 fn leave(
@@ -300,13 +310,27 @@ fn withdraw(room: &mut Room, by: u64, effects: &mut Effects) {
     }
 }
 
-fn configure(
+/// Settings and state at once: nobody ever sees one without the other.
+fn reconfigure(
     room: &mut Room,
     now: UnixMillis,
-    settings: &Settings,
+    change: &Reconfigure,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
-    settings.check()?;
+    if let Some((settings, state)) = &change.expected
+        && !room.is_configured(settings, *state)
+    {
+        return Err(Refusal::Changed);
+    }
+    change.settings.check()?;
+    set_settings(room, now, &change.settings, effects);
+    if let Some(state) = change.state {
+        set_state(room, now, state, effects);
+    }
+    Ok(Answer::Done)
+}
+
+fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: &mut Effects) {
     let before = room.settings.claim_window_millis();
     room.settings = settings.clone();
     effects.changed = true;
@@ -329,7 +353,6 @@ fn configure(
             segment.serving = segment.serving.min(segment.joined.max(segment.base));
         }
     }
-    Ok(Answer::Done)
 }
 
 fn restart_claim_clocks(room: &mut Room, clock: impl Fn(UnixMillis) -> UnixMillis) {

@@ -51,15 +51,43 @@ impl Pace {
     ///
     /// The time since the last offer counts as time without offers, so the estimate grows while the frontier stands still.
     pub fn wait_seconds(&self, people_ahead: u64, now: UnixMillis) -> Option<u64> {
-        let first = self.samples.front()?;
-        let made = self.offers_made - first.offers_made;
-        let elapsed = now.since(first.at);
-        if made == 0 || elapsed == 0 {
-            return None;
-        }
+        let (made, elapsed) = self.speed(now)?;
         let millis = u128::from(people_ahead) * u128::from(elapsed) / u128::from(made);
         Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX))
     }
+
+    /// Offers a minute, in tenths and rounded, or `None` while no speed is known.
+    pub fn offers_per_minute_tenths(&self, now: UnixMillis) -> Option<u64> {
+        let (made, elapsed) = self.speed(now)?;
+        let tenths = (u128::from(made) * 600_000 + u128::from(elapsed) / 2) / u128::from(elapsed);
+        Some(u64::try_from(tenths).unwrap_or(u64::MAX))
+    }
+
+    /// Offers made since the first sample, and in how many milliseconds; neither is 0.
+    fn speed(&self, now: UnixMillis) -> Option<(u64, u64)> {
+        let first = self.samples.front()?;
+        let made = self.offers_made - first.offers_made;
+        let elapsed = now.since(first.at);
+        (made > 0 && elapsed > 0).then_some((made, elapsed))
+    }
+}
+
+/// The shortest time between two looks at the line that a client is asked to keep.
+pub const POLL_MIN_SECONDS: u64 = 2;
+/// The longest.
+pub const POLL_MAX_SECONDS: u64 = 60;
+/// So many looks are expected until the turn comes.
+const POLLS_PER_WAIT: u64 = 20;
+/// People who are asked to look a second later each, while no speed is known.
+const PEOPLE_PER_POLL_SECOND: u64 = 100;
+
+/// When a client should look again: the later, the further it is from the front. Neighbours are told different times, by up
+/// to a quarter, so that they do not all come at once.
+pub fn next_poll_seconds(people_ahead: u64, wait_seconds: Option<u64>, position: u64) -> u64 {
+    let even = wait_seconds.map_or(people_ahead / PEOPLE_PER_POLL_SECOND, |wait| wait / POLLS_PER_WAIT);
+    let even = even.clamp(POLL_MIN_SECONDS, POLL_MAX_SECONDS);
+    let spread = even / 4 + 1;
+    even + position.wrapping_mul(0x9E37_79B9_7F4A_7C15) % spread
 }
 
 #[cfg(test)]
@@ -77,6 +105,29 @@ mod tests {
         assert_eq!(pace.wait_seconds(100, UnixMillis(30_000)), Some(40), "standing still makes it longer");
         assert_eq!(pace.wait_seconds(0, UnixMillis(30_000)), Some(0));
         assert_eq!(pace.wait_seconds(u64::MAX, UnixMillis(u64::MAX)), Some(u64::MAX));
+    }
+
+    #[test]
+    fn polls_grow_rarer_with_the_distance_and_differ_between_neighbours() {
+        assert!((POLL_MIN_SECONDS..=POLL_MIN_SECONDS + 1).contains(&next_poll_seconds(0, Some(0), 7)));
+        assert!(next_poll_seconds(1_000_000, None, 1) >= POLL_MAX_SECONDS);
+        assert!(next_poll_seconds(10, Some(400), 1) >= 20);
+        let times: std::collections::BTreeSet<u64> =
+            (0..100).map(|position| next_poll_seconds(10, Some(800), position)).collect();
+        assert!(times.len() > 5, "{times:?}");
+        assert!(times.iter().all(|seconds| (40..=50).contains(seconds)), "{times:?}");
+    }
+
+    #[test]
+    fn the_speed_is_told_a_minute_in_tenths() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(0)), None);
+        pace.record(UnixMillis(10_000), 100);
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(60_000)), None, "one burst has no speed");
+        pace.record(UnixMillis(20_000), 50);
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(20_000)), Some(3_000), "5 a second");
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(100_000)), Some(333), "50 in 90 seconds");
+        assert_eq!(pace.offers_per_minute_tenths(UnixMillis(u64::MAX)), Some(0));
     }
 
     #[test]

@@ -143,6 +143,11 @@ impl Generation {
         Self { opened, incarnation }
     }
 
+    /// Both parts as one number, in the same order as generations: how APIs write it.
+    pub const fn number(self) -> u64 {
+        ((self.opened as u64) << u8::BITS) | self.incarnation as u64
+    }
+
     /// The moment the line was opened, in seconds since 1970.
     pub const fn opened_unix_seconds(self) -> u64 {
         GENERATION_EPOCH_UNIX_SECONDS + self.opened as u64

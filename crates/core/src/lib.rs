@@ -25,7 +25,7 @@ pub use apply::{Applied, apply};
 pub use board::{Board, Recognition, Standing};
 pub use effects::{Effects, Event};
 pub use ids::{Generation, MAX_POSITION, Position, RequestId, RoomId, Ticket, UnixMillis};
-pub use operation::{Answer, Claim, Operation, Reads, Refusal};
+pub use operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal};
 pub use room::{Room, RoomState};
 pub use segment::{Counts, Segment, Step};
 pub use session::{Outcome, Session, SessionKey, SessionStatus};

@@ -1,9 +1,9 @@
 //! What can happen to a room, what it answers, and why it may refuse. The rules themselves are in [`crate::apply`].
 
 use crate::ids::{Generation, Position, RequestId, Ticket};
-use crate::room::{RoomState, SEGMENTS_MAX};
+use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::session::{Outcome, Session, SessionKey};
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{FIELDS, Settings, SettingsError};
 
 /// The largest value of the serving counter: what an AWS client can read back.
 pub const SERVING_MAX: u64 = i64::MAX as u64;
@@ -42,10 +42,8 @@ pub enum Operation {
         /// By how many positions.
         by: i64,
     },
-    /// The operator changes the settings.
-    Configure(Box<Settings>),
-    /// The operator opens, pauses, drains or closes the room. Opening also wakes an inlet that rests.
-    SetState(RoomState),
+    /// The operator changes settings and state, both at once.
+    Reconfigure(Box<Reconfigure>),
     /// The operator starts a new line; every ticket so far is unknown from now on.
     Reset {
         /// Random, see [`Generation`].
@@ -55,6 +53,11 @@ pub enum Operation {
     OpenSegment {
         /// Random, see [`Generation`].
         incarnation: u8,
+    },
+    /// Nothing changes; the room says where a ticket stands.
+    Inspect {
+        /// Which.
+        ticket: Ticket,
     },
     /// Keeps the signatures that leave with a pass, unless some are kept already.
     KeepSignatures {
@@ -80,12 +83,46 @@ pub struct Claim {
     pub key_id: String,
 }
 
+/// What a room is changed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reconfigure {
+    /// What whoever asks has seen. If the room is no longer that, nothing is changed.
+    pub expected: Option<(Settings, RoomState)>,
+    /// All settings as they should be.
+    pub settings: Settings,
+    /// The state as it should be; `None` leaves it. `Open` also wakes an inlet that rests, in a room that is open already too.
+    pub state: Option<RoomState>,
+}
+
+impl Reconfigure {
+    /// What it changes in a room, in words: `change: validity_period 3600 -> 60, state open -> paused`.
+    pub fn describe(&self, room: &Room) -> String {
+        let different = FIELDS.iter().filter_map(|field| {
+            let (before, after) = ((field.get)(&room.settings), (field.get)(&self.settings));
+            (before != after).then(|| format!("{} {before} -> {after}", field.name))
+        });
+        let mut changes: Vec<String> = different.collect();
+        if let Some(state) = self.state.filter(|&state| state != room.state) {
+            changes.push(format!("state {} -> {}", room.state.as_str(), state.as_str()));
+        }
+        if room.inlet_rests && self.state == Some(RoomState::Open) {
+            changes.push("inlet wakes".into());
+        }
+        if changes.is_empty() { "change: nothing".into() } else { format!("change: {}", changes.join(", ")) }
+    }
+}
+
 impl Operation {
+    /// Changes settings and state, whatever they are now.
+    pub fn reconfigure(settings: Settings, state: Option<RoomState>) -> Self {
+        Self::Reconfigure(Box::new(Reconfigure { expected: None, settings, state }))
+    }
+
     /// The session the operation must be able to read.
     pub fn session_key(&self) -> Option<SessionKey> {
         match self {
             Self::Claim(claim) => Some(key_of(&claim.ticket)),
-            Self::Leave { ticket } => Some(key_of(ticket)),
+            Self::Leave { ticket } | Self::Inspect { ticket } => Some(key_of(ticket)),
             Self::Close { key, .. } | Self::KeepSignatures { key, .. } => Some(*key),
             _ => None,
         }
@@ -101,10 +138,10 @@ impl Operation {
             Self::Close { .. } => "close",
             Self::Exits { .. } => "exits",
             Self::Advance { .. } => "advance",
-            Self::Configure(_) => "configure",
-            Self::SetState(_) => "state",
+            Self::Reconfigure(_) => "change",
             Self::Reset { .. } => "reset",
             Self::OpenSegment { .. } => "open-segment",
+            Self::Inspect { .. } => "inspect",
             Self::KeepSignatures { .. } => "keep-signatures",
         }
     }
@@ -149,6 +186,8 @@ pub enum Answer {
     },
     /// The session as it is now.
     Session(Session),
+    /// Where a ticket stands.
+    Place(Place),
     /// How many of the reported exits counted.
     Exited {
         /// At most the number of visitors inside.
@@ -161,6 +200,19 @@ pub enum Answer {
     },
     /// The line that is open now.
     LineOpened(Generation),
+}
+
+/// Where a ticket stands, as the room itself knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The frontier has not reached it, or the room admits nobody.
+    Waiting,
+    /// It may be claimed.
+    Offered,
+    /// It was claimed; the session says what became of it.
+    Claimed(Session),
+    /// It lapsed, or its holder left.
+    Gone,
 }
 
 /// Why an operation is refused.
@@ -196,6 +248,9 @@ pub enum Refusal {
     /// The counter would leave its range.
     #[error("the serving counter would exceed {SERVING_MAX}")]
     CounterOverflow,
+    /// Settings or state are no longer what whoever asked has seen.
+    #[error("the room was changed meanwhile")]
+    Changed,
     /// The settings are refused.
     #[error(transparent)]
     Settings(#[from] SettingsError),

@@ -103,6 +103,11 @@ impl Room {
         }
     }
 
+    /// Whether these are its settings and its state.
+    pub fn is_configured(&self, settings: &Settings, state: RoomState) -> bool {
+        self.settings == *settings && self.state == state
+    }
+
     /// The generation that joins go to.
     pub fn newest(&self) -> &Segment {
         self.segments.back().expect("a room always has a segment")

@@ -164,6 +164,36 @@ pub fn is_issuer(text: &str) -> bool {
     !text.is_empty() && text.len() <= ISSUER_MAX_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
+/// An address that a browser can go to, of bounded length. Anything else (such as `javascript:`) would be a trap for whoever
+/// follows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebAddress(String);
+
+impl WebAddress {
+    /// The address, if it is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+        let named = host.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || first == b'[');
+        (named && is_issuer(text)).then(|| Self(text.to_owned()))
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Kind for WebAddress {
+    const EXPECTED: &'static str =
+        "an address that begins with https:// or http://, of up to 512 visible characters";
+    fn to_value(&self) -> Value {
+        Value::Text(self.0.clone())
+    }
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Text(text) = value { Self::parse(text) } else { None }
+    }
+}
+
 impl Kind for InletKind {
     const EXPECTED: &'static str = "\"manual\" or \"max-size\"";
     fn to_value(&self) -> Value {
@@ -238,6 +268,10 @@ settings! {
     incr_svc_on_queue_position_expiry: bool = false,
     /// `iss` of the passes; the server's public URL when not set.
     issuer: Option<String> = None,
+    /// Where an admitted visitor goes, told together with the pass.
+    backend_uri: Option<WebAddress> = None,
+    /// Whether `/refresh` gives no new access token, so that a visit ends with its first pass.
+    disable_session_renewal: bool = false,
 }
 
 impl Settings {

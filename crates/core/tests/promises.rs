@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 
 use anteroom_core::{
-    Answer, Board, Claim, InletKind, Operation, Outcome, Position, Reads, Refusal, RequestId, Room,
-    RoomState, Session, SessionKey, SessionStatus, Settings, Standing, Ticket, UnixMillis, apply,
-    settings::Seconds,
+    Answer, Board, Claim, InletKind, Operation, Outcome, Place, Position, Reads, Reconfigure, Refusal,
+    RequestId, Room, RoomState, Session, SessionKey, SessionStatus, Settings, Standing, Ticket, UnixMillis,
+    apply, settings::Seconds,
 };
 use proptest::prelude::*;
 
@@ -35,6 +35,13 @@ enum Step {
     Window(u64),
     MoveOn(bool),
     State(RoomState),
+    /// Settings and state at once, by somebody who has seen the room as it is, or as it never was.
+    Both {
+        capacity: u64,
+        capped: bool,
+        state: RoomState,
+        stale: bool,
+    },
     Reset,
     /// The clock moves by so many milliseconds, also backwards.
     Clock(i64),
@@ -56,6 +63,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (1u64..20).prop_map(Step::Window),
         1 => any::<bool>().prop_map(Step::MoveOn),
         2 => prop::sample::select(RoomState::ALL.to_vec()).prop_map(Step::State),
+        2 => (0u64..8, any::<bool>(), prop::sample::select(RoomState::ALL.to_vec()), prop::bool::weighted(0.3))
+            .prop_map(|(capacity, capped, state, stale)| Step::Both { capacity, capped, state, stale }),
         1 => Just(Step::Reset),
         3 => (-3_000i64..15_000).prop_map(Step::Clock),
         4 => (-3_000i64..15_000).prop_map(Step::Silence),
@@ -196,6 +205,22 @@ impl Model {
     }
 }
 
+impl Model {
+    fn set_state(&mut self, state: RoomState) {
+        self.state = state;
+        self.rests &= state != RoomState::Open;
+        match (self.halted_since, state.admits()) {
+            (None, false) => self.halted_since = Some(self.clock),
+            (Some(since), true) => {
+                let clock = self.clock;
+                self.restart_clocks(|at| UnixMillis(at.0 + (clock.0 - at.max(since).0)));
+                self.halted_since = None;
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The room, its sessions as a store would keep them, and the model.
 struct Play {
     room: Room,
@@ -226,7 +251,7 @@ impl Play {
         let settings = |change: &dyn Fn(&mut Settings)| {
             let mut settings = self.room.settings.clone();
             change(&mut settings);
-            Some(Operation::Configure(Box::new(settings)))
+            Some(Operation::reconfigure(settings, None))
         };
         let key = |ticket: Ticket| SessionKey { generation: ticket.generation, position: ticket.position };
         match *step {
@@ -254,7 +279,17 @@ impl Play {
                 settings(&|settings| settings.queue_position_expiry_period = Seconds::new(seconds))
             }
             Step::MoveOn(on) => settings(&|settings| settings.incr_svc_on_queue_position_expiry = on),
-            Step::State(state) => Some(Operation::SetState(state)),
+            Step::State(state) => Some(Operation::reconfigure(self.room.settings.clone(), Some(state))),
+            Step::Both { capacity, capped, state, stale } => {
+                let (mut seen, mut settings) = (self.room.settings.clone(), self.room.settings.clone());
+                if stale {
+                    seen.issuer = Some("https://never.example".into());
+                }
+                settings.total_active_users = Some(capacity);
+                settings.inlet = if capped { InletKind::MaxSize } else { InletKind::Manual };
+                let expected = Some((seen, self.room.state));
+                Some(Operation::Reconfigure(Box::new(Reconfigure { expected, settings, state: Some(state) })))
+            }
             Step::Reset => Some(Operation::Reset { incarnation: 9 }),
             Step::Clock(_) => Some(Operation::Tick),
             Step::Silence(_) => None,
@@ -409,23 +444,17 @@ impl Play {
                 }
                 assert_eq!(answer, &Ok(Answer::Advanced { serving }));
             }
-            Operation::Configure(settings) => {
-                assert_eq!(answer.is_ok(), settings.check().is_ok());
-                if answer.is_ok() {
-                    model.configure(settings);
-                }
-            }
-            Operation::SetState(state) => {
-                model.state = *state;
-                model.rests &= *state != RoomState::Open;
-                match (model.halted_since, state.admits()) {
-                    (None, false) => model.halted_since = Some(model.clock),
-                    (Some(since), true) => {
-                        let clock = model.clock;
-                        model.restart_clocks(|at| UnixMillis(at.0 + (clock.0 - at.max(since).0)));
-                        model.halted_since = None;
-                    }
-                    _ => {}
+            Operation::Reconfigure(change) => {
+                let seen = change.expected.as_ref();
+                let stale = seen
+                    .is_some_and(|(settings, state)| (settings, *state) != (&model.settings, model.state));
+                let refusal = change.settings.check().err().map(Refusal::from);
+                if let Some(refusal) = Some(Refusal::Changed).filter(|_| stale).or(refusal) {
+                    assert_eq!(answer, &Err(refusal), "all or nothing");
+                } else {
+                    assert_eq!(answer, &Ok(Answer::Done));
+                    model.configure(&change.settings);
+                    change.state.into_iter().for_each(|state| model.set_state(state));
                 }
             }
             Operation::Reset { .. } => {
@@ -435,7 +464,10 @@ impl Play {
                 fresh.halted_since = model.halted_since.map(|_| machine_now);
                 *model = fresh;
             }
-            Operation::Tick | Operation::OpenSegment { .. } | Operation::KeepSignatures { .. } => {}
+            Operation::Tick
+            | Operation::OpenSegment { .. }
+            | Operation::Inspect { .. }
+            | Operation::KeepSignatures { .. } => {}
         }
     }
 
@@ -448,10 +480,7 @@ impl Play {
         assert_eq!(room.active(), model.active - model.credits, "active");
         let operators_word = matches!(
             operation,
-            Operation::Advance { .. }
-                | Operation::Configure(_)
-                | Operation::Reset { .. }
-                | Operation::SetState(_)
+            Operation::Advance { .. } | Operation::Reconfigure(_) | Operation::Reset { .. }
         );
         assert!(after.serving >= before.serving || operators_word, "the frontier moved back by itself");
         if let Some(capacity) = room.settings.capacity() {
@@ -462,9 +491,9 @@ impl Play {
                 room.held()
             );
         }
-        let epoch_moved = matches!(operation, Operation::SetState(_) | Operation::Reset { .. });
+        assert_eq!((&room.settings, room.state), (&model.settings, model.state), "both or neither");
         assert!(
-            epoch_moved
+            matches!(operation, Operation::Reset { .. })
                 || before.segments.last().unwrap().generation == after.segments.last().unwrap().generation
         );
     }
@@ -477,8 +506,8 @@ impl Play {
                 (Story::Waiting, Standing::Waiting { people_ahead }) => {
                     let was = before.standing(ticket, self.room.clock);
                     if let Standing::Waiting { people_ahead: ahead_before } = was {
-                        let by_hand =
-                            matches!(operation, Operation::Advance { .. } | Operation::Configure(_));
+                        let by_hand = matches!(operation, Operation::Advance { .. })
+                            || after.settings != before.settings;
                         assert!(people_ahead <= ahead_before || by_hand, "a place got worse");
                     }
                 }
@@ -491,6 +520,27 @@ impl Play {
                 other => panic!("{other:?}"),
             }
         }
+        self.check_one_place_by_asking(after);
+    }
+
+    /// The room itself tells one visitor, another one after each step, what his story says.
+    fn check_one_place_by_asking(&self, after: &Board) {
+        let stories: Vec<_> = self.tickets.iter().zip(&self.model.visitors).collect();
+        let chosen = usize::try_from(after.version).unwrap() % stories.len().max(1);
+        let Some(&(&ticket, story)) = stories.get(chosen) else { return };
+        let key = SessionKey { generation: ticket.generation, position: ticket.position };
+        let reads = Reads { session: self.sessions.get(&key).cloned(), ended: vec![] };
+        let asked = apply(self.room.clone(), self.room.clock, &Operation::Inspect { ticket }, reads);
+        assert!(!asked.effects.changed, "asking changes nothing");
+        let Ok(Answer::Place(place)) = asked.answer else { panic!("{:?}", asked.answer) };
+        let fits = match story {
+            Story::Waiting => place == Place::Waiting,
+            Story::Offered(_) if self.room.state.admits() => place == Place::Offered,
+            Story::Offered(_) => place == Place::Waiting,
+            Story::Claimed => matches!(place, Place::Claimed(_)),
+            Story::Left | Story::Lapsed => place == Place::Gone,
+        };
+        assert!(fits, "{story:?} is told {place:?}");
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+#[path = "rules/reconfigure.rs"]
+mod reconfigure;
 #[path = "rules/story.rs"]
 mod story;
 

@@ -1,39 +1,56 @@
 //! What every request handler shares: the rooms, the keys, the signer, the figures.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use anteroom_core::{Board, Recognition, RequestId, RoomId, Ticket, UnixMillis};
+use anteroom_core::{Board, Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
 use anteroom_store::engine::Actor;
 use anteroom_store::{Engine, EngineError, RoomHandle};
-use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
+use anteroom_tokens::ticket_token::TicketTokens;
 use arc_swap::ArcSwap;
 
+use crate::access::{Doorkeeper, OriginSecret};
+use crate::idempotency::{KeyDigest, RepeatableJoins};
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::prepared::Prepared;
+use crate::watch::{Feed, Watch};
 
 /// The state behind both listeners.
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) rooms: HashMap<RoomId, Arc<RoomView>>,
+    pub(crate) rooms: Rooms,
     pub(crate) keys: Keys,
     pub(crate) signer: Signer,
     pub(crate) metrics: Metrics,
-    pub(crate) admin_keys: Vec<ApiKeyDigest>,
+    pub(crate) access: Doorkeeper,
+    /// What the CDN in front of the public listener sends, if only the CDN may come in.
+    pub(crate) origin_secret: Option<OriginSecret>,
+    pub(crate) watch: Watch,
     /// The issuer of rooms that have none of their own.
     pub(crate) public_url: String,
+    /// The room of calls of our own API that name none.
+    pub(crate) default_room: Option<RoomId>,
     pub(crate) request_body_max_bytes: usize,
     pub(crate) metrics_open: bool,
 }
 
 impl App {
-    /// The room of an event id, exactly as it was written.
-    pub(crate) fn room(&self, event_id: &str) -> Option<&Arc<RoomView>> {
-        self.rooms.get(event_id)
+    /// The room of a name, exactly as it was written.
+    pub(crate) fn room(&self, name: &str) -> Option<Arc<RoomView>> {
+        self.rooms.get(name)
+    }
+
+    /// The room of a name; without a name the default room, which is the configured one, or the only one there is.
+    pub(crate) fn room_or_default(&self, name: Option<&str>) -> Option<Arc<RoomView>> {
+        match (name, &self.default_room) {
+            (Some(name), _) => self.room(name),
+            (None, Some(default)) => self.room(default.as_str()),
+            (None, None) => self.rooms.only_one(),
+        }
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -41,25 +58,86 @@ impl App {
     }
 }
 
-/// A room with what only this server adds to it: the cipher of its tickets, and answers prepared from its board.
+/// The rooms as handlers see them, following those of the engine.
+pub(crate) struct Rooms {
+    views: ArcSwap<HashMap<RoomId, Arc<RoomView>>>,
+    secrets: Arc<MasterSecrets>,
+    /// Held while the map is replaced, so that no change is lost.
+    replacing: Mutex<()>,
+}
+
+impl Rooms {
+    pub(crate) fn new(secrets: Arc<MasterSecrets>) -> Self {
+        Self { views: ArcSwap::default(), secrets, replacing: Mutex::default() }
+    }
+
+    fn get(&self, name: &str) -> Option<Arc<RoomView>> {
+        self.views.load().get(name).cloned()
+    }
+
+    fn only_one(&self) -> Option<Arc<RoomView>> {
+        let views = self.views.load();
+        let mut all = views.values();
+        all.next().filter(|_| all.next().is_none()).cloned()
+    }
+
+    /// Takes in rooms the engine has gained, and lets go of those it has lost.
+    pub(crate) fn follow(&self, engine: &Engine) {
+        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.views.load();
+        let view = |handle: Arc<RoomHandle>| {
+            let known = before.get(handle.id().as_str()).filter(|view| Arc::ptr_eq(&view.handle, &handle));
+            let view = known.cloned().unwrap_or_else(|| Arc::new(RoomView::new(handle, &self.secrets)));
+            (view.handle.id().clone(), view)
+        };
+        self.views.store(Arc::new(engine.rooms().into_iter().map(view).collect()));
+    }
+}
+
+/// A room with what only this server adds to it: the ciphers of its tickets, and answers prepared from its board.
 pub(crate) struct RoomView {
     pub(crate) handle: Arc<RoomHandle>,
     pub(crate) request_ids: RequestIds,
+    pub(crate) ticket_tokens: TicketTokens,
+    pub(crate) recent_places: RecentPlaces,
+    /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    repeatable_joins: Arc<RepeatableJoins>,
     prepared: ArcSwap<Prepared>,
+    /// Its live stream, once somebody watches.
+    pub(crate) feed: OnceLock<Arc<Feed>>,
 }
 
 impl RoomView {
     pub(crate) fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
         let request_ids = RequestIds::new(secrets, handle.id());
-        let prepared = ArcSwap::from_pointee(Prepared::of(&handle.board()));
-        Self { handle, request_ids, prepared }
+        let ticket_tokens = TicketTokens::new(secrets, handle.id());
+        let prepared = ArcSwap::from_pointee(Prepared::of(handle.id(), &handle.board()));
+        Self {
+            handle,
+            request_ids,
+            ticket_tokens,
+            recent_places: RecentPlaces::default(),
+            changing: tokio::sync::Mutex::default(),
+            repeatable_joins: Arc::default(),
+            prepared,
+            feed: OnceLock::new(),
+        }
+    }
+
+    /// A place in line; with a key, the one that key got before.
+    pub(crate) async fn join(&self, key: Option<KeyDigest>, now: UnixMillis) -> Result<Ticket, EngineError> {
+        match key {
+            None => self.handle.join().await,
+            Some(key) => self.repeatable_joins.join(&self.handle, key, now).await,
+        }
     }
 
     /// The prepared answers of the present board; made anew by the first who asks after a change.
     pub(crate) fn prepared(&self) -> Arc<Prepared> {
         let prepared = self.prepared.load();
         let fresh = self.handle.with_board(|board| {
-            if prepared.is_of(board) { None } else { Some(Arc::new(Prepared::of(board))) }
+            if prepared.is_of(board) { None } else { Some(Arc::new(Prepared::of(self.handle.id(), board))) }
         });
         match fresh {
             None => Arc::clone(&prepared),
@@ -93,5 +171,35 @@ impl RoomView {
         self.handle.operate(anteroom_core::Operation::Tick, Actor::Visitor).await?;
         let board = self.handle.board();
         Ok((board.recognise(&ticket, now) == Recognition::Ours).then_some((ticket, board)))
+    }
+}
+
+/// How long the place of a served ticket is remembered.
+const PLACE_REMEMBERED_MILLIS: u64 = 1_000;
+/// How many places a room remembers. Beyond it, it forgets all of them, which costs some a look-up.
+const PLACES_MAX: usize = 4_096;
+
+/// Where served tickets stood a moment ago, so that polling them costs their room one look-up a second.
+#[derive(Default)]
+pub(crate) struct RecentPlaces(Mutex<HashMap<Ticket, (UnixMillis, Place)>>);
+
+impl RecentPlaces {
+    pub(crate) fn get(&self, ticket: &Ticket, now: UnixMillis) -> Option<Place> {
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, place) = places.get(ticket)?;
+        (now.since(*at) < PLACE_REMEMBERED_MILLIS).then(|| place.clone())
+    }
+
+    pub(crate) fn remember(&self, ticket: &Ticket, place: Place, now: UnixMillis) {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() >= PLACES_MAX {
+            places.clear();
+        }
+        places.insert(*ticket, (now, place));
+    }
+
+    /// After a change, the next look is a fresh one.
+    pub(crate) fn forget(&self, ticket: &Ticket) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
     }
 }

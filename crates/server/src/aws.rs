@@ -18,14 +18,17 @@ use http::{HeaderMap, Request, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::answer::{Answered, AwsError, Caching, json, mark_json};
+use crate::access::Principal;
+use crate::answer::{Answered, Caching, json, mark_json};
 use crate::app::{App, RoomView};
+use crate::error::ApiError;
 use crate::hot;
+use crate::idempotency::{self, KeyDigest};
 use crate::passes::{self, Overrides, Pass};
 use crate::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
 
 type Shared = State<Arc<App>>;
-type Outcomes = Result<Answered, AwsError>;
+type Outcomes = Result<Answered, ApiError>;
 
 const INVALID_EVENT: &str = "Invalid event ID";
 const INVALID_EVENT_OR_REQUEST: &str = "Invalid event or request ID";
@@ -35,30 +38,23 @@ fn ok(caching: Caching, body: &serde_json::Value) -> Answered {
     json(StatusCode::OK, caching, body)
 }
 
-fn room<'a>(app: &'a App, event_id: &str, refusal: &str) -> Result<&'a Arc<RoomView>, AwsError> {
-    app.room(event_id).ok_or_else(|| AwsError::bad_request(refusal))
+fn room(app: &App, event_id: &str, refusal: &str) -> Result<Arc<RoomView>, ApiError> {
+    app.room(event_id).ok_or_else(|| ApiError::bad_request(refusal))
 }
 
 /// The room of a query whose only parameter is the event.
-fn queried_room<'a>(app: &'a App, parameters: &Parameters) -> Result<&'a Arc<RoomView>, AwsError> {
+fn queried_room(app: &App, parameters: &Parameters) -> Result<Arc<RoomView>, ApiError> {
     room(app, parameters.one("event_id")?.unwrap_or_default(), INVALID_EVENT)
 }
 
 /// Room and well-formed request id, or the 400 that AWS gives for either.
-fn room_and_id<'a>(
-    app: &'a App,
-    event_id: &str,
-    request_id: &str,
-) -> Result<(&'a Arc<RoomView>, RequestId), AwsError> {
+fn room_and_id(app: &App, event_id: &str, request_id: &str) -> Result<(Arc<RoomView>, RequestId), ApiError> {
     let room = room(app, event_id, INVALID_EVENT_OR_REQUEST)?;
-    let id = request_id::parse(request_id).ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
+    let id = request_id::parse(request_id).ok_or_else(|| ApiError::bad_request(INVALID_EVENT_OR_REQUEST))?;
     Ok((room, id))
 }
 
-fn queried_room_and_id<'a>(
-    app: &'a App,
-    parameters: &Parameters,
-) -> Result<(&'a Arc<RoomView>, RequestId), AwsError> {
+fn queried_room_and_id(app: &App, parameters: &Parameters) -> Result<(Arc<RoomView>, RequestId), ApiError> {
     let event_id = parameters.one("event_id")?.unwrap_or_default();
     let request_id = parameters.one("request_id")?.unwrap_or_default();
     room_and_id(app, event_id, request_id)
@@ -70,15 +66,19 @@ struct EventBody {
 }
 
 /// POST `/assign_queue_num`: a place in line. It is durable, and its number is there, when this is answered.
-pub(crate) async fn assign_queue_num<B>(app: &App, request: Request<B>) -> Result<Bytes, AwsError>
-where
-    B: hyper::body::Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let body = read_body(request, app.request_body_max_bytes).await?;
-    let body: EventBody = parse_json(&body)?;
+pub(crate) async fn assign_queue_num(State(app): Shared, request: Request<Body>) -> Outcomes {
+    let key = idempotency::key_of(request.headers())?;
+    let body = read_body(request).await?;
+    let mut answer = Answered::new(Body::from(assigned(&app, &body, key).await?));
+    mark_json(answer.headers_mut(), Caching::Never);
+    Ok(answer)
+}
+
+/// What it answers, once the request has been read.
+pub(crate) async fn assigned(app: &App, body: &[u8], key: Option<KeyDigest>) -> Result<Bytes, ApiError> {
+    let body: EventBody = parse_json(body)?;
     let room = room(app, &body.event_id, INVALID_EVENT)?;
-    let ticket = room.handle.join().await?;
+    let ticket = room.join(key, app.now()).await?;
     let mut text = [0; request_id::TEXT_LENGTH];
     let id = request_id::write_into(room.request_ids.seal(&ticket), &mut text);
     Ok(Bytes::from(format!("{{\"api_request_id\":\"{id}\"}}")))
@@ -89,8 +89,8 @@ pub(crate) async fn queue_num(State(app): Shared, parameters: Parameters) -> Out
     let (room, id) = queried_room_and_id(&app, &parameters)?;
     // 202 would make clients poll for ever for a place that will never exist.
     let (ticket, _) =
-        room.open(id, app.now()).await?.ok_or_else(|| AwsError::bad_request(INVALID_EVENT_OR_REQUEST))?;
-    let mut answer = Answered::new(Body::from(queue_num_body(room, &ticket)));
+        room.open(id, app.now()).await?.ok_or_else(|| ApiError::bad_request(INVALID_EVENT_OR_REQUEST))?;
+    let mut answer = Answered::new(Body::from(queue_num_body(&room, &ticket)));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
 }
@@ -108,19 +108,19 @@ pub(crate) fn queue_num_body(room: &RoomView, ticket: &Ticket) -> String {
 
 /// GET `/serving_num`, when the short way in `hot` could not be taken.
 pub(crate) async fn serving_num(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcomes {
-    Ok(hot::figure(queried_room(&app, &parameters)?, &headers, hot::serving_num).map(Body::new))
+    Ok(hot::figure(&*queried_room(&app, &parameters)?, &headers, hot::serving_num).map(Body::new))
 }
 
 /// GET `/waiting_num`, likewise.
 pub(crate) async fn waiting_num(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcomes {
-    Ok(hot::figure(queried_room(&app, &parameters)?, &headers, hot::waiting_num).map(Body::new))
+    Ok(hot::figure(&*queried_room(&app, &parameters)?, &headers, hot::waiting_num).map(Body::new))
 }
 
 /// GET `/public_key`: the key that signs passes now.
 pub(crate) async fn public_key(State(app): Shared, parameters: Parameters) -> Outcomes {
     let event_id = parameters.one("event_id")?.unwrap_or_default();
     if app.room(event_id).is_none() {
-        return Err(AwsError::new(StatusCode::NOT_FOUND, INVALID_EVENT));
+        return Err(ApiError::aws(StatusCode::NOT_FOUND, INVALID_EVENT));
     }
     Ok(ok(Caching::Keys, &app.keys.current(app.now()).public_jwk()))
 }
@@ -136,9 +136,9 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
     let now = app.now();
     let window = room.handle.with_board(|board| board.settings.claim_window_millis());
     let Some(window) = window else {
-        return Err(AwsError::new(StatusCode::ACCEPTED, "Queue position expiration not enabled"));
+        return Err(ApiError::aws(StatusCode::ACCEPTED, "Queue position expiration not enabled"));
     };
-    let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
+    let unknown = || ApiError::aws(StatusCode::NOT_FOUND, INVALID_REQUEST);
     let (ticket, board) = room.open(id, now).await?.ok_or_else(unknown)?;
     let session = app.engine.store().session(room.handle.id(), session_key(&ticket));
     let remaining_millis = match board.standing(&ticket, now) {
@@ -147,7 +147,7 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
             return Err(anteroom_core::Refusal::RoomClosed.into());
         }
         Standing::Waiting { .. } => {
-            return Err(AwsError::new(StatusCode::ACCEPTED, "Request ID not being served yet"));
+            return Err(ApiError::aws(StatusCode::ACCEPTED, "Request ID not being served yet"));
         }
         Standing::Offered { remaining_millis } => remaining_millis.unwrap_or(window),
         // A claimed place keeps its own clock, whatever became of its neighbours.
@@ -157,7 +157,7 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
         },
     };
     if remaining_millis == 0 {
-        return Err(AwsError::new(StatusCode::GONE, "Queue position has expired"));
+        return Err(ApiError::aws(StatusCode::GONE, "Queue position has expired"));
     }
     Ok(ok(Caching::Never, &json!({"expires_in": remaining_millis.div_ceil(1000)})))
 }
@@ -174,15 +174,15 @@ struct ClaimBody {
 
 /// POST `/generate_token` on the public listener: an offer becomes a pass, the same on every call.
 pub(crate) async fn generate_token(State(app): Shared, request: Request<Body>) -> Outcomes {
-    let body: ClaimBody = read_json(request, app.request_body_max_bytes).await?;
+    let body: ClaimBody = read_json(request).await?;
     claim(&app, &body, Overrides::default(), Actor::Visitor).await
 }
 
 async fn claim(app: &App, body: &ClaimBody, overrides: Overrides, actor: Actor) -> Outcomes {
     let (room, id) = room_and_id(app, &body.event_id, &body.request_id)?;
-    let unknown = || AwsError::new(StatusCode::NOT_FOUND, INVALID_REQUEST);
+    let unknown = || ApiError::aws(StatusCode::NOT_FOUND, INVALID_REQUEST);
     let (ticket, _) = room.open(id, app.now()).await?.ok_or_else(unknown)?;
-    let Pass { tokens, expires_in } = passes::claim(app, room, ticket, id, overrides, actor).await?;
+    let Pass { tokens, expires_in } = passes::claim(app, &room, ticket, id, overrides, actor).await?;
     Ok(ok(
         Caching::Never,
         &json!({
@@ -206,24 +206,24 @@ struct PrivateClaimBody {
 /// POST `/generate_token` on the private listener: may set issuer and validity of a pass that does not exist yet.
 pub(crate) async fn generate_token_private(
     State(app): Shared,
-    actor: Operator,
+    principal: Principal,
     request: Request<Body>,
 ) -> Outcomes {
-    let body = read_body(request, app.request_body_max_bytes).await?;
+    let body = read_body(request).await?;
     let body: PrivateClaimBody = parse_json(&body)?;
     if body.issuer.as_deref().is_some_and(|issuer| !is_issuer(issuer)) {
         let text = format!("issuer must be 1 to {ISSUER_MAX_LENGTH} visible characters without spaces");
-        return Err(AwsError::bad_request(text));
+        return Err(ApiError::bad_request(text));
     }
     let validity_seconds = body.validity_period.map(|WholeNumber(seconds)| {
         let seconds =
             u64::try_from(seconds).ok().filter(|seconds| (1..=DURATION_MAX_SECONDS).contains(seconds));
         seconds.ok_or_else(|| {
-            AwsError::bad_request(format!("validity_period must be 1 to {DURATION_MAX_SECONDS} seconds"))
+            ApiError::bad_request(format!("validity_period must be 1 to {DURATION_MAX_SECONDS} seconds"))
         })
     });
     let overrides = Overrides { issuer: body.issuer, validity_seconds: validity_seconds.transpose()? };
-    claim(&app, &body.claim, overrides, actor.0).await
+    claim(&app, &body.claim, overrides, principal.actor()).await
 }
 
 #[derive(Deserialize)]
@@ -235,14 +235,15 @@ struct IncrementBody {
 /// POST `/increment_serving_counter`: the operator's hand on the frontier, either way, never below the beginning.
 pub(crate) async fn increment_serving_counter(
     State(app): Shared,
-    actor: Operator,
+    principal: Principal,
     request: Request<Body>,
 ) -> Outcomes {
-    let body: IncrementBody = read_json(request, app.request_body_max_bytes).await?;
+    let body: IncrementBody = read_json(request).await?;
     let room = room(&app, &body.event_id, INVALID_EVENT)?;
-    let answer = room.handle.operate(Operation::Advance { by: body.increment_by.0 }, actor.0).await?;
+    let answer =
+        room.handle.operate(Operation::Advance { by: body.increment_by.0 }, principal.actor()).await?;
     let Answer::Advanced { serving } = answer else {
-        return Err(AwsError::unavailable("The counter did not answer"));
+        return Err(ApiError::unavailable("The counter did not answer"));
     };
     Ok(ok(Caching::Never, &json!({"serving_num": serving})))
 }
@@ -250,14 +251,14 @@ pub(crate) async fn increment_serving_counter(
 /// GET `/num_active_tokens`: sessions that neither ended nor ran out.
 pub(crate) async fn num_active_tokens(State(app): Shared, parameters: Parameters) -> Outcomes {
     let event_id = parameters.one("event_id")?.unwrap_or_default();
-    let room = app.room(event_id).ok_or_else(|| AwsError::new(StatusCode::NOT_FOUND, INVALID_EVENT))?;
+    let room = app.room(event_id).ok_or_else(|| ApiError::aws(StatusCode::NOT_FOUND, INVALID_EVENT))?;
     let active = room.handle.with_board(|board| board.live_sessions);
     Ok(ok(Caching::Never, &json!({"active_tokens": active})))
 }
 
 /// GET `/expired_tokens`: ids whose pass has run out, from the index by end.
 pub(crate) async fn expired_tokens(State(app): Shared, parameters: Parameters) -> Outcomes {
-    let room = Arc::clone(queried_room(&app, &parameters)?);
+    let room = queried_room(&app, &parameters)?;
     let board = room.handle.board();
     let generations: Vec<_> = board.segments.iter().map(|segment| segment.generation).collect();
     let before = UnixMillis(app.now().seconds() * 1000);
@@ -270,7 +271,7 @@ pub(crate) async fn expired_tokens(State(app): Shared, parameters: Parameters) -
             expired.into_iter().map(|id| format!("\"{}\"", request_id::format(id))).collect();
         Ok::<_, StoreError>(format!("[{}]", ids.join(",")))
     });
-    let text = written.await.map_err(|_| AwsError::unavailable("The list could not be made"))??;
+    let text = written.await.map_err(|_| ApiError::unavailable("The list could not be made"))??;
     let mut answer = Answered::new(Body::from(text));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
@@ -284,19 +285,23 @@ struct UpdateBody {
 }
 
 /// POST `/update_session`: a visit is over.
-pub(crate) async fn update_session(State(app): Shared, actor: Operator, request: Request<Body>) -> Outcomes {
-    let body: UpdateBody = read_json(request, app.request_body_max_bytes).await?;
+pub(crate) async fn update_session(
+    State(app): Shared,
+    principal: Principal,
+    request: Request<Body>,
+) -> Outcomes {
+    let body: UpdateBody = read_json(request).await?;
     let (room, id) = room_and_id(&app, &body.event_id, &body.request_id)?;
     let outcome = match body.status.0 {
         1 => Outcome::Completed,
         -1 => Outcome::Abandoned,
         _ => {
-            return Err(AwsError::bad_request("status must be 1 (completed) or -1 (abandoned)"));
+            return Err(ApiError::bad_request("status must be 1 (completed) or -1 (abandoned)"));
         }
     };
-    let unknown = || AwsError::from(anteroom_core::Refusal::UnknownSession);
+    let unknown = || ApiError::from(anteroom_core::Refusal::UnknownSession);
     let (ticket, _) = room.open(id, app.now()).await?.ok_or_else(unknown)?;
-    room.handle.operate(Operation::Close { key: session_key(&ticket), outcome }, actor.0).await?;
+    room.handle.operate(Operation::Close { key: session_key(&ticket), outcome }, principal.actor()).await?;
     Ok(ok(Caching::Never, &json!({})))
 }
 
@@ -308,37 +313,21 @@ struct ResetBody {
 /// POST `/reset_initial_state`: a new line, at once and as a whole. The event comes in the body or in the query.
 pub(crate) async fn reset_initial_state(
     State(app): Shared,
-    actor: Operator,
+    principal: Principal,
     parameters: Parameters,
     request: Request<Body>,
 ) -> Outcomes {
     let queried = parameters.one("event_id")?.map(str::to_owned);
-    let body = read_body(request, app.request_body_max_bytes).await?;
+    let body = read_body(request).await?;
     let in_body = if body.trim_ascii().is_empty() { None } else { parse_json::<ResetBody>(&body)?.event_id };
     if let (Some(queried), Some(in_body)) = (&queried, &in_body)
         && queried != in_body
     {
-        return Err(AwsError::bad_request("event_id in the query and in the body differ"));
+        return Err(ApiError::bad_request("event_id in the query and in the body differ"));
     }
     let event_id = in_body.or(queried).unwrap_or_default();
     let room = room(&app, &event_id, INVALID_EVENT)?;
     let [incarnation] = random::bytes::<1>();
-    room.handle.operate(Operation::Reset { incarnation }, actor.0).await?;
+    room.handle.operate(Operation::Reset { incarnation }, principal.actor()).await?;
     Ok(ok(Caching::Never, &json!({"message": "Counters reset. DynamoDB table recreated."})))
-}
-
-/// Who calls the private API; put there by the check of its key.
-#[derive(Clone)]
-pub(crate) struct Operator(pub(crate) Actor);
-
-impl<S: Sync> axum::extract::FromRequestParts<S> for Operator {
-    type Rejection = AwsError;
-
-    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, AwsError> {
-        parts
-            .extensions
-            .get::<Self>()
-            .cloned()
-            .ok_or_else(|| AwsError::new(StatusCode::UNAUTHORIZED, "No API key"))
-    }
 }

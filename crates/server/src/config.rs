@@ -2,7 +2,7 @@
 //!
 //! Server settings are flat keys, so each is also a variable: `public_addr` is `ANTEROOM_PUBLIC_ADDR`, and the variable
 //! wins. They are declared once, as a table ([`settings`]), from which come the structure, the parser, the list of valid
-//! names, and the annotated sample. `[[room]]` tables are checked for an id and handed on.
+//! names, and the annotated sample. `[[room]]` tables are checked and handed on.
 //!
 //! A mistake must cost an operator one look: every problem is reported at once, each with where it stands, what was
 //! written, and what was expected. What is not understood is refused, never ignored.
@@ -33,6 +33,8 @@ pub const DEFAULT_FILE_NAME: &str = "anteroom.toml";
 pub const SAMPLE_FILE_NAME: &str = "anteroom.sample.toml";
 /// What the name of each of our environment variables begins with.
 pub const VARIABLE_PREFIX: &str = "ANTEROOM_";
+/// Variables of the command line's own, which a server started from the same shell passes over.
+pub const CLIENT_VARIABLES: &[&str] = &["ANTEROOM_URL"];
 /// The largest configuration file that is read.
 pub const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -55,8 +57,13 @@ pub const ADMIN_KEY: SecretSetting = SecretSetting {
     name: "admin_key",
     documentation: "An API key that the private listener accepts as an admin's.",
 };
+/// What the CDN shows.
+pub const ORIGIN_SECRET: SecretSetting = SecretSetting {
+    name: "origin_secret",
+    documentation: "What the header named by `origin_secret_header` must hold.",
+};
 /// Every setting that is given by the environment only.
-pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY];
+pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY, ORIGIN_SECRET];
 
 /// Everything the operator said.
 #[derive(Debug)]
@@ -78,6 +85,8 @@ pub struct Secrets {
     pub secret: Option<SecretString>,
     /// See [`ADMIN_KEY`].
     pub admin_key: Option<SecretString>,
+    /// See [`ORIGIN_SECRET`].
+    pub origin_secret: Option<SecretString>,
 }
 
 impl Config {
@@ -93,7 +102,11 @@ impl Config {
         let mut source = Source::new(file.as_deref(), text.as_deref().unwrap_or_default(), environment)?;
 
         let config = Self::read(&mut source);
-        let secrets = Secrets { secret: source.secret(SECRET), admin_key: source.secret(ADMIN_KEY) };
+        let secrets = Secrets {
+            secret: source.secret(SECRET),
+            admin_key: source.secret(ADMIN_KEY),
+            origin_secret: source.secret(ORIGIN_SECRET),
+        };
         let rooms = rooms::read(&mut source);
         source.refuse_what_is_left();
         if let Some(config) = &config {

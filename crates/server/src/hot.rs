@@ -1,5 +1,8 @@
 //! The calls that come by the hundred thousand, answered ahead of the router: reads from bytes the board prepared, and joins.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
 use anteroom_tokens::request_id;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
@@ -7,24 +10,35 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use crate::answer::{AwsError, Caching, mark_json};
+use crate::answer::{AnswerBody, Caching, mark_json};
 use crate::app::{App, RoomView};
-use crate::aws;
+use crate::error::Style;
 use crate::prepared::{Prepared, PreparedAnswer};
-use crate::request::plain_parameter;
+use crate::request::{plain_parameter, read_body_within};
+use crate::{aws, idempotency, native};
+
+const PUBLIC: &str = "public";
+const ASSIGN_PATH: &str = "/assign_queue_num";
+const JOIN_PATH: &str = "/join";
 
 /// The answer, if this is a hot read without anything unusual about it.
 pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
-    let query = request.uri().query()?;
-    let room = || app.room(plain_parameter(query, "event_id")?);
+    let query = request.uri().query();
+    let room = || app.room(plain_parameter(query?, "event_id")?);
+    let headers = request.headers();
     let (counters, answered) = match request.uri().path() {
-        "/serving_num" => (&app.metrics.hot_serving_num, figure(room()?, request.headers(), serving_num)),
-        "/waiting_num" => (&app.metrics.hot_waiting_num, figure(room()?, request.headers(), waiting_num)),
-        "/queue_num" => (&app.metrics.hot_queue_num, queue_num(app, room()?, query)?),
-        _ => return None,
+        "/serving_num" => (&app.metrics.hot_serving_num, figure(&*room()?, headers, serving_num)),
+        "/waiting_num" => (&app.metrics.hot_waiting_num, figure(&*room()?, headers, waiting_num)),
+        "/queue_num" => (&app.metrics.hot_queue_num, queue_num(app, &*room()?, query?)?),
+        "/status" => (&app.metrics.hot_status, status(app, query, headers)?),
+        path => {
+            // A name that would need decoding is not a room's.
+            let room = app.room(path.strip_prefix("/rooms/")?)?;
+            (&app.metrics.hot_board, figure(&room, headers, Prepared::figures))
+        }
     };
     counters.count(answered.status());
     Some(answered)
@@ -66,12 +80,56 @@ fn queue_num(app: &App, room: &RoomView, query: &str) -> Option<Response<Full<By
     Some(whole(Bytes::from(aws::queue_num_body(room, &ticket)), Caching::Never))
 }
 
-/// The one write with a short way: taking a place, which a hundred thousand people do at once.
-pub(crate) async fn assign_queue_num(
-    app: &App,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, AwsError> {
-    Ok(whole(aws::assign_queue_num(app, request).await?, Caching::Never))
+/// Where a waiting ticket stands.
+fn status(app: &App, query: Option<&str>, headers: &HeaderMap) -> Option<Response<Full<Bytes>>> {
+    let room = match query {
+        Some(query) => Some(plain_parameter(query, "room")?),
+        None => None,
+    };
+    let text = native::status_at_once(app, room, native::shown_text(headers)?)?;
+    Some(whole(Bytes::from(text), Caching::Never))
+}
+
+/// The writes with a short way, without a router or boxes around bodies: taking a place, which a hundred thousand people do
+/// at once. Gives any other request back.
+pub(crate) fn join(app: &Arc<App>, request: Request<Incoming>) -> Result<Joining, Request<Incoming>> {
+    if request.method() != Method::POST {
+        return Err(request);
+    }
+    let app = Arc::clone(app);
+    match (request.uri().path(), request.uri().query()) {
+        (ASSIGN_PATH, _) => Ok(Box::pin(assign_queue_num(app, request))),
+        (JOIN_PATH, None) => Ok(Box::pin(native_join(app, request))),
+        _ => Err(request),
+    }
+}
+
+/// A join under way.
+pub(crate) type Joining = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
+
+async fn assign_queue_num(app: Arc<App>, request: Request<Incoming>) -> Response<AnswerBody> {
+    let assigned = async {
+        let key = idempotency::key_of(request.headers())?;
+        let body = read_body_within(request.into_body(), app.request_body_max_bytes).await?;
+        aws::assigned(&app, &body, key).await
+    };
+    let answered = match assigned.await {
+        Ok(body) => whole(body, Caching::Never).map(AnswerBody::Whole),
+        Err(error) => error.render(Style::Aws, &app.public_url).map(AnswerBody::Routed),
+    };
+    app.metrics.answered(PUBLIC, ASSIGN_PATH, answered.status().as_u16());
+    answered
+}
+
+async fn native_join(app: Arc<App>, request: Request<Incoming>) -> Response<AnswerBody> {
+    let joined = async {
+        let key = idempotency::key_of(request.headers())?;
+        let body = read_body_within(request.into_body(), app.request_body_max_bytes).await?;
+        native::join_with(&app, None, &body, key).await
+    };
+    let answered = joined.await.unwrap_or_else(|error| error.render(Style::Problem, &app.public_url));
+    app.metrics.answered(PUBLIC, JOIN_PATH, answered.status().as_u16());
+    answered.map(AnswerBody::Routed)
 }
 
 fn whole(body: Bytes, caching: Caching) -> Response<Full<Bytes>> {

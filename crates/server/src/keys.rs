@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anteroom_core::UnixMillis;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
-use anteroom_store::Store;
+use anteroom_store::{AuditRecord, Engine, Store};
 use anteroom_tokens::key_ring::KeyRing;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signing_key::{SigningAlgorithm, SigningKey};
@@ -23,6 +23,31 @@ const ATTEMPTS_MAX: u32 = 8;
 /// The key ring, shared by every handler.
 pub(crate) struct Keys {
     ring: ArcSwap<KeyRing>,
+    secrets: Arc<MasterSecrets>,
+    algorithm: SigningAlgorithm,
+}
+
+/// A signing key as operators see it.
+pub(crate) struct KeyStatus {
+    pub(crate) kid: String,
+    pub(crate) algorithm: &'static str,
+    /// `announced`, `current` or `retired`.
+    pub(crate) status: &'static str,
+    pub(crate) active_from: UnixMillis,
+}
+
+impl KeyStatus {
+    fn of(key: &SigningKey, current: &SigningKey, now: UnixMillis) -> Self {
+        let status = if key.kid() == current.kid() {
+            "current"
+        } else if key.active_from() > now {
+            "announced"
+        } else {
+            "retired"
+        };
+        let (kid, algorithm) = (key.kid().to_owned(), key.algorithm().name());
+        Self { kid, algorithm, status, active_from: key.active_from() }
+    }
 }
 
 impl Keys {
@@ -38,11 +63,56 @@ impl Keys {
         self.ring.load().jwks(now)
     }
 
+    /// Every key that is still published, in the order in which they sign.
+    pub(crate) fn described(&self, now: UnixMillis) -> Vec<KeyStatus> {
+        let ring = self.ring.load();
+        let current = ring.current(now);
+        let mut keys: Vec<_> = ring
+            .keys()
+            .filter(|key| key.is_published(now))
+            .map(|key| KeyStatus::of(key, current, now))
+            .collect();
+        keys.sort_by_key(|key| key.active_from);
+        keys
+    }
+
+    /// Announces a new key of the configured algorithm.
+    pub(crate) async fn rotate(&self, engine: &Engine, actor: &str) -> anyhow::Result<KeyStatus> {
+        let (store, now) = (engine.store(), engine.now());
+        for _ in 0..ATTEMPTS_MAX {
+            let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
+            let ring = rotated(KeyRing::open(&self.secrets, &stored)?, self.algorithm, now).await?;
+            let sealed = ring.seal(&self.secrets)?;
+            let audit = AuditRecord {
+                at: now,
+                room: None,
+                actor: actor.to_owned(),
+                action: "rotate signing key".into(),
+                detail: None,
+            };
+            if store.replace_value(RING_VALUE, Some(&stored), &sealed, Some(&audit)).await? {
+                let newest = ring.keys().max_by_key(|key| key.active_from()).cloned();
+                let newest = newest.context("a ring is never empty")?;
+                let status = KeyStatus::of(&newest, ring.current(now), now);
+                self.ring.store(Arc::new(ring));
+                return Ok(status);
+            }
+        }
+        bail!("the signing keys in the store keep changing")
+    }
+
+    /// Reads the ring again, for a store that was restored.
+    pub(crate) async fn reload(&self, store: &dyn Store) -> anyhow::Result<()> {
+        let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
+        self.ring.store(Arc::new(KeyRing::open(&self.secrets, &stored)?));
+        Ok(())
+    }
+
     /// Opens the store's ring, or makes one. A ring whose newest key is of another algorithm than configured gets a new key,
     /// which is announced first and signs later.
     pub(crate) async fn open(
         store: &dyn Store,
-        secrets: &MasterSecrets,
+        secrets: &Arc<MasterSecrets>,
         algorithm: SigningAlgorithm,
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
@@ -59,8 +129,9 @@ impl Keys {
             };
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
-            if store.replace_value(RING_VALUE, stored.as_deref(), &sealed).await? {
-                return Ok(Self { ring: ArcSwap::from_pointee(ring) });
+            if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
+                let (ring, secrets) = (ArcSwap::from_pointee(ring), Arc::clone(secrets));
+                return Ok(Self { ring, secrets, algorithm });
             }
         }
         bail!("the signing keys in the store keep changing; is another node starting over and over?")
@@ -73,7 +144,7 @@ async fn make_ring(algorithm: SigningAlgorithm, now: UnixMillis) -> anyhow::Resu
 }
 
 async fn rotated_if_needed(
-    mut ring: KeyRing,
+    ring: KeyRing,
     algorithm: SigningAlgorithm,
     now: UnixMillis,
 ) -> anyhow::Result<KeyRing> {
@@ -82,12 +153,17 @@ async fn rotated_if_needed(
         return Ok(ring);
     }
     tracing::info!(%algorithm, "announcing a signing key of the configured algorithm; it signs in ten minutes");
-    Ok(tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring))
-        .await??)
+    rotated(ring, algorithm, now).await
+}
+
+async fn rotated(mut ring: KeyRing, algorithm: SigningAlgorithm, now: UnixMillis) -> anyhow::Result<KeyRing> {
+    let rotating =
+        tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
+    Ok(rotating.await??)
 }
 
 /// A node with another master secret would hand out tickets nobody else can open, so it does not start.
-async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<()> {
+pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<()> {
     for _ in 0..ATTEMPTS_MAX {
         let stored = store.value(CHECK_VALUE).await?;
         let first = secrets.check_value();
@@ -101,7 +177,7 @@ async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Re
                 .into());
             }
             None | Some(Some(_)) => {
-                if store.replace_value(CHECK_VALUE, stored.as_deref(), &first).await? {
+                if store.replace_value(CHECK_VALUE, stored.as_deref(), &first, None).await? {
                     return Ok(());
                 }
             }

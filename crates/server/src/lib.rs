@@ -1,24 +1,40 @@
 //! Anteroom as a server: configuration, composition, listeners, and the API on top of the engine.
 //!
-//! [`run`] is the only way in. The path of one request is the header of `routes`.
+//! [`run`] is the only way in. The path of one request is the header of `service`, its routes are the tables of [`routes`].
 
+mod access;
+mod administration;
 mod answer;
+mod api_keys;
 mod app;
 mod aws;
 pub mod config;
+mod error;
+mod health;
 mod hot;
+mod idempotency;
 mod keys;
 pub mod listener;
 mod metrics;
+mod native;
+pub mod offline;
+mod page;
 mod passes;
 mod prepared;
+pub mod problem;
 mod request;
+mod room_api;
 pub mod rooms;
-mod routes;
+pub mod routes;
+mod service;
 pub mod shutdown;
+mod timestamp;
 pub mod tls;
+mod watch;
 
 mod run;
 
+pub use access::{Permission, Role};
 pub use anteroom_store::embedded::FILE_NAME as STORE_FILE_NAME;
+pub use api_keys::{CreatedKey, KeyKind, NewKey};
 pub use run::{Addresses, Bound, FirstStart, Hinted, open_store, run};

@@ -2,11 +2,14 @@
 //!
 //! `axum::serve` has neither a header time-out nor a connection cap, so a handful of slow clients could fill it. Here a
 //! connection is accepted or refused ([`serve`]), served as HTTP/1.1 or HTTP/2 ([`connection`]), closed when nothing moves
-//! on it (`traffic`), over a socket that frees its slot when it closes ([`transport`]), and on shutdown drained, then cut.
+//! on it (`traffic`), over a socket that frees its slot when it closes ([`transport`]), and on shutdown drained, then cut. A
+//! handler that holds its connection for long may take the socket out of hyper ([`takeout`]).
 //!
-//! *Invariant:* `open` counts sockets that exist. Its slot travels inside the socket, so no path can leak or double it.
+//! *Invariant:* `open` counts sockets that exist, those taken out included. Its slot travels with the socket, so no path can
+//! leak or double it.
 
 pub mod connection;
+pub mod takeout;
 mod traffic;
 pub mod transport;
 
@@ -86,6 +89,8 @@ pub struct Limits {
     pub http2_idle_timeout: Duration,
     /// See [`RESPONSE_STALL_TIMEOUT`].
     pub response_stall_timeout: Duration,
+    /// The paths whose handlers may take a clear HTTP/1.1 socket out of hyper; see [`takeout`].
+    pub takeout_paths: &'static [&'static str],
 }
 
 impl Default for Limits {
@@ -100,6 +105,7 @@ impl Default for Limits {
             write_stall_timeout: WRITE_STALL_TIMEOUT,
             http2_idle_timeout: HTTP2_IDLE_TIMEOUT,
             response_stall_timeout: RESPONSE_STALL_TIMEOUT,
+            takeout_paths: &[],
         }
     }
 }
@@ -148,7 +154,7 @@ impl Connections {
     }
 
     /// Takes a slot, unless `max_connections` are taken. Atomic, so that several loops may share the count.
-    fn take_slot(self: &Arc<Self>, max_connections: u64) -> Option<Slot> {
+    pub(crate) fn take_slot(self: &Arc<Self>, max_connections: u64) -> Option<Slot> {
         let more = |open: u64| (open < max_connections).then_some(open + 1);
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         self.accepted.fetch_add(1, Ordering::Relaxed);
@@ -171,7 +177,7 @@ impl Drop for Slot {
 pub struct ServeReport {
     /// The listener's name.
     pub name: &'static str,
-    /// Connections that were open when the shutdown was asked for.
+    /// Connections that were open when the shutdown was asked for, those taken out of hyper included.
     pub open_at_shutdown: u64,
     /// How many of them had to be cut.
     pub cut: u64,
@@ -261,14 +267,15 @@ where
     drain(name, phases, &limits, &counters).await
 }
 
-/// Lets requests in flight finish, up to the drain time-out, then cuts what is left.
+/// Lets requests in flight finish, up to the drain time-out, then cuts what is left. Sockets that were taken out are not
+/// waited for: whoever took them closes them.
 async fn drain(
     name: &'static str,
     phases: watch::Sender<Phase>,
     limits: &Limits,
     counters: &Connections,
 ) -> ServeReport {
-    let open_at_shutdown = phases.receiver_count() as u64;
+    let open_at_shutdown = counters.open();
     info!(listener = name, connections = open_at_shutdown, "draining");
     phases.send_replace(Phase::Draining);
     // Every connection holds one receiver until it ends.

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::app::App;
 use crate::listener::Connections;
+use crate::watch::Kind;
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -29,6 +30,8 @@ pub(crate) struct Metrics {
     pub(crate) hot_serving_num: HotCounters,
     pub(crate) hot_waiting_num: HotCounters,
     pub(crate) hot_queue_num: HotCounters,
+    pub(crate) hot_status: HotCounters,
+    pub(crate) hot_board: HotCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
 }
@@ -40,6 +43,8 @@ impl Metrics {
             hot_serving_num: HotCounters::new(&requests, "/serving_num"),
             hot_waiting_num: HotCounters::new(&requests, "/waiting_num"),
             hot_queue_num: HotCounters::new(&requests, "/queue_num"),
+            hot_status: HotCounters::new(&requests, "/status"),
+            hot_board: HotCounters::new(&requests, "/rooms/{id}"),
             requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),
@@ -83,6 +88,11 @@ pub(crate) fn render(app: &Arc<App>) -> Result<String, std::fmt::Error> {
         "requests",
         "Requests answered, by listener, route and status",
         app.metrics.requests.clone(),
+    );
+    registry.register(
+        "watch_push_seconds",
+        "From the beginning of a push until the last stream taken out of hyper had it",
+        app.watch.counts().push_seconds.clone(),
     );
     registry.register_collector(Box::new(Figures(Arc::clone(app))));
     let mut buffer = String::new();
@@ -144,6 +154,15 @@ impl Collector for Figures {
         )?;
         counter("store_failures", "Commits that failed or whose outcome is unknown", load(&engine.failures))?;
         counter("overloads", "Operations refused because a room's queue was full", load(&engine.overloads))?;
+        let watch = app.watch.counts();
+        counter("watch_events", "Events sent on live streams", load(&watch.events))?;
+        counter("watch_keep_alives", "Comments sent on quiet live streams", load(&watch.keep_alives))?;
+        counter(
+            "watch_slow_readers",
+            "Live streams ended because their client did not read",
+            load(&watch.slow_readers),
+        )?;
+        counter("watch_pushes", "Boards sent to all who watch a room", load(&watch.pushes))?;
         for (listener, connections) in
             [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]
         {
@@ -162,6 +181,11 @@ impl Collector for Figures {
         };
         connections_open("public", &app.metrics.public_connections)?;
         connections_open("private", &app.metrics.private_connections)?;
+        let mut metric =
+            encoder.encode_descriptor("watch_connections", "Live streams open", None, MetricType::Gauge)?;
+        for kind in Kind::ALL {
+            gauge(watch.open(kind)).encode(metric.encode_family(&[("kind", kind.as_str())])?)?;
+        }
         let rooms = app.engine.rooms();
         for (name, help, figure) in ROOM_GAUGES {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

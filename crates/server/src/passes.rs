@@ -6,12 +6,14 @@ use anteroom_core::{
     Answer, Claim, Operation, Outcome, RequestId, Session, SessionKey, SessionStatus, Ticket,
 };
 use anteroom_store::engine::Actor;
-use anteroom_tokens::pass::{PassClaims, Signatures, TokenSet};
+use anteroom_tokens::pass::{self, PassClaims, Signatures, TokenSet};
 use anteroom_tokens::signer::SignError;
+use anteroom_tokens::ticket_token;
 use http::StatusCode;
 
-use crate::answer::AwsError;
 use crate::app::{App, RoomView};
+use crate::error::ApiError;
+use crate::problem::Problem;
 
 /// What a private caller may set otherwise than the room does, for a pass that does not exist yet.
 #[derive(Debug, Default)]
@@ -34,7 +36,7 @@ pub(crate) async fn claim(
     request_id: RequestId,
     overrides: Overrides,
     actor: Actor,
-) -> Result<Pass, AwsError> {
+) -> Result<Pass, ApiError> {
     let now = app.now();
     let issuer = overrides.issuer.unwrap_or_else(|| {
         let configured = room.handle.with_board(|board| board.settings.issuer.clone());
@@ -49,7 +51,7 @@ pub(crate) async fn claim(
     };
     let answer = room.handle.operate(Operation::Claim(claim), actor).await?;
     let Answer::Claimed { session, begun } = answer else {
-        return Err(AwsError::unavailable("The claim was not answered"));
+        return Err(ApiError::unavailable("The claim was not answered"));
     };
     if let SessionStatus::Ended(Outcome::Completed | Outcome::Abandoned) = session.status {
         return Err(token_expired());
@@ -61,12 +63,58 @@ pub(crate) async fn claim(
     Ok(Pass { tokens, expires_in })
 }
 
-fn token_expired() -> AwsError {
-    AwsError::new(StatusCode::GONE, "Token corresponding to request id has expired")
+/// A new access token, as long as the session.
+pub(crate) struct Refreshed {
+    pub(crate) access_token: String,
+    pub(crate) expires_in: u64,
+}
+
+/// Exchanges a refresh token of ours for a new access token while its session lives.
+pub(crate) async fn refresh(app: &App, token: &str) -> Result<Refreshed, ApiError> {
+    let unknown = || ApiError::problem(Problem::UnknownTicket, "The refresh token is not one of ours");
+    let room = ticket_token::audience(token).and_then(|room| app.room(&room)).ok_or_else(unknown)?;
+    let key = pass::key_id(token).and_then(|kid| app.keys.by_kid(&kid)).ok_or_else(unknown)?;
+    let request_id = pass::open_refresh_token(&key, room.handle.id(), token).ok_or_else(unknown)?;
+    let (ticket, board) = room.open(request_id, app.now()).await?.ok_or_else(unknown)?;
+    if board.settings.disable_session_renewal {
+        let text = "This room renews no passes: the visit ends with the first one";
+        return Err(ApiError::problem(Problem::Conflict, text));
+    }
+    let session_key = SessionKey { generation: ticket.generation, position: ticket.position };
+    let session = app.engine.store().session(room.handle.id(), session_key).await?;
+    let now_seconds = app.now().seconds();
+    let alive = |session: &Session| {
+        session.status == SessionStatus::Active && session.expires_at_seconds > now_seconds
+    };
+    let over = || ApiError::problem(Problem::SessionEnded, "The visit is over");
+    let session = session.filter(alive).ok_or_else(over)?;
+    let claims = PassClaims {
+        audience: room.handle.id().clone(),
+        subject: session.request_id,
+        issuer: session.issuer,
+        queue_position: session.key.position,
+        issued_at_seconds: now_seconds,
+        expires_at_seconds: session.expires_at_seconds,
+    };
+    let signed = app.signer.sign(app.keys.current(app.now()), claims).await.map_err(not_signed)?;
+    let access_token = signed.tokens.access_token.clone();
+    Ok(Refreshed { access_token, expires_in: session.expires_at_seconds - now_seconds })
+}
+
+fn not_signed(error: SignError) -> ApiError {
+    ApiError::unavailable(match error {
+        SignError::Overloaded => "Too many passes are being signed; try again shortly",
+        SignError::Failed => "The pass could not be signed; try again",
+    })
+}
+
+fn token_expired() -> ApiError {
+    let error = ApiError::problem(Problem::SessionEnded, "The visit is over");
+    error.with_aws(StatusCode::GONE, "Token corresponding to request id has expired")
 }
 
 /// The tokens of a session: signed again where that gives the same bytes, put together from what is kept where not.
-async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, AwsError> {
+async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, ApiError> {
     let key = app.keys.by_kid(&session.key_id).ok_or_else(token_expired)?;
     let claims = PassClaims {
         audience: room.handle.id().clone(),
@@ -79,10 +127,7 @@ async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, 
     if let Some(kept) = Signatures::from_bytes(&session.signatures) {
         return Ok(TokenSet::assemble(&key, &claims, &kept));
     }
-    let signed = app.signer.sign(Arc::clone(&key), claims.clone()).await.map_err(|error| match error {
-        SignError::Overloaded => AwsError::unavailable("Too many passes are being signed; try again shortly"),
-        SignError::Failed => AwsError::unavailable("The pass could not be signed; try again"),
-    })?;
+    let signed = app.signer.sign(Arc::clone(&key), claims.clone()).await.map_err(not_signed)?;
     if key.algorithm().is_deterministic() {
         return Ok(signed.tokens.clone());
     }
@@ -92,10 +137,10 @@ async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, 
     Ok(TokenSet::assemble(&key, &claims, &kept))
 }
 
-async fn keep(room: &RoomView, key: SessionKey, signatures: Vec<u8>) -> Result<Vec<u8>, AwsError> {
+async fn keep(room: &RoomView, key: SessionKey, signatures: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     let operation = Operation::KeepSignatures { key, signatures };
     match room.handle.operate(operation, Actor::Visitor).await? {
         Answer::Session(session) => Ok(session.signatures),
-        _ => Err(AwsError::unavailable("The pass could not be kept")),
+        _ => Err(ApiError::unavailable("The pass could not be kept")),
     }
 }

@@ -1,10 +1,13 @@
 //! The hottest answers as bytes, made once per board and sent to everybody.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use anteroom_core::Board;
+use anteroom_core::{Board, RoomId};
 use bytes::Bytes;
 use http::HeaderValue;
+use serde::Serialize;
+
+use crate::timestamp::rfc3339;
 
 /// An answer that only depends on the board.
 #[derive(Debug, Clone)]
@@ -16,29 +19,176 @@ pub(crate) struct PreparedAnswer {
 impl PreparedAnswer {
     fn new(field: &str, value: u64) -> Self {
         // The tag is the content itself, so that it survives restarts and is the same on every node.
-        let etag = HeaderValue::try_from(format!("\"{value}\"")).unwrap_or(HeaderValue::from_static("\"-\""));
-        Self { body: Bytes::from(format!("{{\"{field}\":{value}}}")), etag }
+        Self { body: Bytes::from(format!("{{\"{field}\":{value}}}")), etag: quoted(&value.to_string()) }
     }
+}
+
+fn quoted(tag: &str) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"-\""))
 }
 
 /// All prepared answers of one board.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    room: RoomId,
     board: Arc<Board>,
     pub(crate) serving_num: PreparedAnswer,
     pub(crate) waiting_num: PreparedAnswer,
+    /// Made when first asked for: in a rush there are hundreds of boards a second.
+    figures: OnceLock<PreparedAnswer>,
 }
 
 impl Prepared {
-    pub(crate) fn of(board: &Arc<Board>) -> Self {
+    pub(crate) fn of(room: &RoomId, board: &Arc<Board>) -> Self {
         Self {
+            room: room.clone(),
             board: Arc::clone(board),
             serving_num: PreparedAnswer::new("serving_counter", board.serving),
             waiting_num: PreparedAnswer::new("waiting_num", board.waiting),
+            figures: OnceLock::new(),
         }
     }
 
     pub(crate) fn is_of(&self, board: &Arc<Board>) -> bool {
         Arc::ptr_eq(&self.board, board)
+    }
+
+    /// The public figures, as `/rooms/{id}` answers and `/watch` sends them.
+    pub(crate) fn figures(&self) -> &PreparedAnswer {
+        self.figures.get_or_init(|| PreparedAnswer {
+            body: PublicFigures::of(&self.room, &self.board).json(),
+            etag: quoted(&format!("{}-{}", self.edition(), self.board.clock.0)),
+        })
+    }
+
+    /// What tells the figures of this room from earlier and later ones. The version alone does not: visitors who only join
+    /// are counted without a new version of the room.
+    pub(crate) fn edition(&self) -> String {
+        format!("{}-{}", self.board.version, self.board.segments.last().map_or(0, |newest| newest.joined))
+    }
+}
+
+/// What everybody may know about a room; the names and their order are the API's.
+#[derive(Debug, Serialize)]
+struct PublicFigures<'a> {
+    room: &'a str,
+    /// The commit they are of.
+    version: u64,
+    /// The room's clock at that commit.
+    updated_at: String,
+    state: &'static str,
+    /// The serving counter.
+    serving: u64,
+    /// People who have joined and neither claimed, left nor lapsed.
+    waiting: u64,
+    /// People who have joined since the line began.
+    joined: u64,
+    /// How many places a minute the line has moved of late, to one decimal; null while that is not known.
+    admitted_per_minute: Option<f64>,
+    /// Oldest first.
+    generations: Vec<GenerationFigures>,
+}
+
+/// One generation of tickets.
+#[derive(Debug, Serialize)]
+struct GenerationFigures {
+    /// Its number: when it was opened, and a random byte.
+    generation: u64,
+    /// The position before its first.
+    base: u64,
+    /// The last position handed out.
+    joined: u64,
+    /// The last position served.
+    serving: u64,
+}
+
+impl<'a> PublicFigures<'a> {
+    fn of(room: &'a RoomId, board: &Board) -> Self {
+        let generations = board.segments.iter().map(|segment| GenerationFigures {
+            generation: u64::from(segment.generation.opened) * 256
+                + u64::from(segment.generation.incarnation),
+            base: segment.base,
+            joined: segment.joined,
+            serving: segment.serving,
+        });
+        Self {
+            room: room.as_str(),
+            version: board.version,
+            updated_at: rfc3339(board.clock),
+            state: board.state.as_str(),
+            serving: board.serving,
+            waiting: board.waiting,
+            joined: board.segments.iter().map(|segment| segment.joined - segment.base).sum(),
+            admitted_per_minute: board.pace.offers_per_minute_tenths(board.clock).map(one_decimal),
+            generations: generations.collect(),
+        }
+    }
+
+    fn json(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(self).expect("figures are numbers and texts"))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "beyond 2^53 a tenth more or less says nothing")]
+fn one_decimal(tenths: u64) -> f64 {
+    tenths as f64 / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use anteroom_core::{Operation, Reads, Room, Settings, UnixMillis, apply};
+
+    use super::*;
+
+    const NOON: UnixMillis = UnixMillis(1_794_830_400_000);
+
+    fn prepared(room: &Room) -> Prepared {
+        Prepared::of(&RoomId::parse("Spring-Sale").unwrap(), &Arc::new(Board::of(room)))
+    }
+
+    fn after(room: Room, seconds: u64, operation: &Operation) -> Room {
+        let applied = apply(room, NOON.plus(seconds * 1_000), operation, Reads::default());
+        applied.answer.unwrap();
+        applied.room
+    }
+
+    #[test]
+    fn the_figures_are_written_like_this() {
+        let mut room = Room::open(Settings::default(), NOON, 7);
+        room.version = 1;
+        assert_eq!(
+            prepared(&room).figures().body,
+            r#"{"room":"Spring-Sale","version":1,"updated_at":"2026-11-16T12:00:00.000Z","state":"open","serving":0,"waiting":0,"joined":0,"admitted_per_minute":null,"generations":[{"generation":23235379207,"base":0,"joined":0,"serving":0}]}"#
+        );
+        room = after(room, 1, &Operation::Join { count: 500 });
+        room = after(room, 2, &Operation::Advance { by: 10 });
+        room = after(room, 18, &Operation::Advance { by: 20 });
+        room = after(room, 18, &Operation::OpenSegment { incarnation: 8 });
+        room = after(room, 18, &Operation::Join { count: 2 });
+        room.version = 5;
+        let prepared = prepared(&room);
+        let newest = &room.newest();
+        let expected = format!(
+            r#"{{"room":"Spring-Sale","version":5,"updated_at":"2026-11-16T12:00:18.000Z","state":"open","serving":30,"waiting":502,"joined":502,"admitted_per_minute":75.0,"generations":[{{"generation":23235379207,"base":0,"joined":500,"serving":30}},{{"generation":{},"base":{},"joined":{},"serving":{}}}]}}"#,
+            u64::from(newest.generation.opened) * 256 + 8,
+            newest.base,
+            newest.joined,
+            newest.serving,
+        );
+        assert_eq!(prepared.figures().body, expected);
+        assert_eq!(prepared.edition(), format!("5-{}", newest.joined));
+    }
+
+    #[test]
+    fn whoever_only_joins_makes_another_edition_of_the_same_version() {
+        let room = Room::open(Settings::default(), NOON, 7);
+        let before = prepared(&room);
+        let joined = prepared(&after(room.clone(), 0, &Operation::Join { count: 1 }));
+        assert_ne!(before.edition(), joined.edition());
+        assert_ne!(before.figures().etag, joined.figures().etag);
+        // Time alone makes another answer, but nothing that is worth telling.
+        let later = prepared(&after(room, 5, &Operation::Tick));
+        assert_eq!(before.edition(), later.edition());
+        assert_ne!(before.figures().etag, later.figures().etag);
     }
 }

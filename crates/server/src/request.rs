@@ -4,39 +4,46 @@ use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Query};
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri};
+use http::{Request, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::answer::AwsError;
+use crate::error::ApiError;
+use crate::problem::Problem;
 
 /// How long a client may take for its request's body.
 pub(crate) const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many parameters a query may have.
 const QUERY_PARAMETERS_MAX: usize = 32;
 
+/// How much of its body a request's handler may read; put there by the phase that knows its row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyMax(pub(crate) usize);
+
+/// The body, within the limit of its row.
+pub(crate) async fn read_body(request: Request<axum::body::Body>) -> Result<Bytes, ApiError> {
+    let limit = request.extensions().get::<BodyMax>().map_or(0, |limit| limit.0);
+    read_body_within(request.into_body(), limit).await
+}
+
 /// The body, if it is not larger than `limit` bytes.
-pub(crate) async fn read_body<B>(request: Request<B>, limit: usize) -> Result<Bytes, AwsError>
+pub(crate) async fn read_body_within<B>(body: B, limit: usize) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let too_large = || {
-        let text = format!("The body is larger than {limit} bytes");
-        AwsError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-    };
-    let body = request.into_body();
+    let too_large = || ApiError::problem(Problem::TooLarge, format!("The body is larger than {limit} bytes"));
     // What is announced to be too large need not be waited for.
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
     let body = whole_body(Limited::new(body, limit));
     match tokio::time::timeout(BODY_READ_TIMEOUT, body).await {
-        Err(_) => Err(AwsError::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
+        Err(_) => Err(ApiError::problem(Problem::BodyTimeout, "The body did not arrive in time")),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(AwsError::bad_request("The body could not be read")),
+        Ok(Err(_)) => Err(ApiError::bad_request("The body could not be read")),
         Ok(Ok(bytes)) => Ok(bytes),
     }
 }
@@ -59,19 +66,26 @@ async fn whole_body<B: Body<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
 /// The body as a JSON object, whatever its Content-Type says.
 pub(crate) async fn read_json<T: DeserializeOwned>(
     request: Request<axum::body::Body>,
-    limit: usize,
-) -> Result<T, AwsError> {
-    parse_json(&read_body(request, limit).await?)
+) -> Result<T, ApiError> {
+    parse_json(&read_body(request).await?)
+}
+
+/// The same, where an empty body means that nothing was said.
+pub(crate) async fn read_optional_json<T: DeserializeOwned + Default>(
+    request: Request<axum::body::Body>,
+) -> Result<T, ApiError> {
+    let body = read_body(request).await?;
+    if body.trim_ascii().is_empty() { Ok(T::default()) } else { parse_json(&body) }
 }
 
 /// Parses a JSON object. Unknown keys are passed over, as AWS did; a key given twice is refused.
-pub(crate) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AwsError> {
+pub(crate) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     // Without this, an array would be taken for an object whose keys were left out.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(AwsError::bad_request("The body must be a JSON object"));
+        return Err(ApiError::bad_request("The body must be a JSON object"));
     }
     serde_json::from_slice(body)
-        .map_err(|error| AwsError::bad_request(format!("Invalid request body: {error}")))
+        .map_err(|error| ApiError::bad_request(format!("Invalid request body: {error}")))
 }
 
 /// A query's parameters.
@@ -79,30 +93,30 @@ pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
     /// All parameters of a request's address.
-    pub(crate) fn of(uri: &Uri) -> Result<Self, AwsError> {
+    pub(crate) fn of(uri: &Uri) -> Result<Self, ApiError> {
         let query: Result<Query<Vec<(String, String)>>, _> = Query::try_from_uri(uri);
-        let Query(parameters) = query.map_err(|_| AwsError::bad_request("The query cannot be read"))?;
+        let Query(parameters) = query.map_err(|_| ApiError::bad_request("The query cannot be read"))?;
         if parameters.len() > QUERY_PARAMETERS_MAX {
-            return Err(AwsError::bad_request(format!("More than {QUERY_PARAMETERS_MAX} parameters")));
+            return Err(ApiError::bad_request(format!("More than {QUERY_PARAMETERS_MAX} parameters")));
         }
         Ok(Self(parameters))
     }
 
     /// The one value of a parameter; given twice it is refused, because nobody could say which was meant.
-    pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, AwsError> {
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let value = values.next();
         if values.next().is_some() {
-            return Err(AwsError::bad_request(format!("The parameter {name} is given twice")));
+            return Err(ApiError::bad_request(format!("The parameter {name} is given twice")));
         }
         Ok(value)
     }
 }
 
 impl<S: Sync> FromRequestParts<S> for Parameters {
-    type Rejection = AwsError;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, AwsError> {
+    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, ApiError> {
         Self::of(&parts.uri)
     }
 }

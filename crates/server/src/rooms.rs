@@ -1,7 +1,7 @@
 //! Rooms of the configuration file: how a `[[room]]` becomes settings, and when it is applied.
 //!
 //! The file is applied to a room when it says something else than the file last applied (which is kept for that). So a setting
-//! changed in the evening survives a restart, until the file itself is edited.
+//! changed in the evening survives a restart, and a room deleted by an operator stays deleted, until the file itself is edited.
 
 use anteroom_core::settings::FIELDS;
 use anteroom_core::{Operation, RoomId, RoomState, Settings, Value};
@@ -10,7 +10,7 @@ use anteroom_store::{Engine, Store};
 use anteroom_tokens::random;
 use anyhow::Context;
 
-use crate::config::{ConfigError, Hint, Origin, Problem, RoomTable, nearest, shown};
+use crate::config::{ConfigError, Hint, Origin, Place, Problem, RoomTable, nearest, shown};
 
 /// The room that exists when nothing is configured.
 const SAMPLE_ROOM: &str = "Sample";
@@ -49,55 +49,15 @@ impl ConfiguredRoom {
         Ok(rooms)
     }
 
-    fn read(table: &RoomTable) -> Result<Self, Vec<Problem>> {
-        let mut settings = Settings::default();
-        let mut state = RoomState::Open;
-        let mut problems = vec![];
-        for (key, value) in table.table.iter().filter(|(key, _)| *key != ID) {
-            let origin = || Origin::Key { place: table.place_of(key), name: key.clone() };
-            let written = shown(&value.to_string());
-            let problem = |explanation: String| Problem::Value {
-                origin: origin(),
-                value: written.clone(),
-                explanation,
-            };
-            if key == STATE {
-                match value.as_str().and_then(RoomState::parse) {
-                    Some(parsed) => state = parsed,
-                    None => problems
-                        .push(problem("must be \"open\", \"paused\", \"draining\" or \"closed\"".into())),
-                }
-                continue;
-            }
-            if !FIELDS.iter().any(|field| field.name == key) {
-                let valid = FIELDS.iter().map(|field| field.name).chain([ID, STATE]);
-                let hint = Hint(nearest(key, valid).map(str::to_owned));
-                problems.push(Problem::UnknownKey { place: table.place_of(key), key: key.clone(), hint });
-                continue;
-            }
-            let converted = match value {
-                toml::Value::Boolean(flag) => Some(Value::Flag(*flag)),
-                toml::Value::Integer(number) => Some(Value::Number(*number)),
-                toml::Value::String(text) => Some(Value::Text(text.clone())),
-                _ => None,
-            };
-            let set = converted.map(|value| settings.set(key, &value));
-            if !matches!(set, Some(Ok(()))) {
-                let expected = FIELDS
-                    .iter()
-                    .find(|field| field.name == key)
-                    .map_or("another kind", |field| field.expected);
-                problems.push(problem(format!("must be {expected}")));
-            }
-        }
-        if problems.is_empty()
-            && let Err(contradiction) = settings.check()
-        {
+    /// A room as its table wants it, or everything that is wrong with the table.
+    pub(crate) fn read(table: &RoomTable) -> Result<Self, Vec<Problem>> {
+        let (settings, state) = read_settings(&table.table, |key| table.place_of(key))?;
+        if let Err(contradiction) = settings.check() {
             let origin = Origin::Key { place: table.place.clone(), name: ID.into() };
             let value = shown(table.id.as_str());
-            problems.push(Problem::Value { origin, value, explanation: contradiction.to_string() });
+            return Err(vec![Problem::Value { origin, value, explanation: contradiction.to_string() }]);
         }
-        if problems.is_empty() { Ok(Self { id: table.id.clone(), settings, state }) } else { Err(problems) }
+        Ok(Self { id: table.id.clone(), settings, state })
     }
 
     /// What the file says beyond the defaults, as text, so that two files can be compared. A setting that a later version
@@ -124,21 +84,23 @@ impl ConfiguredRoom {
         let name = self.value_name();
         let applied = store.value(&name).await?;
         let wanted = self.fingerprint();
+        let unchanged = applied.as_deref() == Some(wanted.as_slice());
+        if unchanged && engine.room(self.id.as_str()).is_none() {
+            tracing::info!(room = %self.id, "deleted by an operator; it stays so until the file says something else");
+            return Ok(());
+        }
         let [incarnation] = random::bytes::<1>();
-        let existed = engine.room(self.id.as_str()).is_some();
-        let room = engine
-            .create_room(self.id.clone(), self.settings.clone(), self.state, incarnation)
+        let actor = Actor::System("configuration file");
+        let (room, created) = engine
+            .create_room(self.id.clone(), self.settings.clone(), self.state, incarnation, actor.clone())
             .await
             .with_context(|| format!("cannot create the room {}", self.id))?;
-        if existed && applied.as_deref() != Some(wanted.as_slice()) {
-            let actor = Actor::System("configuration file");
-            let settings = Operation::Configure(Box::new(self.settings.clone()));
-            room.operate(settings, actor.clone()).await?;
-            room.operate(Operation::SetState(self.state), actor).await?;
+        if !created && !unchanged {
+            room.operate(Operation::reconfigure(self.settings.clone(), Some(self.state)), actor).await?;
             tracing::info!(room = %self.id, "settings changed by the configuration file");
         }
-        if applied.as_deref() != Some(wanted.as_slice()) {
-            store.replace_value(&name, applied.as_deref(), &wanted).await?;
+        if !unchanged {
+            store.replace_value(&name, applied.as_deref(), &wanted, None).await?;
         }
         Ok(())
     }
@@ -146,11 +108,11 @@ impl ConfiguredRoom {
     /// The settings of the stored room that differ from the file, as "name: stored, file says …".
     pub async fn drift(&self, store: &dyn Store) -> anyhow::Result<Drift> {
         let node = anteroom_store::NodeId(0);
-        let Some(snapshot) = store.load(&self.id, node).await? else {
-            return Ok(Drift::NotCreated);
-        };
         let applied = store.value(&self.value_name()).await?;
         let will_be_applied = applied.as_deref() != Some(self.fingerprint().as_slice());
+        let Some(snapshot) = store.load(&self.id, node).await? else {
+            return Ok(if will_be_applied { Drift::NotCreated } else { Drift::Deleted });
+        };
         let mut differences = vec![];
         for field in FIELDS {
             let (stored, file) = ((field.get)(&snapshot.room.settings), (field.get)(&self.settings));
@@ -166,11 +128,57 @@ impl ConfiguredRoom {
     }
 }
 
+/// What a `[[room]]` says beside its id, each setting on its own; whether they fit together is not asked yet.
+pub(crate) fn read_settings(
+    table: &toml::Table,
+    place_of: impl Fn(&str) -> Place,
+) -> Result<(Settings, RoomState), Vec<Problem>> {
+    let mut settings = Settings::default();
+    let mut state = RoomState::Open;
+    let mut problems = vec![];
+    for (key, value) in table.iter().filter(|(key, _)| *key != ID) {
+        let written = shown(&value.to_string());
+        let problem = |explanation: String| Problem::Value {
+            origin: Origin::Key { place: place_of(key), name: key.clone() },
+            value: written.clone(),
+            explanation,
+        };
+        if key == STATE {
+            match value.as_str().and_then(RoomState::parse) {
+                Some(parsed) => state = parsed,
+                None => {
+                    problems.push(problem("must be \"open\", \"paused\", \"draining\" or \"closed\"".into()));
+                }
+            }
+            continue;
+        }
+        let Some(field) = FIELDS.iter().find(|field| field.name == key) else {
+            let valid = FIELDS.iter().map(|field| field.name).chain([ID, STATE]);
+            let hint = Hint(nearest(key, valid).map(str::to_owned));
+            problems.push(Problem::UnknownKey { place: place_of(key), key: key.clone(), hint });
+            continue;
+        };
+        let converted = match value {
+            toml::Value::Boolean(flag) => Some(Value::Flag(*flag)),
+            toml::Value::Integer(number) => Some(Value::Number(*number)),
+            toml::Value::String(text) => Some(Value::Text(text.clone())),
+            _ => None,
+        };
+        let set = converted.map(|value| settings.set(key, &value));
+        if !matches!(set, Some(Ok(()))) {
+            problems.push(problem(format!("must be {}", field.expected)));
+        }
+    }
+    if problems.is_empty() { Ok((settings, state)) } else { Err(problems) }
+}
+
 /// How far a stored room is from the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Drift {
     /// The room will be made at the next start.
     NotCreated,
+    /// An operator deleted it since the file was applied; it stays so until the file is edited.
+    Deleted,
     /// It exists.
     Known {
         /// What differs.

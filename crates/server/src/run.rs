@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anteroom_store::embedded::OpenError;
 use anteroom_store::{EmbeddedStore, Engine, MemoryStore, NodeId, Store, SystemClock};
-use anteroom_tokens::api_key::{self, ApiKeyDigest};
+use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -16,24 +17,33 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::app::{App, RoomView};
+use crate::access::{Doorkeeper, OriginSecret};
+use crate::api_keys::ApiKeys;
+use crate::app::{App, Rooms};
 use crate::config::{Config, Loaded, Secrets, StoreUrl};
 use crate::keys::Keys;
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
-use crate::routes::{Listener, Service};
+use crate::routes::Listener;
+use crate::service::Service;
 use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
+use crate::watch::{StreamLimits, WATCH_PATHS, Watch};
 
 const SECRET_FILE_NAME: &str = "master-secret";
-const ADMIN_KEY_VALUE: &str = "admin-key";
 /// Files the process needs beside connections: database, logs, certificates, the runtime's own.
 const FILES_RESERVED: u64 = 128;
 /// Below this many open files a sale is not survivable, so it is worth a warning.
 const FILES_ADVISED: u64 = 4_096;
 /// The most connections a listener takes when nobody said how many: each may hold 32 KB of unfinished header.
 const CONNECTIONS_DERIVED_MAX: u64 = 50_000;
+/// Tenths of the files that are for the public listener's connections.
+const PUBLIC_SHARE: u64 = 8;
+/// Tenths for the private listener's.
+const PRIVATE_SHARE: u64 = 1;
+/// Live streams leave one in so many of the public connections to everybody else, so that watching cannot keep anybody from joining.
+const WATCH_RESERVE_SHARE: u64 = 20;
 /// The shortest admin key that is taken: short ones can be guessed.
 const ADMIN_KEY_MIN_CHARACTERS: usize = 16;
 /// Passes that may wait for a signing thread.
@@ -113,20 +123,26 @@ pub async fn run(
             "the private listener is off loopback without TLS: its key can be read on the network"
         );
     }
-    let (app, first_start) = compose(&config, &secrets, &rooms, &addresses).await?;
-    let limits = |share: u64| Limits {
+    let public_connections = connections(&config, connections_max, PUBLIC_SHARE);
+    let watch = Watch::start(StreamLimits {
+        interval: Duration::from_millis(config.watch_interval_milliseconds),
+        keep_alive: config.watch_keep_alive_seconds,
+        tls_max: config.watch_tls_max,
+        streams_max: public_connections - public_connections.div_ceil(WATCH_RESERVE_SHARE),
+    })
+    .context("the threads for live streams do not start")?;
+    let (app, first_start) = compose(&config, &secrets, &rooms, &addresses, watch).await?;
+    let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
-        max_connections: config
-            .max_connections
-            .unwrap_or((connections_max / 10 * share).clamp(16, CONNECTIONS_DERIVED_MAX)),
+        max_connections,
         ..Limits::default()
     };
     let public = listener::serve(
         "public",
         bound.public,
         public_tls.clone(),
-        limits(8),
+        Limits { takeout_paths: WATCH_PATHS, ..limits(public_connections) },
         Arc::clone(&app.metrics.public_connections),
         Service::new(Arc::clone(&app), Listener::Public),
         shutdown.clone(),
@@ -135,7 +151,7 @@ pub async fn run(
         "private",
         bound.private,
         private_tls.clone(),
-        limits(1),
+        limits(connections(&config, connections_max, PRIVATE_SHARE)),
         Arc::clone(&app.metrics.private_connections),
         Service::new(Arc::clone(&app), Listener::Private),
         shutdown.clone(),
@@ -148,7 +164,12 @@ pub async fn run(
     }
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
-    let (public, private) = tokio::join!(public, private);
+    // Polled after the listeners, so that these have counted their connections before the streams among them close.
+    let closing = async {
+        shutdown.requested().await;
+        app.watch.close();
+    };
+    let (public, private, ()) = tokio::join!(biased; public, private, closing);
     app.engine.stop().await;
     tracing::info!(cut = public.cut + private.cut, "stopped");
     Ok(())
@@ -169,9 +190,10 @@ async fn compose(
     secrets: &Secrets,
     rooms: &[ConfiguredRoom],
     addresses: &Addresses,
+    watch: Watch,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
     let store = open_store(&config.store_url)?;
-    let master = master_secrets(config, secrets)?;
+    let master = Arc::new(master_secrets(config, secrets)?);
     let clock = Arc::new(SystemClock);
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
@@ -179,20 +201,21 @@ async fn compose(
     for room in rooms {
         room.apply(&engine).await?;
     }
-    let views = engine.rooms().into_iter().map(|handle| {
-        let id = handle.id().clone();
-        (id, Arc::new(RoomView::new(handle, &master)))
-    });
-    let (admin_keys, first_start) = admin_keys(&*store, secrets).await?;
+    let views = Rooms::new(Arc::clone(&master));
+    views.follow(&engine);
+    let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let app = App {
-        rooms: views.collect(),
+        rooms: views,
         engine,
         keys,
         signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
         metrics: Metrics::new(),
-        admin_keys,
+        access,
+        origin_secret: origin_secret(config, secrets)?,
+        watch,
         public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),
+        default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
     };
@@ -221,7 +244,7 @@ pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
 }
 
 /// The master secret: from the environment, from the named file, or made in the data directory.
-fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
+pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
     if let Some(secret) = &secrets.secret {
         return MasterSecrets::parse(secret.expose_secret()).with_context(|| Hinted {
             what: "ANTEROOM_SECRET".into(),
@@ -253,28 +276,47 @@ fn load_or_generate(path: &Path) -> anyhow::Result<MasterSecrets> {
     Ok(loaded.secrets)
 }
 
-/// The keys the private listener accepts: the one of the environment, or one made at the first start.
-async fn admin_keys(store: &dyn Store, secrets: &Secrets) -> anyhow::Result<(Vec<ApiKeyDigest>, FirstStart)> {
-    if let Some(key) = &secrets.admin_key {
+/// The keys the private listener accepts: those of the store, and the one of the environment. Without any, one is made.
+async fn doorkeeper(
+    engine: &Engine,
+    master: &Arc<MasterSecrets>,
+    secrets: &Secrets,
+) -> anyhow::Result<(Doorkeeper, FirstStart)> {
+    let environment = secrets.admin_key.as_ref().map(|key| {
         if key.expose_secret().chars().count() < ADMIN_KEY_MIN_CHARACTERS {
             return Err(Hinted {
                 what: format!("ANTEROOM_ADMIN_KEY is shorter than {ADMIN_KEY_MIN_CHARACTERS} characters"),
                 hint: "make one with `openssl rand -base64 32`".into(),
-            }
-            .into());
+            });
         }
-        return Ok((vec![ApiKeyDigest::of(key.expose_secret())], FirstStart::default()));
+        Ok(ApiKeyDigest::of(key.expose_secret()))
+    });
+    let keys =
+        ApiKeys::open(Arc::clone(engine.store()), Arc::clone(master), environment.transpose()?).await?;
+    let admin_key = keys.make_first(engine.now()).await?;
+    Ok((Doorkeeper { keys }, FirstStart { admin_key }))
+}
+
+/// What the CDN must show, if only the CDN may come in.
+fn origin_secret(config: &Config, secrets: &Secrets) -> anyhow::Result<Option<OriginSecret>> {
+    match (&config.origin_secret_header, &secrets.origin_secret) {
+        (Some(name), Some(secret)) if secret.expose_secret().chars().count() >= ADMIN_KEY_MIN_CHARACTERS => {
+            Ok(Some(OriginSecret::new(name.clone(), secret.expose_secret())))
+        }
+        (Some(_), _) => Err(Hinted {
+            what: format!(
+                "origin_secret_header is set, but ANTEROOM_ORIGIN_SECRET is not, or has fewer than {ADMIN_KEY_MIN_CHARACTERS} characters"
+            ),
+            hint: "make one with `openssl rand -base64 32` and let your CDN send it in that header".into(),
+        }
+        .into()),
+        (None, Some(_)) => Err(Hinted {
+            what: "ANTEROOM_ORIGIN_SECRET is set, but origin_secret_header is not".into(),
+            hint: "name the header that holds it, e.g. origin_secret_header = \"x-api-key\"".into(),
+        }
+        .into()),
+        (None, None) => Ok(None),
     }
-    if let Some(stored) = store.value(ADMIN_KEY_VALUE).await? {
-        let digest = stored.try_into().map_err(|_| anyhow::anyhow!("the stored admin key cannot be read"))?;
-        return Ok((vec![ApiKeyDigest::from_bytes(digest)], FirstStart::default()));
-    }
-    let key = api_key::generate();
-    let digest = ApiKeyDigest::of(&key);
-    if !store.replace_value(ADMIN_KEY_VALUE, None, &digest.to_bytes()).await? {
-        anyhow::bail!("another node made the admin key at this moment; start again");
-    }
-    Ok((vec![digest], FirstStart { admin_key: Some(key) }))
 }
 
 fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Certificates>>> {
@@ -288,6 +330,11 @@ fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Cert
 
 fn url(tls: bool, address: SocketAddr) -> String {
     format!("{}://{address}", if tls { "https" } else { "http" })
+}
+
+/// How many connections a listener holds: what was configured, or its share of the files.
+fn connections(config: &Config, connections_max: u64, share: u64) -> u64 {
+    config.max_connections.unwrap_or((connections_max / 10 * share).clamp(16, CONNECTIONS_DERIVED_MAX))
 }
 
 /// Raises the soft limit on open files to the hard one; returns how many connections that allows.

@@ -10,6 +10,9 @@
 //!   epoch ends whenever a join would mean something else (another state, another line). A commit adds its own joins to what
 //!   is stored, so that joins of other nodes in between are kept; it answers with the total. Where that cannot be (a commit
 //!   that opens a new line has counted the old one, or the positions do not suffice for both), the commit conflicts.
+//! * **A deleted room never comes back.** [`Store::delete_room`] ends a room at the expected version. What it leaves behind is a
+//!   [`Trace`]; a commit that makes a room under its name must be later in generation, version and epoch, or it conflicts. So no
+//!   ticket, commit or join that was meant for the old room fits the new one.
 //! * **Nothing is done twice.** Every commit and join names its node and number. Asking again with the same number answers
 //!   as the first time and changes nothing; an older number conflicts; a snapshot tells which number of a node it contains.
 //! * **Durable before answered.** When a call returns `Ok`, what it wrote survives whatever the store claims to survive.
@@ -28,6 +31,10 @@ pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
 pub const OUTBOX_MAX: u64 = 100_000;
 /// How many audit records are kept.
 pub const AUDIT_MAX: u64 = 100_000;
+/// Longest text of one field of an audit record, in bytes.
+pub const AUDIT_TEXT_MAX_BYTES: usize = 1_024;
+/// How many names of deleted rooms have a trace of their own. Beyond it names share one, which is later than each of theirs.
+pub const TRACES_MAX: u64 = 10_000;
 
 /// One running server: a UUID made at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,12 +68,36 @@ pub struct Snapshot {
 pub struct AuditRecord {
     /// When.
     pub at: UnixMillis,
-    /// In which room.
-    pub room: RoomId,
+    /// In which room; `None` for what concerns the whole server.
+    pub room: Option<RoomId>,
     /// Who, e.g. the name of an API key.
     pub actor: String,
     /// What, in words.
     pub action: String,
+    /// What else there is to say.
+    pub detail: Option<String>,
+}
+
+impl AuditRecord {
+    /// A record whose texts are cut at [`AUDIT_TEXT_MAX_BYTES`].
+    pub fn new(at: UnixMillis, room: Option<RoomId>, actor: &str, action: &str) -> Self {
+        Self { at, room, actor: bounded(actor), action: bounded(action), detail: None }
+    }
+
+    /// The same with something more to say, cut likewise.
+    #[must_use]
+    pub fn with_detail(self, detail: &str) -> Self {
+        Self { detail: Some(bounded(detail)), ..self }
+    }
+}
+
+fn bounded(text: &str) -> String {
+    const CUT: &str = "...";
+    if text.len() <= AUDIT_TEXT_MAX_BYTES {
+        return text.to_owned();
+    }
+    let kept = &text[..text.floor_char_boundary(AUDIT_TEXT_MAX_BYTES - CUT.len())];
+    format!("{kept}{CUT}")
 }
 
 /// An event with its place in the outbox.
@@ -154,6 +185,57 @@ pub enum CommitOutcome {
     Conflict(Option<Box<Snapshot>>),
 }
 
+/// A room to delete, with everything of it.
+#[derive(Debug, Clone)]
+pub struct Deletion {
+    /// Which room.
+    pub room: RoomId,
+    /// The version it was decided on.
+    pub expected: u64,
+    /// By whom, for the audit.
+    pub audit: Option<AuditRecord>,
+}
+
+/// What became of a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeletionOutcome {
+    /// Deleted; the name is free.
+    Done,
+    /// The room has another version, or there is none; nothing was written.
+    Conflict,
+}
+
+/// What is remembered of a deleted room, so that one made again under its name can never be taken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trace {
+    /// Its newest generation.
+    pub generation: Generation,
+    /// Its last version.
+    pub version: u64,
+    /// Its last epoch.
+    pub epoch: u64,
+}
+
+impl Trace {
+    pub(crate) fn of(room: &Room) -> Self {
+        Self { generation: room.newest().generation, version: room.version, epoch: room.epoch }
+    }
+
+    /// Whether the other is later in every respect.
+    pub(crate) fn precedes(&self, other: &Self) -> bool {
+        self.generation < other.generation && self.version < other.version && self.epoch < other.epoch
+    }
+
+    /// The later of both in each respect.
+    pub(crate) fn joined_with(self, other: Self) -> Self {
+        Self {
+            generation: self.generation.max(other.generation),
+            version: self.version.max(other.version),
+            epoch: self.epoch.max(other.epoch),
+        }
+    }
+}
+
 /// Visitors to add to a room's newest generation.
 #[derive(Debug, Clone)]
 pub struct JoinBatch {
@@ -193,6 +275,12 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a change if its version is still the expected one.
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError>;
 
+    /// Deletes a room if its version is still the expected one. Nothing of it can be read from then on, and its name is free.
+    async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError>;
+
+    /// What a room made under this name must be later than. A commit that makes one which is not, conflicts.
+    async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError>;
+
     /// Adds visitors if the epoch is still the given one.
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError>;
 
@@ -226,20 +314,42 @@ pub trait Store: Send + Sync + 'static {
     /// Events after `after` (0: from the oldest kept), with their rising numbers, at most `limit`.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError>;
 
-    /// The newest audit records, newest first, at most `limit`.
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
+    /// Audit records with their rising numbers, newest first, at most `limit`: those with a number below `before`, and of `room`
+    /// where one is given. To find those of one room it may look at every record there is.
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError>;
 
     /// A value that belongs to the whole store: key ring, check value, hashes.
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Replaces such a value if it still is `expected`; returns whether it did.
+    /// Replaces such a value if it still is `expected`, and keeps the audit record with it; returns whether it did.
     async fn replace_value(
         &self,
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError>;
 
     /// Whether it works, as far as it knows without being asked to do something.
     fn is_ready(&self) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_between_characters() {
+        let long = "ä".repeat(AUDIT_TEXT_MAX_BYTES);
+        let record = AuditRecord::new(UnixMillis(0), None, "short", &long).with_detail(&long);
+        assert_eq!(record.actor, "short");
+        for cut in [record.action, record.detail.unwrap()] {
+            assert!(cut.len() <= AUDIT_TEXT_MAX_BYTES && cut.ends_with("ä..."), "{}", cut.len());
+        }
+    }
 }

@@ -6,23 +6,25 @@
 //! board published → answers. On a conflict the same operations are applied to the newer room. On an ambiguous failure
 //! nothing is tried again: the room is loaded anew and whoever asked is told that the outcome is unknown.
 
+mod audit;
+mod handle;
 mod owner;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Effects, Operation, Reads, Refusal, Room, RoomId, RoomState, Settings, Ticket, UnixMillis,
+    Effects, Generation, Operation, Reads, Refusal, Room, RoomId, RoomState, Segment, Settings, UnixMillis,
     apply,
 };
-use arc_swap::ArcSwap;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
+use self::handle::RoomMap;
+pub use self::handle::{RoomHandle, Seen};
 use self::owner::Owner;
 use crate::clock::Clock;
-use crate::contract::{AuditRecord, Commit, CommitOutcome, NodeId, Store, StoreError};
+use crate::contract::{Commit, CommitOutcome, NodeId, Store, StoreError, Trace};
 
 /// How many operations may wait for a room. Beyond it callers are refused at once.
 pub const ROOM_QUEUE_MAX: usize = 16_384;
@@ -46,6 +48,9 @@ pub enum EngineError {
     /// Too many are waiting.
     #[error("too many operations are waiting")]
     Overloaded,
+    /// The room was deleted.
+    #[error("the room was deleted")]
+    RoomDeleted,
     /// The store did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -63,6 +68,17 @@ pub enum Actor {
     Operator(String),
     /// The program itself, e.g. for its configuration file: audited under that name.
     System(&'static str),
+}
+
+impl Actor {
+    /// The name the audit keeps; `None` where nothing is audited.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Visitor => None,
+            Self::Operator(name) => Some(name),
+            Self::System(name) => Some(name),
+        }
+    }
 }
 
 /// What the engine has done so far; read by metrics.
@@ -90,92 +106,23 @@ fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-enum Request {
-    Join { answer: oneshot::Sender<Result<Ticket, EngineError>> },
-    Operate { operation: Operation, actor: Actor, answer: oneshot::Sender<Result<Answer, EngineError>> },
-}
-
-impl Request {
-    /// Whether a few milliseconds more make no difference to whoever asks.
-    const fn can_wait(&self) -> bool {
-        matches!(self, Self::Operate { operation: Operation::Claim(_), actor: Actor::Visitor, .. })
-    }
-
-    const fn is_of_a_visitor(&self) -> bool {
-        matches!(self, Self::Join { .. } | Self::Operate { actor: Actor::Visitor, .. })
-    }
-}
-
-/// A room as everybody but its owner sees it.
-pub struct RoomHandle {
-    id: RoomId,
-    board: ArcSwap<Board>,
-    queue: mpsc::Sender<Request>,
-    counters: Arc<EngineCounters>,
-}
-
-impl RoomHandle {
-    /// Its name.
-    pub fn id(&self) -> &RoomId {
-        &self.id
-    }
-
-    /// Its figures as of the last commit.
-    pub fn board(&self) -> Arc<Board> {
-        self.board.load_full()
-    }
-
-    /// Its figures, for a look that is over at once.
-    pub fn with_board<T>(&self, look: impl FnOnce(&Arc<Board>) -> T) -> T {
-        look(&self.board.load())
-    }
-
-    /// How many operations wait for the room.
-    pub fn queued(&self) -> usize {
-        self.queue.max_capacity() - self.queue.capacity()
-    }
-
-    /// Takes a place in line; answered when it is durable.
-    pub async fn join(&self) -> Result<Ticket, EngineError> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Request::Join { answer })?;
-        answered.await.unwrap_or(Err(EngineError::Stopped))
-    }
-
-    /// Does something to the room; answered when it is durable.
-    pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Request::Operate { operation, actor, answer })?;
-        answered.await.unwrap_or(Err(EngineError::Stopped))
-    }
-
-    fn send(&self, request: Request) -> Result<(), EngineError> {
-        if request.is_of_a_visitor() && self.queue.capacity() <= OPERATORS_RESERVE && !self.queue.is_closed()
-        {
-            count(&self.counters.overloads, 1);
-            return Err(EngineError::Overloaded);
-        }
-        self.queue.try_send(request).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => {
-                count(&self.counters.overloads, 1);
-                EngineError::Overloaded
-            }
-            mpsc::error::TrySendError::Closed(_) => EngineError::Stopped,
-        })
-    }
-}
-
 /// All rooms of this node.
 pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     node: NodeId,
-    rooms: ArcSwap<HashMap<RoomId, Arc<RoomHandle>>>,
-    owners: Mutex<Vec<tokio::task::JoinHandle<()>>>,
-    /// Held while a room is made, so that it gets one owner.
-    creating: tokio::sync::Mutex<()>,
+    rooms: Arc<RoomMap>,
+    owners: Mutex<Vec<Owned>>,
+    /// Held while a room is made or deleted, so that it gets one owner, and its name is either taken or free.
+    changing_rooms: tokio::sync::Mutex<()>,
     stopping: watch::Sender<bool>,
     counters: Arc<EngineCounters>,
+}
+
+/// A room and the task that owns it.
+struct Owned {
+    handle: Arc<RoomHandle>,
+    task: tokio::task::JoinHandle<()>,
 }
 
 impl Engine {
@@ -189,9 +136,9 @@ impl Engine {
             store,
             clock,
             node,
-            rooms: ArcSwap::default(),
+            rooms: Arc::default(),
             owners: Mutex::default(),
-            creating: tokio::sync::Mutex::default(),
+            changing_rooms: tokio::sync::Mutex::default(),
             stopping: watch::Sender::default(),
             counters: Arc::default(),
         });
@@ -220,67 +167,88 @@ impl Engine {
 
     /// A room by its name, as it came in a request.
     pub fn room(&self, id: &str) -> Option<Arc<RoomHandle>> {
-        self.rooms.load().get(id).cloned()
+        self.rooms.get(id)
     }
 
     /// All rooms, ordered by name.
     pub fn rooms(&self) -> Vec<Arc<RoomHandle>> {
-        let mut rooms: Vec<_> = self.rooms.load().values().cloned().collect();
-        rooms.sort_by(|one, other| one.id.cmp(&other.id));
+        let mut rooms = self.rooms.all();
+        rooms.sort_by(|one, other| one.id().cmp(other.id()));
         rooms
     }
 
-    /// Makes a room with an empty line, unless there is one of that name.
+    /// Makes a room with an empty line, unless there is one of that name; returns it, and whether it was made.
     pub async fn create_room(
         &self,
         id: RoomId,
         settings: Settings,
         state: RoomState,
         incarnation: u8,
-    ) -> Result<Arc<RoomHandle>, EngineError> {
-        let _one_at_a_time = self.creating.lock().await;
+        actor: Actor,
+    ) -> Result<(Arc<RoomHandle>, bool), EngineError> {
+        let _one_at_a_time = self.changing_rooms.lock().await;
+        if *self.stopping.borrow() {
+            return Err(EngineError::Stopped);
+        }
         if let Some(existing) = self.room(id.as_str()) {
-            return Ok(existing);
+            return Ok((existing, false));
         }
         settings.check().map_err(Refusal::from)?;
-        let now = self.clock.now();
-        let room = Room::open(settings, now, incarnation);
-        let mut room = apply(room, now, &Operation::SetState(state), Reads::default()).room;
-        room.version = 1;
-        let commit = Commit {
-            room: id.clone(),
-            node: self.node,
-            number: 1,
-            expected: None,
-            opens_line: true,
-            joined_before: room.newest().joined,
-            next: room,
-            effects: Effects::default(),
-            audit: vec![AuditRecord {
-                at: now,
+        for _ in 0..CONFLICTS_MAX {
+            let now = self.clock.now();
+            let trace = self.store.trace(&id).await?;
+            let room = room_behind(trace.as_ref(), settings.clone(), state, now, incarnation);
+            let commit = Commit {
                 room: id.clone(),
-                actor: "configuration".into(),
-                action: "create room".into(),
-            }],
-        };
-        let room = match self.store.commit(&commit).await? {
-            CommitOutcome::Done { .. } => commit.next,
-            CommitOutcome::Conflict(Some(snapshot)) => snapshot.room,
-            CommitOutcome::Conflict(None) => {
-                return Err(StoreError::Transient("the room could not be created".into()).into());
+                node: self.node,
+                number: 1,
+                expected: None,
+                opens_line: true,
+                joined_before: room.newest().joined,
+                next: room,
+                effects: Effects::default(),
+                audit: audit::record(&actor, &id, "create room", now).into_iter().collect(),
+            };
+            match self.store.commit(&commit).await? {
+                CommitOutcome::Done { .. } => return Ok((self.own(id, commit.next).await?, true)),
+                CommitOutcome::Conflict(Some(theirs)) => {
+                    return Ok((self.own(id, theirs.room).await?, false));
+                }
+                // Another node has made and deleted one meanwhile: ours must be later than that.
+                CommitOutcome::Conflict(None) => {}
             }
+        }
+        Err(StoreError::Transient("the room could not be created".into()).into())
+    }
+
+    /// Deletes a room with everything of it, after what has queued up for it; returns whether there was one. With `expected`,
+    /// only if settings and state are still those.
+    pub async fn delete_room(
+        &self,
+        id: &RoomId,
+        actor: Actor,
+        expected: Option<Seen>,
+    ) -> Result<bool, EngineError> {
+        let _one_at_a_time = self.changing_rooms.lock().await;
+        let Some(room) = self.room(id.as_str()) else {
+            return if *self.stopping.borrow() { Err(EngineError::Stopped) } else { Ok(false) };
         };
-        Ok(self.own(id, room).await?)
+        let deleted = match room.delete(expected, actor).await {
+            Err(EngineError::RoomDeleted) => Ok(false),
+            other => other,
+        };
+        self.dismiss_owners_of_deleted_rooms().await;
+        deleted
     }
 
     /// Ends every owner after what has queued up for it, and waits for it. What comes later is refused.
     pub async fn stop(&self) {
         self.stopping.send_replace(true);
-        self.rooms.store(Arc::default());
+        self.rooms.clear();
         let owners = std::mem::take(&mut *self.owners.lock().unwrap_or_else(PoisonError::into_inner));
         let ended = tokio::time::timeout(STOP_TIMEOUT, async {
             for owner in owners {
-                let _ = owner.await;
+                let _ = owner.task.await;
             }
         });
         if ended.await.is_err() {
@@ -291,9 +259,21 @@ impl Engine {
     /// Whether every room can be changed: the store works, and every owner is there and not failing.
     pub fn is_ready(&self) -> bool {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let dead = |owned: &Owned| owned.task.is_finished() && !owned.handle.is_deleted();
         self.store.is_ready()
-            && !owners.iter().any(tokio::task::JoinHandle::is_finished)
+            && !owners.iter().any(dead)
             && self.counters.rooms_failing.load(Ordering::Relaxed) == 0
+    }
+
+    /// Waits for owners that have nothing left to do but to refuse what has queued up.
+    async fn dismiss_owners_of_deleted_rooms(&self) {
+        let deleted: Vec<Owned> = {
+            let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            owners.extract_if(.., |owned| owned.handle.is_deleted()).collect()
+        };
+        for owned in deleted {
+            let _ = owned.task.await;
+        }
     }
 
     #[expect(
@@ -301,16 +281,14 @@ impl Engine {
         reason = "this is the engine's named helper: `stop` knows every owner"
     )]
     async fn own(&self, id: RoomId, room: Room) -> Result<Arc<RoomHandle>, StoreError> {
+        self.dismiss_owners_of_deleted_rooms().await;
         let (queue, requests) = mpsc::channel(ROOM_QUEUE_MAX);
-        let handle = Arc::new(RoomHandle {
-            id: id.clone(),
-            board: ArcSwap::from_pointee(Board::of(&room)),
-            queue,
-            counters: self.counters.clone(),
-        });
+        let (changes, watched) = watch::channel(0);
+        let counters = self.counters.clone();
+        let handle = Arc::new(RoomHandle::new(id.clone(), &room, watched, queue, counters));
         let last_number = self.store.load(&id, self.node).await?.and_then(|snapshot| snapshot.last_number);
         let mut owner = Owner {
-            id: id.clone(),
+            id,
             store: self.store.clone(),
             clock: self.clock.clone(),
             node: self.node,
@@ -320,14 +298,36 @@ impl Engine {
             last_commit: None,
             failing: false,
             handle: Arc::downgrade(&handle),
+            rooms: self.rooms.clone(),
+            changes,
             counters: self.counters.clone(),
         };
         owner.refresh_next_session_end().await?;
         let task = tokio::spawn(owner.run(requests, self.stopping.subscribe()));
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner).push(task);
-        let mut rooms = HashMap::clone(&self.rooms.load());
-        rooms.insert(id, handle.clone());
-        self.rooms.store(Arc::new(rooms));
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.push(Owned { handle: handle.clone(), task });
+        drop(owners);
+        self.rooms.insert(&handle);
         Ok(handle)
     }
+}
+
+/// A new room that nobody can take for the deleted one of that name: its generation, version and epoch are later.
+fn room_behind(
+    trace: Option<&Trace>,
+    settings: Settings,
+    state: RoomState,
+    now: UnixMillis,
+    incarnation: u8,
+) -> Room {
+    let mut room = Room::open(Settings::default(), now, incarnation);
+    if let Some(trace) = trace {
+        let generation = Generation::following(Some(trace.generation), now, incarnation);
+        room.segments[0] = Segment::open(generation, 0);
+        (room.version, room.epoch) = (trace.version, trace.epoch + 1);
+    }
+    let change = Operation::reconfigure(settings, Some(state));
+    let mut room = apply(room, now, &change, Reads::default()).room;
+    room.version += 1;
+    room
 }

@@ -7,13 +7,12 @@ use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, Se
 use async_trait::async_trait;
 
 use crate::contract::{
-    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, OUTBOX_MAX,
-    SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent,
+    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
+    OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent, TRACES_MAX, Trace,
 };
 
-#[derive(Default)]
 struct StoredRoom {
-    room: Option<Room>,
+    room: Room,
     sessions: BTreeMap<SessionKey, Session>,
     /// Active sessions by end.
     ending: BTreeSet<(UnixMillis, SessionKey)>,
@@ -26,10 +25,15 @@ struct StoredRoom {
 #[derive(Default)]
 struct State {
     rooms: BTreeMap<RoomId, StoredRoom>,
+    /// Traces of deleted rooms.
+    traces: BTreeMap<RoomId, Trace>,
+    /// One for all names that have none of their own any more.
+    shared_trace: Option<Trace>,
     values: HashMap<String, Vec<u8>>,
     events: VecDeque<(u64, StoredEvent)>,
     next_event: u64,
-    audit: VecDeque<AuditRecord>,
+    audit: VecDeque<(u64, AuditRecord)>,
+    next_audit: u64,
 }
 
 /// A store without disk.
@@ -47,10 +51,48 @@ impl MemoryStore {
 fn snapshot(stored: Option<&StoredRoom>, node: NodeId) -> Option<Snapshot> {
     let stored = stored?;
     let last_number = stored.last.get(&node).map(|&(number, _)| number);
-    stored.room.clone().map(|room| Snapshot { room, last_number })
+    Some(Snapshot { room: stored.room.clone(), last_number })
+}
+
+impl State {
+    fn trace(&self, room: &RoomId) -> Option<Trace> {
+        [self.traces.get(room).copied(), self.shared_trace].into_iter().flatten().reduce(Trace::joined_with)
+    }
+
+    fn leave_trace(&mut self, room: RoomId, trace: Trace) {
+        self.traces.insert(room, trace);
+        if self.traces.len() as u64 > TRACES_MAX
+            && let Some((_, surplus)) = self.traces.pop_first()
+        {
+            let shared = self.shared_trace.map_or(surplus, |shared| shared.joined_with(surplus));
+            self.shared_trace = Some(shared);
+        }
+    }
+
+    fn note_audit(&mut self, records: impl IntoIterator<Item = AuditRecord>) {
+        for record in records {
+            self.next_audit += 1;
+            self.audit.push_back((self.next_audit, record));
+        }
+        self.audit.drain(..surplus(self.audit.len(), AUDIT_MAX));
+    }
+}
+
+fn surplus(length: usize, limit: u64) -> usize {
+    length.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 impl StoredRoom {
+    fn new(room: Room) -> Self {
+        Self {
+            room,
+            sessions: BTreeMap::new(),
+            ending: BTreeSet::new(),
+            by_end: BTreeMap::new(),
+            last: HashMap::new(),
+        }
+    }
+
     fn write_session(&mut self, session: &Session) {
         let place = (session.ends_at(), session.key);
         if let Some(before) = self.sessions.insert(session.key, session.clone()) {
@@ -92,42 +134,56 @@ impl Store for MemoryStore {
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         let mut state = self.state();
         let state = &mut *state;
-        if commit.expected.is_some() && !state.rooms.contains_key(&commit.room) {
-            return Ok(CommitOutcome::Conflict(None));
-        }
-        let stored = state.rooms.entry(commit.room.clone()).or_default();
-        let last = stored.last.get(&commit.node).copied();
+        let trace = state.trace(&commit.room);
+        let stored = state.rooms.get(&commit.room);
+        let last = stored.and_then(|stored| stored.last.get(&commit.node).copied());
         if let Some((_, joined)) = last.filter(|&(number, _)| number == commit.number) {
             return Ok(CommitOutcome::Done { joined });
         }
         let in_turn = last.is_none_or(|(number, _)| number < commit.number)
-            && stored.room.as_ref().map(|room| room.version) == commit.expected;
-        let stored_joined = stored.room.as_ref().map(|room| room.newest().joined);
-        let joined = commit.own_joins().joined_after(stored_joined);
+            && stored.map(|stored| stored.room.version) == commit.expected
+            && (stored.is_some() || trace.is_none_or(|trace| trace.precedes(&Trace::of(&commit.next))));
+        let joined = commit.own_joins().joined_after(stored.map(|stored| stored.room.newest().joined));
         let Some(joined) = joined.filter(|_| in_turn) else {
-            return Ok(CommitOutcome::Conflict(snapshot(Some(stored), commit.node).map(Box::new)));
+            return Ok(CommitOutcome::Conflict(snapshot(stored, commit.node).map(Box::new)));
         };
         let mut next = commit.next.clone();
         next.segments.back_mut().expect("a room always has a segment").joined = joined;
         let at = next.clock;
-        stored.room = Some(next);
+        let stored = state.rooms.entry(commit.room.clone()).or_insert_with(|| StoredRoom::new(next.clone()));
+        stored.room = next;
         for session in &commit.effects.sessions {
             stored.write_session(session);
         }
         stored.forget_generations(&commit.effects.closed_generations);
         stored.forget_ended_before(UnixMillis(at.0.saturating_sub(SESSION_RETENTION_MILLIS)));
         stored.last.insert(commit.node, (commit.number, joined));
+        state.traces.remove(&commit.room);
         for event in &commit.effects.events {
             state.next_event += 1;
             let stored = StoredEvent { at, room: commit.room.clone(), event: event.clone() };
             state.events.push_back((state.next_event, stored));
         }
-        state.audit.extend(commit.audit.iter().cloned());
-        let surplus =
-            |length: usize, limit: u64| length.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
         state.events.drain(..surplus(state.events.len(), OUTBOX_MAX));
-        state.audit.drain(..surplus(state.audit.len(), AUDIT_MAX));
+        state.note_audit(commit.audit.iter().cloned());
         Ok(CommitOutcome::Done { joined })
+    }
+
+    async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
+        let mut state = self.state();
+        let stored = state.rooms.get(&deletion.room);
+        let Some(stored) = stored.filter(|stored| stored.room.version == deletion.expected) else {
+            return Ok(DeletionOutcome::Conflict);
+        };
+        let trace = Trace::of(&stored.room);
+        state.rooms.remove(&deletion.room);
+        state.leave_trace(deletion.room.clone(), trace);
+        state.note_audit(deletion.audit.iter().cloned());
+        Ok(DeletionOutcome::Done)
+    }
+
+    async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
+        Ok(self.state().trace(room))
     }
 
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
@@ -140,14 +196,11 @@ impl Store for MemoryStore {
             return Ok(JoinOutcome::Joined { first: joined + 1 - batch.count });
         }
         let in_turn = last.is_none_or(|(number, _)| number < batch.number);
-        let room = stored
-            .room
-            .as_mut()
-            .filter(|room| in_turn && room.epoch == batch.epoch && room.places_left() >= batch.count);
-        let Some(room) = room else {
+        let room = &stored.room;
+        if !in_turn || room.epoch != batch.epoch || room.places_left() < batch.count {
             return Ok(JoinOutcome::Conflict(snapshot(Some(stored), batch.node).map(Box::new)));
-        };
-        let segment = room.segments.back_mut().expect("a room always has a segment");
+        }
+        let segment = stored.room.segments.back_mut().expect("a room always has a segment");
         let first = segment.joined + 1;
         segment.joined += batch.count;
         stored.last.insert(batch.node, (batch.number, segment.joined));
@@ -206,8 +259,17 @@ impl Store for MemoryStore {
         Ok(self.state().events.iter().filter(|(number, _)| *number > after).take(limit).cloned().collect())
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        Ok(self.state().audit.iter().rev().take(limit).cloned().collect())
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
+        let state = self.state();
+        let newest_first = state.audit.iter().rev();
+        let earlier = newest_first.filter(|(number, _)| before.is_none_or(|before| *number < before));
+        let wanted = earlier.filter(|(_, record)| room.is_none() || record.room.as_ref() == room);
+        Ok(wanted.take(limit).cloned().collect())
     }
 
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -219,12 +281,14 @@ impl Store for MemoryStore {
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
         let mut state = self.state();
         if state.values.get(name).map(Vec::as_slice) != expected {
             return Ok(false);
         }
         state.values.insert(name.to_owned(), new.to_vec());
+        state.note_audit(audit.cloned());
         Ok(true)
     }
 

@@ -197,8 +197,9 @@ async fn live_until_power_goes(disk: &Disk, ledgers: &Ledgers, random: &mut Rand
     let mut tasks = JoinSet::new();
     for name in ROOMS {
         let id = RoomId::parse(name).unwrap();
-        let made = engine.create_room(id, Settings::default(), RoomState::Open, 1).await;
-        let Ok(room) = made else {
+        let made =
+            engine.create_room(id, Settings::default(), RoomState::Open, 1, Actor::System("test")).await;
+        let Ok((room, _)) = made else {
             break;
         };
         with_ledger(ledgers, name, |ledger| ledger.created = true);

@@ -12,7 +12,9 @@ use anteroom_core::{
     RequestId, Room, RoomId, RoomState, Session, SessionKey, Settings, Ticket, UnixMillis,
 };
 use anteroom_store::clock::Stopwatch;
-use anteroom_store::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, Snapshot};
+use anteroom_store::contract::{
+    Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Snapshot, Trace,
+};
 use anteroom_store::engine::{OPERATORS_RESERVE, ROOM_QUEUE_MAX};
 use anteroom_store::{
     Actor, AuditRecord, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore, NodeId,
@@ -82,6 +84,12 @@ impl Store for Interposed {
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         self.write(self.inner.commit(commit)).await
     }
+    async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
+        self.write(self.inner.delete_room(deletion)).await
+    }
+    async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
+        self.inner.trace(room).await
+    }
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
         self.write(self.inner.join(batch)).await
     }
@@ -116,8 +124,13 @@ impl Store for Interposed {
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
         self.inner.events(after, limit).await
     }
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        self.inner.audit(limit).await
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
+        self.inner.audit(before, room, limit).await
     }
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.value(name).await
@@ -127,8 +140,9 @@ impl Store for Interposed {
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
-        self.inner.replace_value(name, expected, new).await
+        self.inner.replace_value(name, expected, new, audit).await
     }
     fn is_ready(&self) -> bool {
         self.inner.is_ready()
@@ -141,8 +155,9 @@ fn room_id() -> RoomId {
 
 async fn engine_on(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> (Arc<Engine>, Arc<RoomHandle>) {
     let engine = Engine::start(store, clock, NODE).await.unwrap();
-    let room = engine.create_room(room_id(), Settings::default(), RoomState::Open, 1).await.unwrap();
-    (engine, room)
+    let actor = Actor::System("test");
+    let made = engine.create_room(room_id(), Settings::default(), RoomState::Open, 1, actor).await.unwrap();
+    (engine, made.0)
 }
 
 async fn operate(room: &RoomHandle, operation: Operation) -> Result<Answer, EngineError> {

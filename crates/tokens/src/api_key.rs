@@ -11,7 +11,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use crate::random;
 
 /// What generated keys begin with, so that scanners for leaked secrets can recognise them.
-const GENERATED_KEY_PREFIX: &str = "ar_admin_";
+const GENERATED_KEY_PREFIX: &str = "ar_";
 
 /// How many random bytes a generated key is made of.
 const GENERATED_KEY_BYTES: usize = 32;
@@ -20,9 +20,9 @@ const GENERATED_KEY_BYTES: usize = 32;
 #[derive(Clone)]
 pub struct ApiKeyDigest([u8; 32]);
 
-/// A new random API key, to be shown once and then forgotten.
-pub fn generate() -> String {
-    format!("{GENERATED_KEY_PREFIX}{}", random::text(GENERATED_KEY_BYTES))
+/// A new random API key, to be shown once and then forgotten. It says what it is for: `ar_admin_…`.
+pub fn generate(role: &str) -> String {
+    format!("{GENERATED_KEY_PREFIX}{role}_{}", random::text(GENERATED_KEY_BYTES))
 }
 
 impl ApiKeyDigest {
@@ -35,7 +35,12 @@ impl ApiKeyDigest {
 
     /// Whether this is the digest of `key`; takes the same time whatever the answer.
     pub fn matches(&self, key: &str) -> bool {
-        verify_slices_are_equal(&self.0, &Self::of(key).0).is_ok()
+        self.equals(&Self::of(key))
+    }
+
+    /// Whether both are digests of one key; takes the same time whatever the answer.
+    pub fn equals(&self, other: &Self) -> bool {
+        verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
 
     /// As kept in the store.
@@ -61,20 +66,20 @@ mod tests {
 
     #[test]
     fn a_digest_matches_its_key_and_no_other() {
-        let key = generate();
+        let key = generate("admin");
         let digest = ApiKeyDigest::from_bytes(ApiKeyDigest::of(&key).to_bytes());
         assert!(digest.matches(&key));
-        for other in [generate(), String::new(), format!("{key} "), key[..key.len() - 1].to_owned()] {
+        for other in [generate("admin"), String::new(), format!("{key} "), key[..key.len() - 1].to_owned()] {
             assert!(!digest.matches(&other));
         }
     }
 
     #[test]
     fn generated_keys_are_recognisable_and_never_the_same() {
-        let key = generate();
+        let key = generate("admin");
         assert!(key.starts_with("ar_admin_"));
         assert_eq!(key.len(), "ar_admin_".len() + 43);
-        assert_ne!(key, generate());
+        assert_ne!(key, generate("admin"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Reading order: [`random`] is the only source of randomness; [`secret`] turns the operator's master secrets into one key
 //! per use and room; [`request_id`] and [`ticket_token`] are the two written forms of a ticket; [`signing_key`],
 //! [`key_ring`], [`pass`] and [`signer`] make the tokens an admitted visitor shows to the origin; [`api_key`] recognises
-//! operators.
+//! operators, and [`sigv4`] those of them who come with an unmodified AWS client.
 //!
 //! *Invariant:* no type that holds a secret has a `Debug` that shows it, and no error message quotes one.
 //! *Invariant:* the algorithm of a token is decided by the key it is checked with, never by the token.
@@ -21,6 +21,7 @@ pub mod signer;
 pub mod signing_key;
 
 pub mod api_key;
+pub mod sigv4;
 
 mod base64url;
 

@@ -7,7 +7,9 @@
 use std::fmt;
 
 use anteroom_core::ids::{Position, RequestId, RoomId};
-use serde::Serialize;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{DecodingKey, Validation};
+use serde::{Deserialize, Serialize};
 
 use crate::base64url;
 use crate::request_id;
@@ -82,11 +84,41 @@ impl TokenSet {
     }
 }
 
+/// The name of the key that a token says it was signed with. Nothing is checked.
+pub fn key_id(token: &str) -> Option<String> {
+    if token.len() > TOKEN_MAX_LENGTH {
+        return None;
+    }
+    jsonwebtoken::decode_header(token).ok()?.kid
+}
+
+/// Whose refresh token this is, if `key` signed it for `audience` and it has not run out.
+pub fn open_refresh_token(key: &SigningKey, audience: &RoomId, token: &str) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct Claims {
+        sub: String,
+        token_use: String,
+    }
+    if token.len() > TOKEN_MAX_LENGTH {
+        return None;
+    }
+    let jwk: Jwk = serde_json::from_value(key.public_jwk()).ok()?;
+    let mut validation = Validation::new(key.algorithm().name().parse().ok()?);
+    validation.set_audience(&[audience.as_str()]);
+    validation.leeway = 0;
+    let claims =
+        jsonwebtoken::decode::<Claims>(token, &DecodingKey::from_jwk(&jwk).ok()?, &validation).ok()?.claims;
+    request_id::parse(&claims.sub).filter(|_| claims.token_use == "refresh")
+}
+
 impl fmt::Debug for TokenSet {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("TokenSet(hidden)")
     }
 }
+
+/// The longest token that is looked at, in bytes: an issuer of 512 characters and an RSA signature fit four times over.
+const TOKEN_MAX_LENGTH: usize = 4_096;
 
 /// How long signatures may be, in bytes: of ES256 and `EdDSA`, and of RS256.
 const SIGNATURE_LENGTHS: [usize; 2] = [64, 256];
@@ -184,8 +216,7 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use anteroom_core::ids::UnixMillis;
-    use jsonwebtoken::jwk::Jwk;
-    use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+    use jsonwebtoken::Algorithm;
     use serde_json::{Value, json};
 
     use super::*;

@@ -56,6 +56,8 @@ pub(crate) enum Label<'room> {
     TicketToken(&'room RoomId),
     /// AES-256-GCM key that seals the private signing keys kept in the store.
     SigningKeysAtRest,
+    /// AES-256-GCM key that seals the secret access keys of AWS clients kept in the store.
+    SecretAccessKeysAtRest,
     /// Not a key but a fingerprint: the store keeps it, so that a node with other secrets notices.
     CheckValue,
 }
@@ -67,6 +69,7 @@ impl<'room> Label<'room> {
             Self::RequestId(room) => (b"request id", room.as_str().as_bytes()),
             Self::TicketToken(room) => (b"ticket token", room.as_str().as_bytes()),
             Self::SigningKeysAtRest => (b"signing keys at rest", b""),
+            Self::SecretAccessKeysAtRest => (b"secret access keys at rest", b""),
             Self::CheckValue => (b"check value", b""),
         };
         [name, b"\0", room]
@@ -370,6 +373,7 @@ mod tests {
             Label::TicketToken(&sample),
             Label::TicketToken(&other),
             Label::SigningKeysAtRest,
+            Label::SecretAccessKeysAtRest,
             Label::CheckValue,
         ];
         let keys: std::collections::HashSet<[u8; KEY_BYTES]> =

@@ -116,11 +116,11 @@ impl Story {
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Settings)) {
         let mut settings = self.room.settings.clone();
         change(&mut settings);
-        self.does(Operation::Configure(Box::new(settings)));
+        self.does(Operation::reconfigure(settings, None));
     }
 
     pub(crate) fn set(&mut self, state: RoomState) {
-        self.does(Operation::SetState(state));
+        self.does(Operation::reconfigure(self.room.settings.clone(), Some(state)));
     }
 
     pub(crate) fn later(&mut self, seconds: u64) {

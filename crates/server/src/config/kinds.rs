@@ -224,6 +224,25 @@ impl Kind for Room {
     }
 }
 
+/// The name of a header field.
+pub struct HeaderField;
+
+impl Kind for HeaderField {
+    type Value = http::HeaderName;
+    fn expected() -> String {
+        "the name of a header, such as \"x-api-key\"".to_owned()
+    }
+    fn read(raw: Raw<'_>) -> Result<http::HeaderName, Refusal> {
+        let name: http::HeaderName = raw.parse()?;
+        // These have a meaning of their own, or change on their way.
+        let taken = ["authorization", "host", "cookie", "connection", "content-length", "transfer-encoding"];
+        if taken.contains(&name.as_str()) {
+            return Err(Refusal::Because(format!("`{name}` has another use; choose a name of your own")));
+        }
+        Ok(name)
+    }
+}
+
 /// [`SigningAlgorithm`] as a kind.
 pub struct Algorithm;
 

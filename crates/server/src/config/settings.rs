@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::kinds::{
-    Address, Algorithm, FilePath, Flag, Integer, LogFilter, Optional, Presence, PublicUrl, Required, Seconds,
-    StoreLocation,
+    Address, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence, PublicUrl,
+    Required, Room, Seconds, StoreLocation,
 };
 use super::source::Source;
 use super::{SECRET_SETTINGS, variable_name};
@@ -72,6 +72,11 @@ settings! {
     secret_file: Optional<FilePath> = "/run/secrets/anteroom";
     /// What is logged to standard error: error, warn, info, debug or trace, also by module.
     log: Required<LogFilter> = "info";
+    /// The room of calls of our own API that name none. When unset: the only room there is.
+    default_room: Optional<Room> = "Sample";
+    /// A header that only your CDN sends, with the value of `ANTEROOM_ORIGIN_SECRET`. When set, public requests without it
+    /// get 403, so that nobody goes past the CDN.
+    origin_secret_header: Optional<HeaderField> = "x-api-key";
     /// How passes are signed. `EdDSA` signs some 70 times as fast as RS256; RS256 is what most origins verify.
     signing_algorithm: Required<Algorithm> = "RS256";
     /// Connections each listener holds at once; one more is answered with 503.
@@ -83,6 +88,13 @@ settings! {
     drain_timeout_seconds: Required<Seconds<0, 3600>> = "10";
     /// The largest request body that our own API reads.
     request_body_max_bytes: Required<Integer<1024, 1_048_576>> = "16384";
+    /// Live streams (`/watch`) send the board of a room at most once in this time.
+    watch_interval_milliseconds: Required<Integer<10, 60_000>> = "1000";
+    /// A live stream on which nothing happens gets a comment at least this often, so that proxies keep it open.
+    watch_keep_alive_seconds: Required<Seconds<1, 45>> = "15";
+    /// Live streams over TLS at once; one more is answered with 503. Each holds about as much memory as any TLS connection,
+    /// while one in clear HTTP/1.1 holds next to none and is only bounded by `max_connections`.
+    watch_tls_max: Required<Integer<0, 1_000_000>> = "5000";
     /// The public listener's PEM certificate chain. Reread when it changes, and on SIGHUP.
     public_tls_cert: Optional<FilePath> = "/etc/anteroom/public.crt";
     /// The PEM key that belongs to it.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use anteroom_store::clock::Stopwatch;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
+use super::takeout::{Offering, Takeout};
 use super::traffic::{Traffic, Verdict, Watched};
 use super::transport::Transport;
 use super::{Connections, Limits, MAX_HEADERS, Phase};
@@ -54,15 +56,22 @@ pub(super) struct Context {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-/// Serves HTTP/1.1 on a bare socket.
-pub(super) async fn serve_clear_text<S, B>(context: Context, transport: Transport, service: S)
+/// Serves HTTP/1.1 on a bare socket, until a handler takes it if not to its end.
+pub(super) async fn serve_clear_text<S, B>(context: Context, mut transport: Transport, service: S)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    serve_http1(context, transport, service).await;
+    let paths = context.limits.takeout_paths;
+    let takeout = (!paths.is_empty()).then(Takeout::default);
+    transport.set_takeout(takeout.clone());
+    let service = Offering { inner: service, paths, takeout: takeout.clone() };
+    serve_http1(context, transport, service, takeout.as_ref()).await;
+    if let Some(takeout) = takeout {
+        takeout.hand_over();
+    }
 }
 
 /// Shakes hands within the time-out, then serves what the client chose by ALPN.
@@ -101,14 +110,14 @@ pub(super) async fn serve_tls<S, B>(
     if is_http2 {
         serve_http2(context, stream, service).await;
     } else {
-        serve_http1(context, stream, service).await;
+        serve_http1(context, stream, service, None).await;
     }
 }
 
-async fn serve_http1<IO, S, B>(context: Context, io: IO, service: S)
+async fn serve_http1<IO, S, B>(context: Context, io: IO, service: S, takeout: Option<&Takeout>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -126,10 +135,9 @@ where
     if limits.max_headers != MAX_HEADERS {
         builder.max_headers(limits.max_headers);
     }
-    // Upgrades stay possible. The place to take a socket out of hyper is here, too: poll the connection until the handler
-    // has marked the transport as taken, then drop the connection and keep the socket.
+    // Upgrades stay possible. hyper's own way to get the socket back would rule them out.
     let connection = builder.serve_connection(TokioIo::new(io), service).with_upgrades();
-    drive(context, connection, None).await;
+    drive(context, connection, None, takeout).await;
 }
 
 async fn serve_http2<IO, S, B>(context: Context, io: IO, service: S)
@@ -157,19 +165,25 @@ where
     let traffic = Arc::new(Traffic::new());
     let service = Watched { inner: service, traffic: Arc::clone(&traffic) };
     let connection = builder.serve_connection(TokioIo::new(io), service);
-    drive(context, connection, Some(traffic)).await;
+    drive(context, connection, Some(traffic), None).await;
 }
 
-/// Polls a connection to its end, whoever ends it. Without `traffic`, the protocol's own time-outs find idle clients.
-async fn drive<C: Drainable>(mut context: Context, connection: C, mut traffic: Option<Arc<Traffic>>) {
+/// Polls a connection to its end, whoever ends it, or until a handler wants its socket. Without `traffic`, the protocol's own
+/// time-outs find idle clients.
+async fn drive<C: Drainable>(
+    mut context: Context,
+    connection: C,
+    mut traffic: Option<Arc<Traffic>>,
+    takeout: Option<&Takeout>,
+) {
     let mut connection = pin!(connection);
     let mut asked_to_go = None;
     let mut check = pin!(tokio::time::sleep(Traffic::first_look(&context.limits)));
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => {
-                if let Err(error) = ended {
+            ended = ended_or_wanted(connection.as_mut(), takeout) => {
+                if let Some(Err(error)) = ended {
                     debug!(listener = context.name, peer = %context.peer, %error, "connection ended");
                 }
                 return;
@@ -203,6 +217,20 @@ async fn drive<C: Drainable>(mut context: Context, connection: C, mut traffic: O
             }
         }
     }
+}
+
+/// How the connection ended, or `None` once a handler wants its socket.
+async fn ended_or_wanted<C: Drainable>(
+    mut connection: Pin<&mut C>,
+    takeout: Option<&Takeout>,
+) -> Option<hyper::Result<()>> {
+    std::future::poll_fn(|context| match connection.as_mut().poll(context) {
+        Poll::Ready(ended) => Poll::Ready(Some(ended)),
+        // Handlers run inside this very poll, so a wish is never older than it.
+        Poll::Pending if takeout.is_some_and(Takeout::is_wanted) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 /// A connection of hyper's that can be asked to finish what it began and end. (hyper-util has such a trait, but not for

@@ -1,8 +1,5 @@
-//! A client's socket as hyper sees it: holds the connection's slot, and gives up on a client that takes nothing.
-//!
-//! This is the seam for taking sockets out of hyper. A later issue moves `/watch` streams of clear HTTP/1.1 to tasks of
-//! their own once the request is parsed, to save hyper's buffers: the stream then sits behind a shared handle here, and
-//! [`super::connection::serve_clear_text`] takes it and drops hyper's connection. The slot travels along in either case.
+//! A client's socket as hyper sees it: holds the connection's slot, gives up on a client that takes nothing, and on the end of
+//! hyper's connection leaves the socket to a handler that asked for it ([`super::takeout`]).
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -14,23 +11,33 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use super::Slot;
+use super::takeout::{Socket, Takeout};
 
 /// One client's socket.
 #[derive(Debug)]
 pub struct Transport {
-    stream: TcpStream,
+    /// There until this is dropped.
+    socket: Option<Socket>,
     /// Runs only while the client takes nothing. hyper has no time-out for writing, so without this a client that sends
     /// requests and never reads would hold its slot for ever.
     stall: Option<Pin<Box<Sleep>>>,
     write_stall_timeout: Duration,
-    /// Freed with the socket, wherever the socket ends up: in hyper, in an upgrade, or taken out.
-    _slot: Slot,
+    takeout: Option<Takeout>,
 }
 
 impl Transport {
     /// Wraps a socket that was given a slot.
     pub fn new(stream: TcpStream, slot: Slot, write_stall_timeout: Duration) -> Self {
-        Self { stream, stall: None, write_stall_timeout, _slot: slot }
+        Self { socket: Some(Socket { stream, slot }), stall: None, write_stall_timeout, takeout: None }
+    }
+
+    /// Gives the socket a way out.
+    pub(super) fn set_takeout(&mut self, takeout: Option<Takeout>) {
+        self.takeout = takeout;
+    }
+
+    fn stream(&mut self) -> Pin<&mut TcpStream> {
+        Pin::new(&mut self.socket.as_mut().expect("the socket is there until the drop").stream)
     }
 
     /// Passes a write's result on, unless the client has taken nothing for too long.
@@ -48,20 +55,32 @@ impl Transport {
     }
 }
 
+impl Drop for Transport {
+    fn drop(&mut self) {
+        // A write that stands still means that hyper had more to send: without it the stream would begin in the middle.
+        let (Some(takeout), Some(socket), None) = (&self.takeout, self.socket.take(), &self.stall) else {
+            return;
+        };
+        if takeout.is_wanted() {
+            takeout.leave(socket);
+        }
+    }
+}
+
 impl AsyncRead for Transport {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+        self.get_mut().stream().poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let result = Pin::new(&mut this.stream).poll_write(context, bytes);
+        let result = this.stream().poll_write(context, bytes);
         this.bounded(context, result)
     }
 
@@ -71,19 +90,19 @@ impl AsyncWrite for Transport {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let result = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
+        let result = this.stream().poll_write_vectored(context, slices);
         this.bounded(context, result)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.socket.as_ref().is_some_and(|socket| socket.stream.is_write_vectored())
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+        self.get_mut().stream().poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+        self.get_mut().stream().poll_shutdown(context)
     }
 }

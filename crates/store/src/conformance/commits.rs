@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::settings::Seconds;
+use anteroom_core::settings::{Seconds, WebAddress};
 use anteroom_core::{InletKind, MAX_POSITION, Operation, Outcome, RoomId, RoomState, Settings};
 
 use super::caller::{Caller, NODE, OTHER_NODE, claim};
@@ -37,18 +37,20 @@ pub(super) async fn a_snapshot_reads_back_exactly(store: Arc<dyn Store>) {
         queue_position_expiry_period: Seconds::new(86),
         incr_svc_on_queue_position_expiry: true,
         issuer: Some("https://other.example".into()),
+        backend_uri: WebAddress::parse("https://shop.example/enter"),
+        disable_session_renewal: true,
     };
-    caller.perform(Operation::Configure(Box::new(settings))).await;
+    caller.perform(Operation::reconfigure(settings.clone(), None)).await;
     caller.perform(Operation::Advance { by: -1 }).await;
     caller.perform(Operation::Advance { by: 3 }).await;
-    caller.perform(Operation::SetState(RoomState::Paused)).await;
+    caller.perform(Operation::reconfigure(settings.clone(), Some(RoomState::Paused))).await;
     assert!(caller.room.inlet_rests && caller.room.halted_since.is_some() && caller.room.exit_credits > 0);
     assert_eq!(caller.snapshot().await.room, caller.room, "every setting changed");
     caller.perform(Operation::OpenSegment { incarnation: 9 }).await;
     caller.perform(Operation::Join { count: 3 }).await;
     assert_eq!(caller.snapshot().await.room, caller.room, "two generations");
     // After the whole claim window everything lapses: the chunks below the floor are gone, the others stay.
-    caller.perform(Operation::SetState(RoomState::Draining)).await;
+    caller.perform(Operation::reconfigure(settings, Some(RoomState::Draining))).await;
     caller.now = caller.now.plus(87_000);
     caller.perform(Operation::Tick).await;
     let chunks: Vec<u64> = caller.room.segments[0].taken.chunks().map(|(index, _)| index).collect();
@@ -157,7 +159,7 @@ pub(super) async fn a_repeated_commit_answers_the_same_and_changes_nothing(store
     let repeated = store.commit(&commit).await.unwrap();
     assert!(matches!(repeated, CommitOutcome::Done { joined: 3 }), "{repeated:?}");
     assert_eq!(other.snapshot().await.room, before);
-    assert_eq!(store.audit(10).await.unwrap().len(), 1);
+    assert_eq!(store.audit(None, None, 10).await.unwrap().len(), 1);
     // An older number than the last one is no repetition: nothing is known of it any more.
     caller.room = before.clone();
     caller.perform(Operation::Advance { by: 1 }).await;

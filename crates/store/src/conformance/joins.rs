@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anteroom_core::{MAX_POSITION, Operation, RoomId, RoomState};
+use anteroom_core::{MAX_POSITION, Operation, RoomId, RoomState, Settings};
 use tokio::task::JoinSet;
 
 use super::caller::Caller;
@@ -25,8 +25,8 @@ pub(super) async fn a_join_of_an_ended_epoch_conflicts_and_writes_nothing(store:
     let mut caller = Caller::open(&store, "room").await;
     let mut other = caller.on_another_node();
     for ending in [
-        Operation::SetState(RoomState::Closed),
-        Operation::SetState(RoomState::Open),
+        Operation::reconfigure(Settings::default(), Some(RoomState::Closed)),
+        Operation::reconfigure(Settings::default(), Some(RoomState::Open)),
         Operation::Reset { incarnation: 2 },
         Operation::OpenSegment { incarnation: 3 },
     ] {

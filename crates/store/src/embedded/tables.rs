@@ -1,9 +1,13 @@
 //! The data model of the embedded store. Everything it keeps is one of these tables.
 
 use anteroom_core::{Generation, SessionKey, UnixMillis};
-use redb::TableDefinition;
+use redb::{ReadableTable, ReadableTableMetadata, TableDefinition};
 
-/// A room's number, so that the keys of its records are short and of fixed width.
+use super::Failure;
+use crate::contract::{TRACES_MAX, Trace};
+
+/// A room's number, so that the keys of its records are short and of fixed width. It is not used again while records of a
+/// deleted room wait for their deletion.
 pub(super) type RoomNumber = u32;
 /// (room, generation opened, incarnation, position).
 pub(super) type SessionPlace = (RoomNumber, u32, u8, u64);
@@ -27,6 +31,9 @@ pub(super) const LINES: TableDefinition<'_, RoomNumber, (u64, u64, u64)> = Table
 /// Last commit or join of each node in a room: its number, and the last position handed out by it. Emptied when a process opens
 /// the file, because its nodes are all it will hear of.
 pub(super) const LAST: TableDefinition<'_, NodePlace, (u64, u64)> = TableDefinition::new("last");
+/// What is remembered of deleted rooms by their names: generation opened, incarnation, version, epoch. The name that no room can
+/// have, the empty one, stands for all that have no trace of their own any more.
+pub(super) const TRACES: TableDefinition<'_, &str, (u32, u8, u64, u64)> = TableDefinition::new("traces");
 /// Chunks of taken bits.
 pub(super) const CHUNKS: TableDefinition<'_, ChunkPlace, &[u8; 512]> = TableDefinition::new("chunks");
 /// Sessions.
@@ -42,6 +49,47 @@ pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(
 /// Who changed what, by a rising number.
 pub(super) const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("audit");
 
+/// The name under which names without a trace of their own share one.
+const SHARED_TRACE: &str = "";
+
+/// What a room of that name must be later than.
+pub(super) fn read_trace(
+    traces: &impl ReadableTable<&'static str, (u32, u8, u64, u64)>,
+    name: &str,
+) -> Result<Option<Trace>, Failure> {
+    let mut found: Option<Trace> = None;
+    for name in [name, SHARED_TRACE] {
+        if let Some(stored) = traces.get(name)? {
+            let (opened, incarnation, version, epoch) = stored.value();
+            let trace = Trace { generation: Generation { opened, incarnation }, version, epoch };
+            found = Some(found.map_or(trace, |found| found.joined_with(trace)));
+        }
+    }
+    Ok(found)
+}
+
+/// Remembers a trace; with too many of them, the first gives up its own for the shared one.
+pub(super) fn leave_trace(
+    traces: &mut redb::Table<'_, &'static str, (u32, u8, u64, u64)>,
+    name: &str,
+    trace: Trace,
+) -> Result<(), Failure> {
+    let value =
+        |trace: Trace| (trace.generation.opened, trace.generation.incarnation, trace.version, trace.epoch);
+    traces.insert(name, value(trace))?;
+    if traces.len()? <= TRACES_MAX {
+        return Ok(());
+    }
+    let surplus = traces.range("-"..)?.next().transpose()?.map(|(name, _)| name.value().to_owned());
+    if let Some(surplus) = surplus
+        && let Some(shared) = read_trace(traces, &surplus)?
+    {
+        traces.insert(SHARED_TRACE, value(shared))?;
+        traces.remove(surplus.as_str())?;
+    }
+    Ok(())
+}
+
 pub(super) fn session_place(room: RoomNumber, key: SessionKey) -> SessionPlace {
     (room, key.generation.opened, key.generation.incarnation, key.position.get())
 }
@@ -52,4 +100,32 @@ pub(super) fn end_place(room: RoomNumber, end: UnixMillis, key: SessionKey) -> E
 
 pub(super) fn line(room: RoomNumber, generation: Generation) -> Line {
     (room, generation.opened, generation.incarnation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_a_trace_of_their_own_share_one_that_is_later_than_each() {
+        let database =
+            redb::Builder::new().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let mut traces = transaction.open_table(TRACES).unwrap();
+        let trace = |number: u64| Trace {
+            generation: Generation { opened: u32::try_from(number).unwrap(), incarnation: 1 },
+            version: 3 * number,
+            epoch: 1_000_000 - number,
+        };
+        let name = |number: u64| format!("-room-{number:06}");
+        for number in 0..TRACES_MAX + 3 {
+            leave_trace(&mut traces, &name(number), trace(number)).unwrap();
+            assert!(traces.len().unwrap() <= TRACES_MAX + 1, "their own, and the shared one");
+        }
+        // Three have given theirs up.
+        let shared = trace(0).joined_with(trace(2));
+        assert_eq!(read_trace(&traces, "never-deleted").unwrap(), Some(shared));
+        assert_eq!(read_trace(&traces, &name(2)).unwrap(), Some(shared));
+        assert_eq!(read_trace(&traces, &name(9)).unwrap(), Some(trace(9).joined_with(shared)));
+    }
 }

@@ -8,13 +8,13 @@ use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
 use super::tables::{
     AUDIT, BY_END, CHUNKS, CLOSED_LINES, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber,
-    SESSIONS, VALUES, end_place, line, session_place,
+    SESSIONS, TRACES, VALUES, end_place, leave_trace, line, read_trace, session_place,
 };
 use super::{Failure, read_snapshot};
 use crate::codec;
 use crate::contract::{
-    AUDIT_MAX, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, OUTBOX_MAX, OwnJoins,
-    SESSION_RETENTION_MILLIS, Snapshot, StoredEvent,
+    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
+    OUTBOX_MAX, OwnJoins, SESSION_RETENTION_MILLIS, Snapshot, StoredEvent, Trace,
 };
 
 /// How many records of closed lines and of retained sessions one round of housekeeping deletes.
@@ -27,6 +27,7 @@ pub(super) struct EncodedCommit {
     number: u64,
     expected: Option<u64>,
     joins: OwnJoins,
+    trace: Trace,
     epoch: u64,
     version: u64,
     room: Vec<u8>,
@@ -73,6 +74,7 @@ impl EncodedCommit {
             number: commit.number,
             expected: commit.expected,
             joins: commit.own_joins(),
+            trace: Trace::of(next),
             epoch: next.epoch,
             version: next.version,
             room: codec::encode_room(next),
@@ -89,14 +91,25 @@ fn number_of(transaction: &WriteTransaction, room: &RoomId) -> Result<Option<Roo
     Ok(transaction.open_table(ROOM_NUMBERS)?.get(room.as_str())?.map(|number| number.value()))
 }
 
-fn new_number(transaction: &WriteTransaction, room: &RoomId) -> Result<RoomNumber, Failure> {
+/// The number of a room that is made now; `None` if it is not later than the deleted one of its name.
+fn number_for_new(
+    transaction: &WriteTransaction,
+    commit: &EncodedCommit,
+) -> Result<Option<RoomNumber>, Failure> {
+    let name = commit.name.as_str();
+    let mut traces = transaction.open_table(TRACES)?;
+    if read_trace(&traces, name)?.is_some_and(|trace| !trace.precedes(&commit.trace)) {
+        return Ok(None);
+    }
+    traces.remove(name)?;
     let mut numbers = transaction.open_table(ROOM_NUMBERS)?;
-    let mut highest = 0;
+    let closed = transaction.open_table(CLOSED_LINES)?;
+    let mut highest = closed.last()?.map_or(0, |(line, _)| line.value().0);
     for entry in numbers.iter()? {
         highest = highest.max(entry?.1.value());
     }
-    numbers.insert(room.as_str(), highest + 1)?;
-    Ok(highest + 1)
+    numbers.insert(name, highest + 1)?;
+    Ok(Some(highest + 1))
 }
 
 pub(super) fn commit(
@@ -123,8 +136,11 @@ pub(super) fn commit(
         return Ok(CommitOutcome::Conflict(snapshot.flatten().map(Box::new)));
     };
     let number = match existing {
-        Some(number) => number,
-        None => new_number(transaction, &commit.name)?,
+        Some(number) => Some(number),
+        None => number_for_new(transaction, commit)?,
+    };
+    let Some(number) = number else {
+        return Ok(CommitOutcome::Conflict(None));
     };
     transaction.open_table(ROOMS)?.insert(number, commit.room.as_slice())?;
     transaction.open_table(LINES)?.insert(number, (joined, commit.epoch, commit.version))?;
@@ -135,6 +151,33 @@ pub(super) fn commit(
     append(transaction, OUTBOX, &commit.events, OUTBOX_MAX)?;
     append(transaction, AUDIT, &commit.audit, AUDIT_MAX)?;
     Ok(CommitOutcome::Done { joined })
+}
+
+/// Frees the name and takes away what makes it a room; its lines are deleted little by little, like all that are closed.
+pub(super) fn delete_room(
+    transaction: &WriteTransaction,
+    deletion: &Deletion,
+) -> Result<DeletionOutcome, Failure> {
+    let name = deletion.room.as_str();
+    let Some(number) = number_of(transaction, &deletion.room)? else {
+        return Ok(DeletionOutcome::Conflict);
+    };
+    let mut lines = transaction.open_table(LINES)?;
+    let mut rooms = transaction.open_table(ROOMS)?;
+    let version = lines.get(number)?.map(|line| line.value().2);
+    let room = rooms.get(number)?.map(|bytes| codec::decode_room(bytes.value())).transpose()?;
+    let Some(room) = room.filter(|_| version == Some(deletion.expected)) else {
+        return Ok(DeletionOutcome::Conflict);
+    };
+    leave_trace(&mut transaction.open_table(TRACES)?, name, Trace::of(&room))?;
+    lines.remove(number)?;
+    rooms.remove(number)?;
+    transaction.open_table(ROOM_NUMBERS)?.remove(name)?;
+    transaction.open_table(LAST)?.retain_in((number, 0)..=(number, u128::MAX), |_, _| false)?;
+    let generations: Vec<Generation> = room.segments.iter().map(|segment| segment.generation).collect();
+    close_lines(transaction, number, &generations)?;
+    note_audit(transaction, deletion.audit.as_ref())?;
+    Ok(DeletionOutcome::Done)
 }
 
 /// The room as it is, for somebody who was too slow.
@@ -209,6 +252,11 @@ fn close_lines(
     Ok(())
 }
 
+fn note_audit(transaction: &WriteTransaction, record: Option<&AuditRecord>) -> Result<(), Failure> {
+    let record: Vec<Vec<u8>> = record.into_iter().map(codec::encode_audit).collect();
+    append(transaction, AUDIT, &record, AUDIT_MAX)
+}
+
 /// Adds records under the next numbers and drops the oldest beyond `limit`.
 fn append(
     transaction: &WriteTransaction,
@@ -261,11 +309,13 @@ pub(super) fn replace_value(
     name: &str,
     expected: Option<&[u8]>,
     new: &[u8],
+    audit: Option<&AuditRecord>,
 ) -> Result<bool, Failure> {
     let mut values = transaction.open_table(VALUES)?;
     let unchanged = values.get(name)?.as_ref().map(redb::AccessGuard::value) == expected;
     if unchanged {
         values.insert(name, new)?;
+        note_audit(transaction, audit)?;
     }
     Ok(unchanged)
 }

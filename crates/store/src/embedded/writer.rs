@@ -10,7 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::transaction::{self, EncodedCommit};
 use super::{Failure, FirstOpen, Opener, SharedDatabase, open_database};
 use crate::clock::Clock;
-use crate::contract::{CommitOutcome, JoinBatch, JoinOutcome, StoreError};
+use crate::contract::{
+    AuditRecord, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, StoreError,
+};
 
 /// How many requests share one transaction at most.
 const GROUP_MAX: usize = 512;
@@ -32,6 +34,10 @@ pub(super) enum Request {
         encoded: Box<EncodedCommit>,
         answer: Answer<CommitOutcome>,
     },
+    Delete {
+        deletion: Box<Deletion>,
+        answer: Answer<DeletionOutcome>,
+    },
     Join {
         batch: JoinBatch,
         answer: Answer<JoinOutcome>,
@@ -40,6 +46,7 @@ pub(super) enum Request {
         name: String,
         expected: Option<Vec<u8>>,
         new: Vec<u8>,
+        audit: Option<Box<AuditRecord>>,
         answer: Answer<bool>,
     },
     /// A reader found the database missing: try to open it, nobody waits for an answer.
@@ -49,6 +56,7 @@ pub(super) enum Request {
 /// An answer that waits for the transaction to be durable.
 enum Pending {
     Commit(Answer<CommitOutcome>, CommitOutcome),
+    Delete(Answer<DeletionOutcome>, DeletionOutcome),
     Join(Answer<JoinOutcome>, JoinOutcome),
     ReplaceValue(Answer<bool>, bool),
 }
@@ -58,6 +66,7 @@ impl Pending {
         // Whoever asked may have gone away; what was written stays written.
         match self {
             Self::Commit(answer, outcome) => drop(answer.send(Ok(outcome))),
+            Self::Delete(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::Join(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::ReplaceValue(answer, outcome) => drop(answer.send(Ok(outcome))),
         }
@@ -66,6 +75,7 @@ impl Pending {
     fn refuse(self, error: StoreError) {
         match self {
             Self::Commit(answer, _) => drop(answer.send(Err(error))),
+            Self::Delete(answer, _) => drop(answer.send(Err(error))),
             Self::Join(answer, _) => drop(answer.send(Err(error))),
             Self::ReplaceValue(answer, _) => drop(answer.send(Err(error))),
         }
@@ -76,6 +86,7 @@ impl Request {
     fn refuse(self, error: StoreError) {
         match self {
             Self::Commit { answer, .. } => drop(answer.send(Err(error))),
+            Self::Delete { answer, .. } => drop(answer.send(Err(error))),
             Self::Join { answer, .. } => drop(answer.send(Err(error))),
             Self::ReplaceValue { answer, .. } => drop(answer.send(Err(error))),
             Self::Reopen => {}
@@ -269,12 +280,17 @@ fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, 
             Ok(outcome) => Ok(Pending::Commit(answer, outcome)),
             Err(failure) => Err((Some(Pending::Commit(answer, CommitOutcome::Conflict(None))), failure)),
         },
+        Request::Delete { deletion, answer } => match transaction::delete_room(transaction, &deletion) {
+            Ok(outcome) => Ok(Pending::Delete(answer, outcome)),
+            Err(failure) => Err((Some(Pending::Delete(answer, DeletionOutcome::Conflict)), failure)),
+        },
         Request::Join { batch, answer } => match transaction::join(transaction, &batch) {
             Ok(outcome) => Ok(Pending::Join(answer, outcome)),
             Err(failure) => Err((Some(Pending::Join(answer, JoinOutcome::Conflict(None))), failure)),
         },
-        Request::ReplaceValue { name, expected, new, answer } => {
-            match transaction::replace_value(transaction, &name, expected.as_deref(), &new) {
+        Request::ReplaceValue { name, expected, new, audit, answer } => {
+            let expected = expected.as_deref();
+            match transaction::replace_value(transaction, &name, expected, &new, audit.as_deref()) {
                 Ok(replaced) => Ok(Pending::ReplaceValue(answer, replaced)),
                 Err(failure) => Err((Some(Pending::ReplaceValue(answer, false)), failure)),
             }

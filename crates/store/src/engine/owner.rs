@@ -2,25 +2,25 @@
 //!
 //! A *turn* takes everything that has queued up, applies the rules to it, writes once, publishes, and answers.
 
+mod deletion;
+mod turn;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session,
-    SessionKey, Settings, Ticket, UnixMillis, apply,
+    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session, Settings,
+    Ticket, UnixMillis,
 };
 use tokio::sync::{mpsc, watch};
 
-use super::{
-    Actor, CONFLICTS_MAX, EngineCounters, EngineError, Request, RoomHandle, SWEEP_MAX, TURN_OPERATIONS_MAX,
-    count,
-};
+use self::turn::{Answers, Computed, Turn};
+use super::handle::{Request, RoomHandle, RoomMap};
+use super::{CONFLICTS_MAX, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count};
 use crate::clock::{Clock, Stopwatch};
-use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError,
-};
+use crate::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError};
 
 /// How often a busy owner lets others run before it closes a batch.
 const GATHER_ROUNDS_MAX: u32 = 16;
@@ -47,33 +47,25 @@ pub(super) struct Owner {
     /// Whether the last turn failed.
     pub(super) failing: bool,
     pub(super) handle: std::sync::Weak<RoomHandle>,
+    pub(super) rooms: Arc<RoomMap>,
+    /// Closed with the owner's end, so that whoever watches the room knows.
+    pub(super) changes: watch::Sender<u64>,
     pub(super) counters: Arc<EngineCounters>,
 }
 
-/// What to tell everybody who asked.
-struct Answers {
-    joins: Vec<JoinedRange>,
-    join_refusal: Option<Refusal>,
-    operations: Vec<Result<Answer, Refusal>>,
+/// There is nothing to own any more: the room was deleted, here or by another node.
+struct RoomGone;
+
+/// Why a turn did not come about.
+enum TurnError {
+    Gone,
+    Store(StoreError),
 }
 
-/// A turn's result: the next room, what to write, and the answers.
-struct Computed {
-    room: Room,
-    effects: Effects,
-    answers: Answers,
-    audit: Vec<AuditRecord>,
-    joined_before: u64,
-    opens_line: bool,
-    expected: u64,
-}
-
-#[derive(Clone, Copy)]
-struct JoinedRange {
-    generation: Generation,
-    first: u64,
-    count: u64,
-    entered: u32,
+impl From<StoreError> for TurnError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl Owner {
@@ -101,7 +93,10 @@ impl Owner {
             }
             busy = batch.len() > 1;
             self.pace_claims(&mut requests, &mut batch).await;
-            self.turn(&mut batch).await;
+            if self.turns(&mut batch).await.is_err() {
+                self.end_as_deleted(requests, batch).await;
+                return;
+            }
         }
     }
 
@@ -127,30 +122,53 @@ impl Owner {
         due.map_or(far, |due| Duration::from_millis(due.since(self.clock.now())).min(far))
     }
 
+    /// One turn, unless somebody wants the room deleted: then what was asked before that comes first, and what was asked after
+    /// it only if the room is still there.
+    async fn turns(&mut self, batch: &mut Vec<Request>) -> Result<(), RoomGone> {
+        while let Some(place) = batch.iter().position(|request| matches!(request, Request::Delete { .. })) {
+            let mut later = batch.split_off(place);
+            if !batch.is_empty() {
+                self.turn(batch).await?;
+            }
+            *batch = later.split_off(1);
+            if let Some(Request::Delete { expected, actor, answer }) = later.pop() {
+                self.delete(expected.as_ref(), &actor, answer).await?;
+            }
+        }
+        self.turn(batch).await
+    }
+
     /// Everything that has queued up, in one commit.
-    async fn turn(&mut self, batch: &mut Vec<Request>) {
-        match self.carry_out(batch).await {
+    async fn turn(&mut self, batch: &mut Vec<Request>) -> Result<(), RoomGone> {
+        let error = match self.carry_out(batch).await {
             Ok(answers) => {
                 self.note_health(None);
                 self.publish();
                 self.answer(batch, answers);
+                return Ok(());
             }
-            Err(error) => {
-                count(&self.counters.failures, 1);
-                self.room = None;
-                self.note_health(Some(&error));
-                for request in batch.drain(..) {
-                    match request {
-                        Request::Join { answer } => drop(answer.send(Err(error.clone().into()))),
-                        Request::Operate { answer, .. } => drop(answer.send(Err(error.clone().into()))),
-                    }
-                }
-                // Where that fails, the next turn loads it: when somebody asks, or after a pause.
-                if self.load().await.is_ok() {
-                    self.publish();
-                }
-            }
+            Err(TurnError::Gone) => return Err(RoomGone),
+            Err(TurnError::Store(error)) => error,
+        };
+        self.note_failure(&error);
+        batch.drain(..).for_each(|request| request.refuse(error.clone().into()));
+        self.load_again().await
+    }
+
+    fn note_failure(&mut self, error: &StoreError) {
+        count(&self.counters.failures, 1);
+        self.room = None;
+        self.note_health(Some(error));
+    }
+
+    /// Where that fails, the next turn loads it: when somebody asks, or after a pause.
+    async fn load_again(&mut self) -> Result<(), RoomGone> {
+        match self.load().await {
+            Ok(()) => self.publish(),
+            Err(TurnError::Gone) => return Err(RoomGone),
+            Err(TurnError::Store(_)) => {}
         }
+        Ok(())
     }
 
     /// Says when trouble begins and when it ends, not at every turn in between.
@@ -169,12 +187,12 @@ impl Owner {
         self.failing = trouble.is_some();
     }
 
-    async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, StoreError> {
+    async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, TurnError> {
         for _ in 0..CONFLICTS_MAX {
             if self.room.is_none() {
                 self.load().await?;
             }
-            let room = self.room.take().ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+            let room = self.room.take().ok_or(TurnError::Gone)?;
             let mut computed = self.compute(room, batch).await?;
             match self.write(&mut computed).await? {
                 None => {
@@ -189,7 +207,7 @@ impl Owner {
                 }
             }
         }
-        Err(StoreError::Transient("other nodes were faster every time".into()))
+        Err(faster_every_time().into())
     }
 
     /// Applies the batch to the room: first the joins, which commute, then the rest in order.
@@ -216,10 +234,11 @@ impl Owner {
                     None => self.store.session(&self.id, key).await?,
                 },
             };
+            let record = audit::record_of(actor, operation, &self.id, &room, now);
             let answer;
             (room, answer) = turn.apply(room, operation, Reads { session, ended: vec![] });
             if answer.is_ok() {
-                audit.extend(self.audit_record(actor, operation, now));
+                audit.extend(record);
             }
             operations.push(answer);
         }
@@ -237,20 +256,6 @@ impl Owner {
             return Ok(vec![]);
         }
         self.store.sessions_ended(&self.id, &generations(room), now, SWEEP_MAX).await
-    }
-
-    fn audit_record(&self, actor: &Actor, operation: &Operation, now: UnixMillis) -> Option<AuditRecord> {
-        let actor = match actor {
-            Actor::Visitor => return None,
-            Actor::Operator(name) => name.clone(),
-            Actor::System(name) => (*name).to_owned(),
-        };
-        let action = match operation {
-            Operation::Advance { by } => format!("advance by {by}"),
-            Operation::SetState(state) => format!("state {}", state.as_str()),
-            other => other.name().to_owned(),
-        };
-        Some(AuditRecord { at: now, room: self.id.clone(), actor, action })
     }
 
     /// Writes what was computed. `Some` is the newer room of somebody who was faster.
@@ -363,17 +368,18 @@ impl Owner {
         Ok(())
     }
 
-    async fn load(&mut self) -> Result<(), StoreError> {
-        let snapshot = self.store.load(&self.id, self.node).await?;
-        let snapshot = snapshot.ok_or_else(|| StoreError::Permanent("the room is gone".into()))?;
+    async fn load(&mut self) -> Result<(), TurnError> {
+        let snapshot = self.store.load(&self.id, self.node).await?.ok_or(TurnError::Gone)?;
         self.next_number = self.next_number.max(snapshot.last_number.unwrap_or(0) + 1);
         self.room = Some(snapshot.room);
-        self.refresh_next_session_end().await
+        Ok(self.refresh_next_session_end().await?)
     }
 
     fn publish(&self) {
-        if let (Some(handle), Some(room)) = (self.handle.upgrade(), &self.room) {
-            handle.board.store(Arc::new(Board::of(room)));
+        if let (Some(handle), Some(room)) = (self.handle.upgrade(), &self.room)
+            && handle.show(Board::of(room))
+        {
+            self.changes.send_modify(|number| *number += 1);
         }
     }
 
@@ -401,65 +407,9 @@ impl Owner {
                     }
                     drop(answer.send(result.map_err(EngineError::from)));
                 }
+                Request::Delete { .. } => unreachable!("taken out before the turn"),
             }
         }
-    }
-}
-
-impl Computed {
-    /// Other nodes may have joined visitors in between: this node's then stand behind them.
-    fn shift_joins(&mut self, joined: u64) {
-        let shift = joined - self.room.newest().joined;
-        let newest = self.room.newest().generation;
-        for range in self.answers.joins.iter_mut().filter(|range| range.generation == newest) {
-            range.first += shift;
-        }
-        if let Some(segment) = self.room.segments.back_mut() {
-            segment.joined = joined;
-        }
-    }
-}
-
-/// The effects of a turn so far, and the sessions as they would be after it.
-struct Turn {
-    effects: Effects,
-    sessions: HashMap<SessionKey, Session>,
-    now: UnixMillis,
-}
-
-impl Turn {
-    fn apply(&mut self, room: Room, operation: &Operation, reads: Reads) -> (Room, Result<Answer, Refusal>) {
-        let applied = apply(room, self.now, operation, reads);
-        for session in &applied.effects.sessions {
-            self.sessions.insert(session.key, session.clone());
-        }
-        self.effects.absorb(applied.effects);
-        (applied.room, applied.answer)
-    }
-
-    /// Joins `wanted` visitors, opening a new generation where the positions run out.
-    fn join(&mut self, mut room: Room, wanted: u64, joins: &mut Vec<JoinedRange>) -> (Room, Option<Refusal>) {
-        let mut left = wanted;
-        while left > 0 {
-            let fitting = left.min(room.places_left());
-            let operation = if fitting == 0 && room.state.takes_joins() {
-                // Nobody can know this number beforehand, but nothing depends on that: the generation itself is new.
-                Operation::OpenSegment { incarnation: room.newest().generation.incarnation.wrapping_add(1) }
-            } else {
-                Operation::Join { count: fitting }
-            };
-            let answer;
-            (room, answer) = self.apply(room, &operation, Reads::default());
-            match answer {
-                Ok(Answer::Joined { generation, first, count, entered }) => {
-                    joins.push(JoinedRange { generation, first: first.get(), count, entered });
-                    left -= count;
-                }
-                Ok(_) => {}
-                Err(refusal) => return (room, Some(refusal)),
-            }
-        }
-        (room, None)
     }
 }
 
@@ -484,6 +434,10 @@ async fn gather(requests: &mut mpsc::Receiver<Request>, batch: &mut Vec<Request>
 async fn in_time<T>(write: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let late = |_| Err(StoreError::Ambiguous(format!("no answer within {WRITE_TIMEOUT:?}")));
     tokio::time::timeout(WRITE_TIMEOUT, write).await.unwrap_or_else(late)
+}
+
+fn faster_every_time() -> StoreError {
+    StoreError::Transient("other nodes were faster every time".into())
 }
 
 fn generations(room: &Room) -> Vec<Generation> {

@@ -1,0 +1,302 @@
+//! Our own API for visitors, as the reference describes it: every field, its unit and its format.
+
+use anteroom_testkit::{Answer, Client, Request, Server, jwt};
+use serde_json::{Value, json};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
+
+fn start() -> Server {
+    Server::builder(BINARY).start().expect("the server starts")
+}
+
+fn start_with(config: &str) -> Server {
+    Server::builder(BINARY).config(config).start().expect("the server starts")
+}
+
+fn join(client: &mut Client) -> Value {
+    let answer = client.post("/join", &json!({})).unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+fn with_ticket(client: &mut Client, method: &str, path: &str, ticket: &str) -> Answer {
+    client.send(&Request::new(method, path).header("Authorization", &format!("Bearer {ticket}"))).unwrap()
+}
+
+fn status_of(client: &mut Client, ticket: &str) -> String {
+    let answer = with_ticket(client, "GET", "/status", ticket);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()["status"].as_str().unwrap().to_owned()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_else(|| panic!("{field} in {value}"))
+}
+
+/// The answer with everything that differs from run to run replaced by its kind.
+fn shape(value: &Value) -> Value {
+    let mut value = value.clone();
+    for (field, content) in value.as_object_mut().expect("an object") {
+        let replaced = match (field.as_str(), &*content) {
+            ("ticket" | "access_token" | "refresh_token" | "id_token", Value::String(token)) => {
+                assert_eq!(token.split('.').count(), 3, "{field} is a JWT");
+                "<jwt>"
+            }
+            ("request_id", Value::String(id)) => {
+                assert_eq!((id.len(), id.as_bytes()[14]), (36, b'8'), "a UUID of version 8: {id}");
+                "<uuid>"
+            }
+            ("generation" | "next_poll_seconds" | "estimated_wait_seconds", Value::Number(number)) => {
+                assert!(number.is_u64(), "{field} is a whole number: {number}");
+                "<whole number>"
+            }
+            _ => continue,
+        };
+        *content = replaced.into();
+    }
+    value
+}
+
+fn assert_problem(answer: &Answer, status: u16, slug: &str) {
+    assert_eq!(answer.status, status, "{answer:?}");
+    assert_eq!(answer.header("Content-Type"), Some("application/problem+json"), "{answer:?}");
+    let body = answer.json();
+    assert_eq!(body["status"], status, "{body}");
+    assert!(text(&body, "type").ends_with(&format!("/.anteroom/problems#{slug}")), "{body}");
+    assert!(text(&body, "title").len() > 5 && text(&body, "detail").len() > 5, "{body}");
+    assert_eq!(body.as_object().unwrap().len(), 4, "{body}");
+}
+
+#[test]
+fn the_answers_of_join_status_claim_leave_and_refresh_are_as_documented() {
+    let server = start();
+    let mut client = server.visitor();
+    let waiting = join(&mut client);
+    let expected = json!({
+        "ticket": "<jwt>", "request_id": "<uuid>", "room": "Sample", "generation": "<whole number>",
+        "position": 1, "serving": 0, "people_ahead": 0, "status": "waiting",
+        "estimated_wait_seconds": null, "estimated_wait_p90_seconds": null, "next_poll_seconds": "<whole number>",
+    });
+    assert_eq!(shape(&waiting), expected);
+    let ticket = text(&waiting, "ticket").to_owned();
+    let status = with_ticket(&mut client, "GET", "/status", &ticket);
+    assert_eq!(status.header("Cache-Control"), Some("no-store"));
+    assert_eq!(shape(&status.json()), expected);
+
+    assert_problem(&with_ticket(&mut client, "POST", "/claim", &ticket), 409, "not-served");
+    server.line("Sample").advance(1);
+    let mut active = expected.clone();
+    active["status"] = "active".into();
+    active["serving"] = 1.into();
+    active["claim_expires_in_seconds"] = 900.into();
+    let mut told = shape(&with_ticket(&mut client, "GET", "/status", &ticket).json());
+    let remaining = told["claim_expires_in_seconds"].as_u64().unwrap();
+    assert!((1..=900).contains(&remaining), "{remaining}");
+    told["claim_expires_in_seconds"] = 900.into();
+    assert_eq!(told, active);
+
+    let claimed = with_ticket(&mut client, "POST", "/claim", &ticket);
+    assert_eq!(claimed.status, 200, "{claimed:?}");
+    let claimed = claimed.json();
+    let mut admitted = expected.clone();
+    admitted["status"] = "admitted".into();
+    admitted["serving"] = 1.into();
+    let mut with_pass = admitted.clone();
+    for (field, value) in [
+        ("access_token", json!("<jwt>")),
+        ("refresh_token", json!("<jwt>")),
+        ("id_token", json!("<jwt>")),
+        ("token_type", json!("Bearer")),
+        ("expires_in", json!(3600)),
+        ("backend_uri", Value::Null),
+    ] {
+        with_pass[field] = value;
+    }
+    assert_eq!(shape(&claimed), with_pass);
+    assert_eq!(shape(&with_ticket(&mut client, "GET", "/status", &ticket).json()), admitted);
+    let again = with_ticket(&mut client, "POST", "/claim", &ticket).json();
+    assert_eq!(again["access_token"], claimed["access_token"], "the same bytes every time");
+
+    let refresh = json!({"refresh_token": claimed["refresh_token"]});
+    let refreshed = client.post("/refresh", &refresh).unwrap();
+    assert_eq!(refreshed.status, 200, "{refreshed:?}");
+    let refreshed = refreshed.json();
+    assert_eq!(refreshed["token_type"], "Bearer");
+    assert!((3590..=3600).contains(&refreshed["expires_in"].as_u64().unwrap()), "{refreshed}");
+    let old = jwt::claims(text(&claimed, "access_token"));
+    let new = jwt::claims(text(&refreshed, "access_token"));
+    assert_eq!((&new["sub"], &new["exp"], &new["token_use"]), (&old["sub"], &old["exp"], &json!("access")));
+
+    let left = with_ticket(&mut client, "POST", "/leave", &ticket);
+    assert_eq!((left.status, left.json()), (200, json!({"status": "left"})));
+    assert_eq!(status_of(&mut client, &ticket), "expired");
+    assert_problem(&client.post("/refresh", &refresh).unwrap(), 410, "session-ended");
+    assert_problem(&with_ticket(&mut client, "POST", "/claim", &ticket), 410, "session-ended");
+    assert_problem(&with_ticket(&mut client, "POST", "/leave", &ticket), 410, "session-ended");
+}
+
+#[test]
+fn a_ticket_is_a_jwt_whose_subject_is_the_position() {
+    let server = start();
+    let mut client = server.visitor();
+    join(&mut client);
+    let second = join(&mut client);
+    let claims = jwt::claims(text(&second, "ticket"));
+    assert_eq!(jwt::header(text(&second, "ticket")), json!({"alg": "HS256", "typ": "JWT"}));
+    assert_eq!(claims["sub"], "2");
+    assert_eq!(claims["aud"], "Sample");
+    assert_eq!(claims["jti"], second["request_id"]);
+    assert!(claims["iat"].is_u64());
+}
+
+#[test]
+fn a_ticket_is_shown_with_or_without_bearer_as_token_or_as_id() {
+    let server = start();
+    let mut client = server.visitor();
+    let joined = join(&mut client);
+    let (ticket, id) = (text(&joined, "ticket"), text(&joined, "request_id"));
+    for shown in [ticket.to_owned(), format!("Bearer {ticket}"), format!("bearer {ticket}"), id.to_owned()] {
+        for path in ["/status", "/status?room=Sample", "/.anteroom/status", "/status?room=Sampl%65"] {
+            let answer = client.send(&Request::new("GET", path).header("Authorization", &shown)).unwrap();
+            assert_eq!(
+                (answer.status, &answer.json()["position"]),
+                (200, &json!(1)),
+                "{path} {shown}: {answer:?}"
+            );
+            assert_eq!(answer.json()["ticket"], joined["ticket"]);
+        }
+    }
+    let claimed = client.post("/claim", &json!({"ticket": ticket})).unwrap();
+    assert_problem(&claimed, 409, "not-served");
+    let left = client.post("/leave", &json!({"ticket": id, "room": "Sample"})).unwrap();
+    assert_eq!(left.status, 200, "{left:?}");
+}
+
+#[test]
+fn a_place_that_is_served_at_once_is_claimed_in_the_same_call() {
+    let room = "[[room]]\nid = \"shop\"\ninlet = \"max-size\"\ntotal_active_users = 2\n\
+                backend_uri = \"https://shop.example/enter\"\n";
+    let server = start_with(room);
+    let mut client = server.visitor();
+    for position in 1..=2 {
+        let admitted = join(&mut client);
+        assert_eq!((text(&admitted, "status"), &admitted["position"]), ("admitted", &json!(position)));
+        assert_eq!(admitted["backend_uri"], "https://shop.example/enter");
+        assert_eq!(jwt::claims(text(&admitted, "access_token"))["token_use"], "access");
+    }
+    let third = join(&mut client);
+    assert_eq!(text(&third, "status"), "waiting");
+    assert!(third.get("access_token").is_none(), "{third}");
+    // A visitor goes, the next one comes in.
+    let figures = server.operator().get("/rooms/shop").unwrap().json()["figures"].clone();
+    assert_eq!((&figures["active"], &figures["waiting"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn statuses_follow_the_room_lapse_close_and_leave() {
+    let server = start_with("[[room]]\nid = \"Sample\"\nqueue_position_expiry_period = 1\n");
+    let mut client = server.visitor();
+    let tickets: Vec<String> = (0..3).map(|_| text(&join(&mut client), "ticket").to_owned()).collect();
+    let mut line = server.line("Sample");
+    line.advance(1);
+    anteroom_testkit::wait_until("the offer lapses", std::time::Duration::from_secs(20), || {
+        status_of(&mut client, &tickets[0]) == "expired"
+    });
+    assert_problem(&with_ticket(&mut client, "POST", "/claim", &tickets[0]), 410, "place-gone");
+    line.advance(1);
+    let left = with_ticket(&mut client, "POST", "/leave", &tickets[1]);
+    assert_eq!(left.status, 200, "{left:?}");
+    assert_eq!(status_of(&mut client, &tickets[1]), "expired");
+    let closed = server
+        .operator()
+        .send(&Request::new("PATCH", "/rooms/Sample").body(json!({"state": "closed"}).to_string()));
+    assert_eq!(closed.unwrap().status, 200);
+    assert_eq!(status_of(&mut client, &tickets[2]), "closed");
+    assert_problem(&with_ticket(&mut client, "POST", "/claim", &tickets[2]), 410, "room-closed");
+    assert_problem(&client.post("/join", &json!({})).unwrap(), 409, "not-joinable");
+}
+
+#[test]
+fn bad_calls_get_a_problem_whose_type_leads_to_its_entry_and_change_nothing() {
+    let server = start_with("[[room]]\nid = \"Sample\"\n[[room]]\nid = \"Other\"\n");
+    let mut client = server.visitor();
+    let joined = client.post("/join", &json!({"room": "Sample"})).unwrap().json();
+    let ticket = text(&joined, "ticket");
+    let before = server.line("Sample").figures();
+    assert_problem(&client.post("/join", &json!({})).unwrap(), 404, "unknown-room");
+    assert_problem(&client.post("/join", &json!({"room": "sample"})).unwrap(), 404, "unknown-room");
+    assert_problem(&client.post("/join", &json!({"room": 7})).unwrap(), 400, "bad-request");
+    assert_problem(&client.post("/join?room=Other", &json!({"room": "Sample"})).unwrap(), 400, "bad-request");
+    assert_problem(&client.send(&Request::new("POST", "/join").body("[]")).unwrap(), 400, "bad-request");
+    assert_problem(
+        &client.send(&Request::new("POST", "/join").body("x".repeat(20_000))).unwrap(),
+        413,
+        "too-large",
+    );
+    assert_problem(&client.get("/join").unwrap(), 405, "method-not-allowed");
+    assert_problem(&client.get("/nothing").unwrap(), 404, "not-found");
+    assert_problem(&client.get("/rooms/nothing").unwrap(), 404, "unknown-room");
+    assert_problem(&client.get("/status").unwrap(), 401, "ticket-missing");
+    assert_problem(&client.post("/claim", &json!({})).unwrap(), 401, "ticket-missing");
+    let (head, tail) = ticket.split_at(ticket.len() - 3);
+    let altered = format!("{head}{}", if tail == "AAA" { "BBB" } else { "AAA" });
+    for wrong in [altered.as_str(), "x", "a.b.c", "0123abcd-ef01-8234-9678-9abcdef01234", "Bearer", ".."] {
+        let answer = with_ticket(&mut client, "GET", "/status?room=Sample", wrong);
+        assert_problem(&answer, 404, "unknown-ticket");
+    }
+    let other = with_ticket(&mut client, "GET", "/status?room=Other", ticket);
+    assert_problem(&other, 404, "unknown-ticket");
+    for wrong in ["", "x", ticket] {
+        let answer = client.post("/refresh", &json!({"refresh_token": wrong})).unwrap();
+        assert_problem(&answer, 404, "unknown-ticket");
+    }
+    assert_problem(&client.post("/refresh", &json!({})).unwrap(), 400, "bad-request");
+    assert_eq!(server.line("Sample").figures(), before);
+
+    // The type of a problem is the address of its entry.
+    let problem = client.get("/nothing").unwrap().json();
+    let (address, slug) = text(&problem, "type").split_once('#').unwrap();
+    let path = address.strip_prefix(&format!("http://{}", server.public())).expect("our own address");
+    let page = client.get(path).unwrap();
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains(&format!("id=\"{slug}\"")), "{slug}");
+}
+
+#[test]
+fn renewal_can_be_switched_off() {
+    let server = start_with("[[room]]\nid = \"Sample\"\ndisable_session_renewal = true\n");
+    let mut client = server.visitor();
+    let joined = join(&mut client);
+    server.line("Sample").advance(1);
+    let pass = with_ticket(&mut client, "POST", "/claim", text(&joined, "ticket")).json();
+    let refused = client.post("/refresh", &json!({"refresh_token": pass["refresh_token"]})).unwrap();
+    assert_problem(&refused, 409, "conflict");
+    let access = client.post("/refresh", &json!({"refresh_token": pass["access_token"]})).unwrap();
+    assert_problem(&access, 404, "unknown-ticket");
+}
+
+#[test]
+fn only_the_cdn_may_come_in_where_it_shows_a_secret() {
+    let server = Server::builder(BINARY)
+        .env("ANTEROOM_ORIGIN_SECRET_HEADER", "x-api-key")
+        .env("ANTEROOM_ORIGIN_SECRET", "the-secret-of-the-cdn")
+        .start()
+        .expect("the server starts");
+    let mut client = server.visitor();
+    for path in ["/serving_num?event_id=Sample", "/rooms/Sample", "/nothing", "/.anteroom/rooms/Sample"] {
+        for wrong in [None, Some("another-secret"), Some("")] {
+            let mut request = Request::new("GET", path);
+            if let Some(wrong) = wrong {
+                request = request.header("x-api-key", wrong);
+            }
+            assert_problem(&client.send(&request).unwrap(), 403, "forbidden");
+        }
+    }
+    let shown = Request::new("GET", "/rooms/Sample").header("X-Api-Key", "the-secret-of-the-cdn");
+    assert_eq!(client.send(&shown).unwrap().status, 200);
+    let join = Request::post_json("/join", &json!({}));
+    assert_problem(&client.send(&join).unwrap(), 403, "forbidden");
+    assert_eq!(client.send(&join.header("x-api-key", "the-secret-of-the-cdn")).unwrap().status, 200);
+    // The private listener has keys of its own.
+    assert_eq!(server.operator().get("/rooms/Sample").unwrap().status, 200);
+}

@@ -1,0 +1,155 @@
+//! Joins that may be repeated: the same `Idempotency-Key` within two minutes gets the same place, so that a client whose
+//! connection broke can ask again without standing in line twice.
+//!
+//! The table is bounded, so a flood of keys cannot buy memory: the oldest make room for the newest. It lives in this
+//! process; after a restart a repeated key joins anew.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anteroom_core::{Ticket, UnixMillis};
+use anteroom_store::{EngineError, RoomHandle};
+use anteroom_tokens::api_key::ApiKeyDigest;
+use http::HeaderMap;
+use tokio::sync::watch;
+
+use crate::error::ApiError;
+
+/// How long a key is remembered.
+pub(crate) const REMEMBERED_MILLIS: u64 = 120_000;
+/// How many keys are remembered for a room.
+pub(crate) const REMEMBERED_MAX: usize = 65_536;
+/// Bounds of a key's length: 128 random bits take at least 16 characters, and nobody needs more than 128.
+const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
+const HEADER: &str = "idempotency-key";
+
+/// The key as it is kept: a digest cannot be long, and cannot be made to collide.
+pub(crate) type KeyDigest = [u8; 32];
+
+/// The key of a request, if it has one.
+pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError> {
+    let mut values = headers.get_all(HEADER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+    match text {
+        Some(text) if values.next().is_none() && KEY_LENGTHS.contains(&text.len()) => {
+            Ok(Some(ApiKeyDigest::of(text).to_bytes()))
+        }
+        _ => Err(ApiError::bad_request(
+            "Idempotency-Key must be given once, with 16 to 128 visible characters; a random UUID is a good one",
+        )),
+    }
+}
+
+type Outcome = Option<Result<Ticket, EngineError>>;
+
+/// The keys a room remembers.
+#[derive(Default)]
+pub(crate) struct RepeatableJoins {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    entries: HashMap<KeyDigest, Entry>,
+    /// Oldest first; an entry that was forgotten early may still stand here.
+    order: VecDeque<(UnixMillis, KeyDigest)>,
+}
+
+struct Entry {
+    at: UnixMillis,
+    join: Join,
+}
+
+enum Join {
+    /// Somebody is taking the place.
+    Taking(watch::Receiver<Outcome>),
+    /// It was taken.
+    Taken(Ticket),
+}
+
+impl RepeatableJoins {
+    /// The place of this key: the one it got before, or a new one. Once begun, a join is finished even if its client goes
+    /// away in the middle, so that the client finds its place when it asks again.
+    pub(crate) async fn join(
+        self: &Arc<Self>,
+        room: &Arc<RoomHandle>,
+        key: KeyDigest,
+        now: UnixMillis,
+    ) -> Result<Ticket, EngineError> {
+        let mut outcome = match self.begin(key, now) {
+            Beginning::Known(ticket) => return Ok(ticket),
+            Beginning::Follow(outcome) => outcome,
+            Beginning::Lead(tell, outcome) => {
+                let (joins, room) = (Arc::clone(self), Arc::clone(room));
+                spawn_join(async move {
+                    let result = room.join().await;
+                    joins.finish(key, result.as_ref().ok().copied());
+                    // Everybody may have gone away; the place is remembered all the same.
+                    let _ = tell.send(Some(result));
+                });
+                outcome
+            }
+        };
+        match outcome.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or(Err(EngineError::Stopped)),
+            Err(_) => Err(EngineError::Stopped),
+        }
+    }
+
+    fn begin(&self, key: KeyDigest, now: UnixMillis) -> Beginning {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.forget(now);
+        match table.entries.get(&key).map(|entry| &entry.join) {
+            Some(Join::Taken(ticket)) => Beginning::Known(*ticket),
+            Some(Join::Taking(outcome)) => Beginning::Follow(outcome.clone()),
+            None => {
+                let (tell, outcome) = watch::channel(None);
+                table.entries.insert(key, Entry { at: now, join: Join::Taking(outcome.clone()) });
+                table.order.push_back((now, key));
+                Beginning::Lead(tell, outcome)
+            }
+        }
+    }
+
+    /// A place that was taken is remembered; a failure is not, so that the next attempt may do better.
+    fn finish(&self, key: KeyDigest, ticket: Option<Ticket>) {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        match ticket {
+            Some(ticket) => {
+                if let Some(entry) = table.entries.get_mut(&key) {
+                    entry.join = Join::Taken(ticket);
+                }
+            }
+            None => drop(table.entries.remove(&key)),
+        }
+    }
+}
+
+impl Table {
+    fn forget(&mut self, now: UnixMillis) {
+        while let Some(&(at, key)) = self.order.front()
+            && (now.since(at) >= REMEMBERED_MILLIS || self.order.len() >= REMEMBERED_MAX)
+        {
+            self.order.pop_front();
+            // A key that failed and came again stands in the order twice, and its entry belongs to the younger mark.
+            if self.entries.get(&key).is_some_and(|entry| entry.at == at) {
+                self.entries.remove(&key);
+            }
+        }
+    }
+}
+
+enum Beginning {
+    Known(Ticket),
+    Follow(watch::Receiver<Outcome>),
+    Lead(watch::Sender<Outcome>, watch::Receiver<Outcome>),
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the named helper for joins: each ends with its room's answer, which the engine bounds in time"
+)]
+fn spawn_join(join: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(join);
+}

@@ -1,0 +1,421 @@
+//! Our own API for visitors: join, status, claim, leave, refresh, and the room's figures.
+//!
+//! A ticket is shown in `Authorization`, with or without `Bearer `, in either of its written forms: the ticket token, which
+//! names its room, or the request id. A waiting ticket is answered from the board alone; one within the frontier costs one
+//! look-up in its room, remembered for a second.
+
+use std::sync::Arc;
+
+use anteroom_core::estimate::next_poll_seconds;
+use anteroom_core::{
+    Answer, Board, Operation, Place, RequestId, RoomState, Session, SessionStatus, Standing, Ticket,
+};
+use anteroom_store::engine::Actor;
+use anteroom_tokens::{request_id, ticket_token};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use http::{HeaderMap, Request, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::answer::{self, Answered, Caching};
+use crate::app::{App, RoomView};
+use crate::error::ApiError;
+use crate::hot;
+use crate::idempotency;
+use crate::passes::{self, Overrides, Pass};
+use crate::prepared::Prepared;
+use crate::problem::Problem;
+use crate::request::{Parameters, parse_json, read_body, read_optional_json};
+
+type Shared = State<Arc<App>>;
+type Outcome = Result<Answered, ApiError>;
+
+/// What is told about a ticket, in this order.
+#[derive(Debug, Serialize)]
+pub(crate) struct TicketAnswer<'room> {
+    ticket: String,
+    request_id: String,
+    room: &'room str,
+    generation: u64,
+    position: u64,
+    serving: u64,
+    people_ahead: u64,
+    status: &'static str,
+    estimated_wait_seconds: Option<u64>,
+    estimated_wait_p90_seconds: Option<u64>,
+    next_poll_seconds: u64,
+    /// Told while the place may be claimed; null if the offer stands for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim_expires_in_seconds: Option<Option<u64>>,
+}
+
+/// The pass as it is told beside its ticket.
+#[derive(Debug, Serialize)]
+struct PassAnswer {
+    access_token: String,
+    refresh_token: String,
+    id_token: String,
+    token_type: &'static str,
+    expires_in: u64,
+    backend_uri: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct AdmittedAnswer<'room> {
+    #[serde(flatten)]
+    ticket: TicketAnswer<'room>,
+    #[serde(flatten)]
+    pass: PassAnswer,
+}
+
+/// A ticket that was shown, opened.
+pub(crate) struct Shown {
+    pub(crate) room: Arc<RoomView>,
+    pub(crate) ticket: Ticket,
+    pub(crate) request_id: RequestId,
+    pub(crate) board: Arc<Board>,
+    /// The ticket token, if that was the form it was shown in.
+    token: Option<String>,
+}
+
+impl Shown {
+    /// What to tell of it, given its status.
+    fn answer(&self, app: &App, status: Status) -> TicketAnswer<'_> {
+        let Self { room, ticket, request_id, board, token } = self;
+        let now = app.now();
+        let people_ahead = match board.standing(ticket, now) {
+            Standing::Waiting { people_ahead } => people_ahead,
+            Standing::Offered { .. } | Standing::Settled => 0,
+        };
+        let waiting = matches!(status, Status::Waiting);
+        let wait = if waiting { board.wait_seconds(people_ahead, now) } else { None };
+        let serving = board.segments.iter().find(|segment| segment.generation == ticket.generation);
+        TicketAnswer {
+            ticket: token.clone().unwrap_or_else(|| room.ticket_tokens.seal(ticket, *request_id)),
+            request_id: request_id::format(*request_id),
+            room: room.handle.id().as_str(),
+            generation: ticket.generation.number(),
+            position: ticket.position.get(),
+            serving: serving.map_or(board.serving, |segment| segment.serving),
+            people_ahead,
+            status: status.as_str(),
+            estimated_wait_seconds: wait,
+            estimated_wait_p90_seconds: None,
+            next_poll_seconds: next_poll_seconds(people_ahead, wait, ticket.position.get()),
+            claim_expires_in_seconds: match status {
+                Status::Active { remaining_millis } => {
+                    Some(remaining_millis.map(|remaining| remaining.div_ceil(1000)))
+                }
+                _ => None,
+            },
+        }
+    }
+
+    /// The board after something was done.
+    fn look_again(&mut self) {
+        self.board = self.room.handle.board();
+    }
+}
+
+/// Where a ticket stands, as its holder is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Waiting,
+    Active { remaining_millis: Option<u64> },
+    Admitted,
+    Expired,
+    Closed,
+}
+
+impl Status {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Active { .. } => "active",
+            Self::Admitted => "admitted",
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// The status of a ticket, if the board alone can tell.
+fn status_from_board(app: &App, shown: &Shown) -> Option<Status> {
+    match shown.board.standing(&shown.ticket, app.now()) {
+        Standing::Waiting { .. } if shown.board.state == RoomState::Closed => Some(Status::Closed),
+        Standing::Waiting { .. } => Some(Status::Waiting),
+        Standing::Offered { .. } | Standing::Settled => None,
+    }
+}
+
+/// The status of a ticket within the frontier, from its room, at most once a second.
+async fn status_from_room(app: &App, shown: &Shown) -> Result<Status, ApiError> {
+    let now = app.now();
+    if let Some(place) = shown.room.recent_places.get(&shown.ticket, now) {
+        return Ok(status_of(&place, shown, app));
+    }
+    let inspect = Operation::Inspect { ticket: shown.ticket };
+    let Answer::Place(place) = shown.room.handle.operate(inspect, Actor::Visitor).await? else {
+        return Err(ApiError::unavailable("The room did not answer"));
+    };
+    let status = status_of(&place, shown, app);
+    shown.room.recent_places.remember(&shown.ticket, place, now);
+    Ok(status)
+}
+
+fn status_of(place: &Place, shown: &Shown, app: &App) -> Status {
+    let closed = shown.board.state == RoomState::Closed;
+    match place {
+        Place::Waiting | Place::Offered if closed => Status::Closed,
+        Place::Waiting => Status::Waiting,
+        Place::Offered => match shown.board.standing(&shown.ticket, app.now()) {
+            Standing::Offered { remaining_millis } => Status::Active { remaining_millis },
+            // The window has run out since; the room will say so in a moment.
+            _ => Status::Expired,
+        },
+        Place::Claimed(session) if is_alive(session, app) => Status::Admitted,
+        Place::Claimed(_) | Place::Gone => Status::Expired,
+    }
+}
+
+fn is_alive(session: &Session, app: &App) -> bool {
+    session.status == SessionStatus::Active && session.ends_at() > app.now()
+}
+
+/// What `Authorization` shows, with or without `Bearer `.
+pub(crate) fn shown_text(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    match value.split_once(' ') {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => Some(rest.trim()),
+        Some(_) => None,
+        None => Some(value),
+    }
+}
+
+/// A shown ticket whose room's present board knows it; no waiting. Everything else goes the careful way.
+pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Shown> {
+    let now = app.now();
+    if text.contains('.') {
+        let named = ticket_token::audience(text)?;
+        let room = app.room(&named).filter(|_| room.is_none_or(|room| room == named))?;
+        let board = room.handle.board();
+        let ours = |ticket: &Ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours;
+        let (request_id, ticket) = room.ticket_tokens.open_ticket(text, &room.request_ids, ours)?;
+        return Some(Shown { room, ticket, request_id, board, token: Some(text.to_owned()) });
+    }
+    let room = app.room_or_default(room)?;
+    let request_id = request_id::parse(text)?;
+    let board = room.handle.board();
+    let ticket = room
+        .request_ids
+        .open(request_id, |ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours)?;
+    Some(Shown { room, ticket, request_id, board, token: None })
+}
+
+/// A shown ticket, also one that is newer than this node's board.
+async fn open(app: &App, room: Option<&str>, text: &str) -> Result<Shown, ApiError> {
+    if let Some(shown) = open_known(app, room, text) {
+        return Ok(shown);
+    }
+    let unknown = || ApiError::problem(Problem::UnknownTicket, "The ticket is not of this room's line");
+    let (room, request_id, token) = if text.contains('.') {
+        let named = ticket_token::audience(text).filter(|named| room.is_none_or(|room| room == named));
+        let room = named.and_then(|named| app.room(&named)).ok_or_else(unknown)?;
+        let claims = room.ticket_tokens.open(text).ok_or_else(unknown)?;
+        (room, claims.request_id, Some(text.to_owned()))
+    } else {
+        let room = named_room(app, room)?;
+        (room, request_id::parse(text).ok_or_else(unknown)?, None)
+    };
+    let (ticket, board) = room.open(request_id, app.now()).await?.ok_or_else(unknown)?;
+    Ok(Shown { room, ticket, request_id, board, token })
+}
+
+/// The room of that name, or the default room.
+pub(crate) fn named_room(app: &App, name: Option<&str>) -> Result<Arc<RoomView>, ApiError> {
+    app.room_or_default(name).ok_or_else(|| {
+        let text = match name {
+            Some(_) => "There is no room of this name",
+            None => "The request names no room, and there is no default room",
+        };
+        ApiError::problem(Problem::UnknownRoom, text)
+    })
+}
+
+#[derive(Deserialize, Default)]
+struct RoomBody {
+    room: Option<String>,
+}
+
+/// POST `/join`: a place in line, durable when this is answered; where it is served at once, with its pass.
+pub(crate) async fn join(State(app): Shared, parameters: Parameters, request: Request<Body>) -> Outcome {
+    let key = idempotency::key_of(request.headers())?;
+    let queried = parameters.one("room")?.map(str::to_owned);
+    let body = read_body(request).await?;
+    join_with(&app, queried, &body, key).await
+}
+
+/// The same, once the request has been read.
+pub(crate) async fn join_with(
+    app: &App,
+    queried: Option<String>,
+    body: &[u8],
+    key: Option<idempotency::KeyDigest>,
+) -> Outcome {
+    let in_body = if body.trim_ascii().is_empty() { None } else { parse_json::<RoomBody>(body)?.room };
+    if let (Some(queried), Some(in_body)) = (&queried, &in_body)
+        && queried != in_body
+    {
+        return Err(ApiError::bad_request("room in the query and in the body differ"));
+    }
+    let room = named_room(app, in_body.or(queried).as_deref())?;
+    let ticket = room.join(key, app.now()).await?;
+    let request_id = room.request_ids.seal(&ticket);
+    let board = room.handle.board();
+    let shown = Shown { room, ticket, request_id, board, token: None };
+    if let Some(status) = status_from_board(app, &shown) {
+        return Ok(told(&shown.answer(app, status)));
+    }
+    match admit(app, shown).await? {
+        Ok(admitted) => Ok(admitted),
+        // Between the join and the claim the room was paused, or somebody moved the frontier back.
+        Err(shown) => {
+            let status = status_from_room(app, &shown).await?;
+            Ok(told(&shown.answer(app, status)))
+        }
+    }
+}
+
+/// Claims a place that is served; gives the ticket back if it is not any more.
+async fn admit(app: &App, mut shown: Shown) -> Result<Result<Answered, Shown>, ApiError> {
+    let Shown { room, ticket, request_id, .. } = &shown;
+    let claimed = passes::claim(app, room, *ticket, *request_id, Overrides::default(), Actor::Visitor).await;
+    room.recent_places.forget(ticket);
+    match claimed {
+        Ok(pass) => {
+            shown.look_again();
+            Ok(Ok(admitted(app, &shown, pass)))
+        }
+        Err(error) if error.is(Problem::NotServed) => {
+            shown.look_again();
+            Ok(Err(shown))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn admitted(app: &App, shown: &Shown, pass: Pass) -> Answered {
+    let backend_uri = shown.board.settings.backend_uri.as_ref().map(|uri| uri.as_str().to_owned());
+    let body = AdmittedAnswer {
+        ticket: shown.answer(app, Status::Admitted),
+        pass: PassAnswer {
+            access_token: pass.tokens.access_token,
+            refresh_token: pass.tokens.refresh_token,
+            id_token: pass.tokens.id_token,
+            token_type: "Bearer",
+            expires_in: pass.expires_in,
+            backend_uri,
+        },
+    };
+    told(&body)
+}
+
+fn told(body: &impl Serialize) -> Answered {
+    answer::serialized(StatusCode::OK, Caching::Never, body)
+}
+
+/// GET `/status`, when the short way in `hot` could not be taken.
+pub(crate) async fn status(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcome {
+    let text = shown_text(&headers).ok_or_else(ticket_missing)?;
+    let shown = open(&app, parameters.one("room")?, text).await?;
+    let status = match status_from_board(&app, &shown) {
+        Some(status) => status,
+        None => status_from_room(&app, &shown).await?,
+    };
+    Ok(told(&shown.answer(&app, status)))
+}
+
+/// What `/status` tells, if the board alone can.
+pub(crate) fn status_at_once(app: &App, room: Option<&str>, text: &str) -> Option<Vec<u8>> {
+    let shown = open_known(app, room, text)?;
+    let status = status_from_board(app, &shown)?;
+    serde_json::to_vec(&shown.answer(app, status)).ok()
+}
+
+fn ticket_missing() -> ApiError {
+    let text = "Show the ticket: Authorization: Bearer TICKET, or \"ticket\" in the body";
+    ApiError::problem(Problem::TicketMissing, text)
+}
+
+#[derive(Deserialize, Default)]
+struct TicketBody {
+    ticket: Option<String>,
+    room: Option<String>,
+}
+
+/// The ticket of a call that may carry it in `Authorization` or in its body.
+async fn shown_anywhere(
+    app: &App,
+    parameters: &Parameters,
+    request: Request<Body>,
+) -> Result<Shown, ApiError> {
+    let in_header = shown_text(request.headers()).map(str::to_owned);
+    let body: TicketBody = read_optional_json(request).await?;
+    let text = in_header.or(body.ticket).ok_or_else(ticket_missing)?;
+    let room = parameters.one("room")?.map(str::to_owned).or(body.room);
+    open(app, room.as_deref(), &text).await
+}
+
+/// POST `/claim`: an offer becomes a pass, the same on every call.
+pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: Request<Body>) -> Outcome {
+    let shown = shown_anywhere(&app, &parameters, request).await?;
+    let not_served = anteroom_core::Refusal::NotServed;
+    admit(&app, shown).await?.map_err(|_| not_served.into())
+}
+
+/// POST `/leave`: gives the place up, or ends the visit.
+pub(crate) async fn leave(State(app): Shared, parameters: Parameters, request: Request<Body>) -> Outcome {
+    let shown = shown_anywhere(&app, &parameters, request).await?;
+    let leave = Operation::Leave { ticket: shown.ticket };
+    shown.room.handle.operate(leave, Actor::Visitor).await?;
+    shown.room.recent_places.forget(&shown.ticket);
+    Ok(told(&json!({"status": "left"})))
+}
+
+#[derive(Deserialize)]
+struct RefreshBody {
+    refresh_token: String,
+}
+
+/// POST `/refresh`: a new access token for the refresh token, while the session lives.
+pub(crate) async fn refresh(State(app): Shared, request: Request<Body>) -> Outcome {
+    let body: RefreshBody = parse_json(&read_body(request).await?)?;
+    let refreshed = passes::refresh(&app, &body.refresh_token).await?;
+    Ok(told(&json!({
+        "access_token": refreshed.access_token,
+        "token_type": "Bearer",
+        "expires_in": refreshed.expires_in,
+    })))
+}
+
+/// GET `/rooms/{id}` on the public listener, when the short way in `hot` could not be taken.
+pub(crate) async fn figures(State(app): Shared, Path(id): Path<String>, headers: HeaderMap) -> Outcome {
+    let room = named_room(&app, Some(&id))?;
+    Ok(hot::figure(&room, &headers, Prepared::figures).map(Body::new))
+}
+
+/// The same status as its holder would be told, for an operator who looks a ticket up.
+pub(crate) async fn status_for_operators(
+    app: &App,
+    room: &Arc<RoomView>,
+    ticket: Ticket,
+    request_id: RequestId,
+    board: Arc<Board>,
+) -> Result<Status, ApiError> {
+    let shown = Shown { room: Arc::clone(room), ticket, request_id, board, token: None };
+    match status_from_board(app, &shown) {
+        Some(status) => Ok(status),
+        None => status_from_room(app, &shown).await,
+    }
+}

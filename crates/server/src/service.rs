@@ -1,0 +1,263 @@
+//! The path of a request, for both listeners, as named phases:
+//!
+//! accept (`listener`) → strip the prefix → the CDN's secret → hot (`hot`) → route (axum, by the tables in `routes`) →
+//! preflight → identify (`access`) → permit → the handler → account (write errors in the path's style, count, allow
+//! reading across origins).
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::routing::MethodRouter;
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Method, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tower::ServiceExt;
+
+use crate::access::Principal;
+use crate::answer::{self, AnswerBody, Answered, mark_cross_origin};
+use crate::app::App;
+use crate::error::{ApiError, Style};
+use crate::hot;
+use crate::problem::Problem;
+use crate::request::{BodyMax, read_body_within};
+use crate::routes::{Access, BodyLimit, Listener, PREFIX, Route};
+
+/// The route under which requests for unknown paths are counted.
+const UNKNOWN: &str = "unknown";
+
+/// What a listener's connections call for every request.
+#[derive(Clone)]
+pub(crate) struct Service {
+    app: Arc<App>,
+    listener: Listener,
+    router: Router,
+}
+
+impl Service {
+    pub(crate) fn new(app: Arc<App>, listener: Listener) -> Self {
+        let mut router = Router::new();
+        let mut paths: Vec<&'static str> = vec![];
+        for route in listener.routes() {
+            if !paths.contains(&route.path) {
+                paths.push(route.path);
+            }
+        }
+        for path in paths {
+            let rows: Vec<&'static Route> =
+                listener.routes().iter().filter(|route| route.path == path).collect();
+            let mut methods = MethodRouter::new();
+            for row in &rows {
+                methods = methods.merge((row.answer)());
+            }
+            let phases = Arc::new(Phases::new(Arc::clone(&app), listener, path, rows));
+            // The phases refuse a method without a row before this could be asked.
+            let methods = methods.fallback(async || ApiError::problem(Problem::MethodNotAllowed, ""));
+            router = router.route(path, methods.layer(from_fn_with_state(phases, Phases::run)));
+        }
+        let phases = Arc::new(Phases::new(Arc::clone(&app), listener, UNKNOWN, vec![]));
+        let nowhere = async || ApiError::problem(Problem::NotFound, "There is nothing at this path");
+        let nowhere = axum::routing::any(nowhere).layer(from_fn_with_state(phases, Phases::run));
+        let router = router.fallback_service(nowhere.with_state::<()>(())).with_state(Arc::clone(&app));
+        Self { app, listener, router }
+    }
+
+    /// Everything that has no shorter way.
+    fn routed(&self, request: Request<Incoming>) -> Answering {
+        let router = self.router.clone();
+        Answering::Making(Box::pin(async move {
+            let answered =
+                router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
+            answered.map(AnswerBody::Routed)
+        }))
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, mut request: Request<Incoming>) -> Answering {
+        if self.listener == Listener::Private {
+            return self.routed(request);
+        }
+        strip_prefix(&mut request);
+        if let Some(expected) = &self.app.origin_secret
+            && !expected.is_shown_by(request.headers())
+        {
+            let error = ApiError::problem(Problem::Forbidden, "This address answers to its CDN only");
+            let mut refused = error.render(Style::Problem, &self.app.public_url);
+            mark_cross_origin(refused.headers_mut());
+            self.app.metrics.answered(self.listener.name(), UNKNOWN, refused.status().as_u16());
+            return Answering::Routed(Some(refused));
+        }
+        if let Some(answered) = hot::answer(&self.app, &request) {
+            return Answering::Ready(Some(answered));
+        }
+        match hot::join(&self.app, request) {
+            Ok(joining) => Answering::Making(joining),
+            Err(request) => self.routed(request),
+        }
+    }
+}
+
+/// An answer that is there, or one that is being made.
+pub(crate) enum Answering {
+    Ready(Option<Response<Full<Bytes>>>),
+    Routed(Option<Answered>),
+    Making(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<AnswerBody>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        const TWICE: &str = "a future is not polled after it is ready";
+        match self.get_mut() {
+            Self::Ready(answered) => Poll::Ready(Ok(answered.take().expect(TWICE).map(AnswerBody::Whole))),
+            Self::Routed(answered) => Poll::Ready(Ok(answered.take().expect(TWICE).map(AnswerBody::Routed))),
+            Self::Making(future) => future.as_mut().poll(context).map(Ok),
+        }
+    }
+}
+
+/// The phases around the handlers of one path.
+struct Phases {
+    app: Arc<App>,
+    listener: Listener,
+    path: &'static str,
+    rows: Vec<&'static Route>,
+    /// What `Allow` says.
+    methods: HeaderValue,
+}
+
+impl Phases {
+    fn new(app: Arc<App>, listener: Listener, path: &'static str, rows: Vec<&'static Route>) -> Self {
+        let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        methods.push("OPTIONS");
+        let methods = HeaderValue::try_from(methods.join(",")).expect("names of methods");
+        Self { app, listener, path, rows, methods }
+    }
+
+    async fn run(State(phases): State<Arc<Self>>, request: Request<Body>, next: Next) -> Answered {
+        let method = request.method();
+        let row = phases.rows.iter().find(|row| match row.method.as_str() {
+            "GET" => matches!(*method, Method::GET | Method::HEAD),
+            other => method.as_str() == other,
+        });
+        let preflight = method == Method::OPTIONS && !phases.rows.is_empty();
+        let answered = if preflight {
+            answer::preflight(&phases.methods)
+        } else {
+            match phases.admit(row.copied(), request).await {
+                Ok(request) => next.run(request).await,
+                Err(error) => axum::response::IntoResponse::into_response(error),
+            }
+        };
+        phases.account(row.copied(), answered)
+    }
+
+    /// Identifies the caller, and lets the request pass if the row permits it.
+    async fn admit(&self, row: Option<&Route>, request: Request<Body>) -> Result<Request<Body>, ApiError> {
+        let limit = match row.map_or(BodyLimit::Nothing, |row| row.body) {
+            BodyLimit::Nothing | BodyLimit::Streamed(_) => 0,
+            BodyLimit::Configured => self.app.request_body_max_bytes,
+        };
+        let mut request = self.identify(row, request, limit).await?;
+        let Some(row) = row else {
+            if self.rows.is_empty() {
+                return Ok(request);
+            }
+            let methods = self.methods.to_str().unwrap_or_default();
+            let error =
+                ApiError::problem(Problem::MethodNotAllowed, format!("This path answers to {methods}"));
+            return Err(error.with_header(header::ALLOW, self.methods.clone()));
+        };
+        if let Access::Needs(permission) | Access::OpenIfConfigured(permission) = row.access
+            && let Some(principal) = request.extensions().get::<Principal>()
+            && !principal.role.may(permission)
+        {
+            let (name, role) = (&principal.name, principal.role.as_str());
+            let roles = permission.roles();
+            let text = format!("The key {name:?} has the role {role}; this needs one of {roles}");
+            return Err(ApiError::problem(Problem::Forbidden, text));
+        }
+        request.extensions_mut().insert(BodyMax(limit));
+        Ok(request)
+    }
+
+    /// On the private listener a key or a signature is needed for everything that is not open.
+    async fn identify(
+        &self,
+        row: Option<&Route>,
+        request: Request<Body>,
+        limit: usize,
+    ) -> Result<Request<Body>, ApiError> {
+        let open = match row.map(|row| row.access) {
+            Some(Access::Open) => true,
+            Some(Access::OpenIfConfigured(_)) => self.app.metrics_open,
+            Some(Access::Needs(_)) | None => self.listener == Listener::Public,
+        };
+        if open {
+            return Ok(request);
+        }
+        let (mut parts, body) = request.into_parts();
+        let (principal, body) = if self.app.access.is_signed(&parts.headers) {
+            // A signature covers the body, so the body is read before it is known who sent it.
+            let body = read_body_within(body, limit).await?;
+            let principal = self.app.access.identify(&parts, &body, self.app.now())?;
+            (principal, Body::from(body))
+        } else {
+            (self.app.access.identify(&parts, &[], self.app.now())?, body)
+        };
+        parts.extensions.insert(principal);
+        Ok(Request::from_parts(parts, body))
+    }
+
+    /// Writes an error in the path's style, counts the answer, and lets any page read it.
+    fn account(&self, row: Option<&Route>, mut answered: Answered) -> Answered {
+        if let Some(error) = answered.extensions_mut().remove::<ApiError>() {
+            let style = row.or(self.rows.first().copied()).map_or(Style::Problem, |row| row.errors);
+            answered = error.render(style, &self.app.public_url);
+        }
+        let status = answered.status();
+        self.app.metrics.answered(self.listener.name(), self.path, status.as_u16());
+        tracing::debug!(
+            listener = self.listener.name(),
+            route = self.path,
+            status = status.as_u16(),
+            "answered"
+        );
+        mark_cross_origin(answered.headers_mut());
+        answered
+    }
+}
+
+/// `/.anteroom/queue_num?…` becomes `/queue_num?…`.
+fn strip_prefix<B>(request: &mut Request<B>) {
+    let uri = request.uri();
+    let Some(path) = uri.path().strip_prefix(PREFIX).filter(|rest| rest.starts_with('/')) else {
+        return;
+    };
+    let path_and_query = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let mut parts = http::uri::Parts::default();
+    parts.path_and_query = PathAndQuery::from_maybe_shared(Bytes::from(path_and_query)).ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}

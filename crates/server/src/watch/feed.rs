@@ -1,0 +1,188 @@
+//! What the watchers of one room are sent: frames, made once and the same bytes for everybody.
+//!
+//! A board says everything and a newer one replaces it, so nobody ever needs a frame that was missed. The pacer
+//! ([`Feed::pace`]) sends a new board to all at once if the last one is long enough ago, else when that time has come, and then
+//! the board of that moment: however often the room changes, there are few frames, and the last state always arrives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use anteroom_store::RoomHandle;
+use anteroom_store::clock::Stopwatch;
+use bytes::Bytes;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::counts::{Counts, Kind, PushClock, add};
+use super::hub::Hub;
+use crate::app::RoomView;
+use crate::prepared::Prepared;
+
+/// What the stream says when it has nothing to say. A comment in the format, so no client sees it.
+pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
+/// Something to send.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Rises with every frame of a feed, so that nobody is sent an older one after a newer one.
+    pub(super) sequence: u64,
+    /// The event's id, which a client that comes back shows as `Last-Event-ID`.
+    pub(super) edition: String,
+    /// The event as it is sent; empty if there is nothing to say.
+    pub(super) bytes: Bytes,
+    /// Whether the stream ends here.
+    pub(super) last: bool,
+}
+
+impl Frame {
+    fn of_board(sequence: u64, prepared: &Prepared) -> Self {
+        let edition = prepared.edition();
+        let mut bytes = format!("event: board\nid: {edition}\ndata: ").into_bytes();
+        bytes.extend_from_slice(&prepared.figures().body);
+        bytes.extend_from_slice(b"\n\n");
+        Self { sequence, edition, bytes: bytes.into(), last: false }
+    }
+
+    /// What a client that knows this edition, or another or none, is sent first.
+    pub(super) fn first_for(&self, known_edition: Option<&str>) -> Bytes {
+        if !self.last && known_edition == Some(self.edition.as_str()) { COMMENT } else { self.bytes.clone() }
+    }
+}
+
+/// One room's stream.
+pub(crate) struct Feed {
+    /// Tells feeds apart; a room that is deleted and made again has another one.
+    pub(super) number: u64,
+    /// Gone when the room is: the view holds its feed.
+    room: Weak<RoomView>,
+    handle: Arc<RoomHandle>,
+    /// The newest frame anybody has seen. Whoever makes one holds the lock while it looks at the board, so that frames are in the
+    /// order of boards.
+    newest: Mutex<Arc<Frame>>,
+    /// The last frame that was sent to all.
+    pushed: watch::Sender<Arc<Frame>>,
+    watchers: AtomicU64,
+    counts: Arc<Counts>,
+}
+
+impl Feed {
+    pub(super) fn new(number: u64, room: &Arc<RoomView>, counts: &Arc<Counts>) -> Self {
+        let frame = Arc::new(Frame::of_board(1, &room.prepared()));
+        Self {
+            number,
+            room: Arc::downgrade(room),
+            handle: Arc::clone(&room.handle),
+            newest: Mutex::new(Arc::clone(&frame)),
+            pushed: watch::Sender::new(frame),
+            watchers: AtomicU64::new(0),
+            counts: Arc::clone(counts),
+        }
+    }
+
+    /// The present board's frame; the last one of a feed that has ended.
+    pub(super) fn present(&self) -> Arc<Frame> {
+        let mut newest = self.newest();
+        if let Some(room) = self.room.upgrade().filter(|_| !newest.last) {
+            let prepared = room.prepared();
+            if prepared.edition() != newest.edition {
+                *newest = Arc::new(Frame::of_board(newest.sequence + 1, &prepared));
+            }
+        }
+        Arc::clone(&newest)
+    }
+
+    /// Hears every frame that is sent to all, or the newest of them.
+    pub(super) fn hear(&self) -> watch::Receiver<Arc<Frame>> {
+        self.pushed.subscribe()
+    }
+
+    /// Enters a watcher, unless there are `max` of its kind on this server already.
+    pub(super) fn enter(self: &Arc<Self>, kind: Kind, max: u64) -> Option<Watching> {
+        self.counts.enter(kind, max).then(|| {
+            self.watchers.fetch_add(1, Ordering::SeqCst);
+            Watching { feed: Arc::clone(self), kind }
+        })
+    }
+
+    /// Sends new boards to all, at most one in each `interval`, until the room is gone or the server closes.
+    pub(super) async fn pace(
+        self: Arc<Self>,
+        mut changes: watch::Receiver<u64>,
+        mut closing: watch::Receiver<bool>,
+        interval: Duration,
+        hubs: Arc<[Hub]>,
+    ) {
+        let mut last_push: Option<Stopwatch> = None;
+        loop {
+            let next = async {
+                changes.changed().await.ok()?;
+                let since = last_push.as_ref().map_or(interval, Stopwatch::elapsed);
+                tokio::time::sleep(interval.saturating_sub(since)).await;
+                changes.borrow_and_update();
+                Some(())
+            };
+            let due = tokio::select! {
+                due = next => due,
+                // A server that is gone altogether counts as closing.
+                _ = closing.wait_for(|closing| *closing) => None,
+            };
+            if due.is_none() {
+                break;
+            }
+            // Whoever comes after this look sees a board that is at least as new.
+            if self.watchers.load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            let frame = self.present();
+            if frame.sequence > self.pushed.borrow().sequence {
+                last_push = Some(Stopwatch::start());
+                self.push(frame, &hubs);
+            }
+        }
+        self.push(self.end(), &hubs);
+    }
+
+    fn push(&self, frame: Arc<Frame>, hubs: &[Hub]) {
+        if !frame.last {
+            add(&self.counts.pushes, 1);
+        }
+        let clock = PushClock::start(&self.counts);
+        for hub in hubs {
+            hub.push(self.number, Arc::clone(&frame), Arc::clone(&clock));
+        }
+        self.pushed.send_replace(frame);
+    }
+
+    /// Nothing comes after this. Where the room was deleted, its watchers are told.
+    fn end(&self) -> Arc<Frame> {
+        let mut newest = self.newest();
+        let bytes = if self.handle.is_deleted() {
+            let data = json!({"room": self.handle.id().as_str()});
+            Bytes::from(format!("event: gone\ndata: {data}\n\n"))
+        } else {
+            Bytes::new()
+        };
+        *newest =
+            Arc::new(Frame { sequence: newest.sequence + 1, edition: String::new(), bytes, last: true });
+        Arc::clone(&newest)
+    }
+
+    /// A frame is replaced as a whole, so a panic elsewhere leaves nothing half done.
+    fn newest(&self) -> MutexGuard<'_, Arc<Frame>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One stream, counted as long as this is there.
+pub(super) struct Watching {
+    pub(super) feed: Arc<Feed>,
+    kind: Kind,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.feed.watchers.fetch_sub(1, Ordering::SeqCst);
+        self.feed.counts.leave(self.kind);
+    }
+}

@@ -1,0 +1,28 @@
+//! What the audit keeps of a change to a room: who, what, where, when.
+
+use anteroom_core::{Operation, Room, RoomId, UnixMillis};
+
+use super::Actor;
+use crate::contract::AuditRecord;
+
+/// The record of an operation that `room` is about to meet; `None` for a visitor about his own place.
+pub(super) fn record_of(
+    actor: &Actor,
+    operation: &Operation,
+    id: &RoomId,
+    room: &Room,
+    at: UnixMillis,
+) -> Option<AuditRecord> {
+    actor.name()?;
+    let action = match operation {
+        Operation::Advance { by } => format!("advance by {by}"),
+        Operation::Reconfigure(change) => change.describe(room),
+        other => other.name().to_owned(),
+    };
+    record(actor, id, &action, at)
+}
+
+/// The record of something done to a room; `None` for a visitor about his own place.
+pub(super) fn record(actor: &Actor, room: &RoomId, action: &str, at: UnixMillis) -> Option<AuditRecord> {
+    Some(AuditRecord::new(at, Some(room.clone()), actor.name()?, action))
+}

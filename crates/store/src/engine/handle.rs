@@ -1,0 +1,185 @@
+//! A room as everybody but its owner sees it: its board, and the bounded way to its owner.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anteroom_core::{Answer, Board, Operation, Room, RoomId, RoomState, Settings, Ticket};
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{Actor, EngineCounters, EngineError, OPERATORS_RESERVE, count};
+
+/// Settings and state as somebody has seen them.
+pub type Seen = (Settings, RoomState);
+
+pub(super) enum Request {
+    Join { answer: oneshot::Sender<Result<Ticket, EngineError>> },
+    Operate { operation: Operation, actor: Actor, answer: oneshot::Sender<Result<Answer, EngineError>> },
+    Delete { expected: Option<Seen>, actor: Actor, answer: oneshot::Sender<Result<bool, EngineError>> },
+}
+
+impl Request {
+    /// Whether a few milliseconds more make no difference to whoever asks.
+    pub(super) const fn can_wait(&self) -> bool {
+        matches!(self, Self::Operate { operation: Operation::Claim(_), actor: Actor::Visitor, .. })
+    }
+
+    const fn is_of_a_visitor(&self) -> bool {
+        matches!(self, Self::Join { .. } | Self::Operate { actor: Actor::Visitor, .. })
+    }
+
+    pub(super) fn refuse(self, error: EngineError) {
+        match self {
+            Self::Join { answer } => drop(answer.send(Err(error))),
+            Self::Operate { answer, .. } => drop(answer.send(Err(error))),
+            Self::Delete { answer, .. } => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+/// A room as everybody but its owner sees it.
+pub struct RoomHandle {
+    id: RoomId,
+    board: ArcSwap<Board>,
+    changes: watch::Receiver<u64>,
+    queue: mpsc::Sender<Request>,
+    deleted: AtomicBool,
+    counters: Arc<EngineCounters>,
+}
+
+impl RoomHandle {
+    pub(super) fn new(
+        id: RoomId,
+        room: &Room,
+        changes: watch::Receiver<u64>,
+        queue: mpsc::Sender<Request>,
+        counters: Arc<EngineCounters>,
+    ) -> Self {
+        let board = ArcSwap::from_pointee(Board::of(room));
+        Self { id, board, changes, queue, deleted: AtomicBool::new(false), counters }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &RoomId {
+        &self.id
+    }
+
+    /// Its figures as of the last commit.
+    pub fn board(&self) -> Arc<Board> {
+        self.board.load_full()
+    }
+
+    /// Its figures, for a look that is over at once.
+    pub fn with_board<T>(&self, look: impl FnOnce(&Arc<Board>) -> T) -> T {
+        look(&self.board.load())
+    }
+
+    /// Tells of every board that shows something new, by a number that rises with each. It is closed when the room has no owner
+    /// any more: it was deleted (see [`RoomHandle::is_deleted`]), or the engine has stopped.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// Whether the room was deleted. Another one of the same name is another room, with a handle of its own.
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn mark_deleted(&self) {
+        self.deleted.store(true, Ordering::Release);
+    }
+
+    /// Shows a board; returns whether it says anything new.
+    pub(super) fn show(&self, mut board: Board) -> bool {
+        let before = self.board.load();
+        let clock = std::mem::replace(&mut board.clock, before.clock);
+        let news = board != **before;
+        board.clock = clock;
+        self.board.store(Arc::new(board));
+        news
+    }
+
+    /// How many operations wait for the room.
+    pub fn queued(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
+    /// Takes a place in line; answered when it is durable.
+    pub async fn join(&self) -> Result<Ticket, EngineError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Request::Join { answer })?;
+        answered.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Does something to the room; answered when it is durable.
+    pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Request::Operate { operation, actor, answer })?;
+        answered.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Deletes the room after what has queued up; returns whether it was there.
+    pub(super) async fn delete(&self, expected: Option<Seen>, actor: Actor) -> Result<bool, EngineError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Request::Delete { expected, actor, answer })?;
+        answered.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Why there is no owner any more.
+    fn gone(&self) -> EngineError {
+        if self.is_deleted() { EngineError::RoomDeleted } else { EngineError::Stopped }
+    }
+
+    fn send(&self, request: Request) -> Result<(), EngineError> {
+        if request.is_of_a_visitor() && self.queue.capacity() <= OPERATORS_RESERVE && !self.queue.is_closed()
+        {
+            count(&self.counters.overloads, 1);
+            return Err(EngineError::Overloaded);
+        }
+        self.queue.try_send(request).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => {
+                count(&self.counters.overloads, 1);
+                EngineError::Overloaded
+            }
+            mpsc::error::TrySendError::Closed(_) => self.gone(),
+        })
+    }
+}
+
+/// All rooms of a node, by name: read by everybody at any time, changed seldom.
+#[derive(Default)]
+pub(super) struct RoomMap(ArcSwap<HashMap<RoomId, Arc<RoomHandle>>>);
+
+impl RoomMap {
+    pub(super) fn get(&self, id: &str) -> Option<Arc<RoomHandle>> {
+        self.0.load().get(id).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<RoomHandle>> {
+        self.0.load().values().cloned().collect()
+    }
+
+    pub(super) fn insert(&self, handle: &Arc<RoomHandle>) {
+        self.0.rcu(|rooms| {
+            let mut rooms = HashMap::clone(rooms);
+            rooms.insert(handle.id.clone(), handle.clone());
+            rooms
+        });
+    }
+
+    /// Takes this very handle out; one that has taken its name meanwhile stays.
+    pub(super) fn remove(&self, handle: &Arc<RoomHandle>) {
+        self.0.rcu(|rooms| {
+            let mut rooms = HashMap::clone(rooms);
+            if rooms.get(&handle.id).is_some_and(|found| Arc::ptr_eq(found, handle)) {
+                rooms.remove(&handle.id);
+            }
+            rooms
+        });
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.store(Arc::default());
+    }
+}

@@ -11,9 +11,9 @@ mod connection;
 mod demo;
 mod duration;
 mod failure;
-#[allow(dead_code, reason = "the load generator, being merged, uses the rest of it")]
 mod http_client;
 mod key;
+mod load;
 mod logging;
 mod output;
 mod room;
@@ -55,6 +55,8 @@ enum Command {
     /// Start a server on a temporary directory and show what to try
     #[command(after_help = "Examples:\n  anteroom demo")]
     Demo,
+    /// Send visitors in numbers, and check that the line is kept.
+    Load(Box<load::Arguments>),
     Room(room::RoomArguments),
     Key(key::KeyArguments),
     Ticket(ticket::TicketArguments),
@@ -92,6 +94,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve { configuration } => serve::serve(configuration.load()?),
         Command::CheckConfig { configuration } => check_config::check(&configuration.load()?),
         Command::Demo => demo::demo(),
+        Command::Load(arguments) => load::load(&arguments),
         Command::Room(arguments) => room::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Ticket(arguments) => ticket::run(arguments),

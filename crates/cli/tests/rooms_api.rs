@@ -17,11 +17,6 @@ fn with(client: &mut Client, method: &str, path: &str, header: (&str, &str), bod
     client.send(&Request::new(method, path).header(header.0, header.1).body(body.to_string())).unwrap()
 }
 
-fn slug(answer: &Answer) -> String {
-    let body = answer.json();
-    body["type"].as_str().unwrap_or_default().rsplit('#').next().unwrap_or_default().to_owned()
-}
-
 #[test]
 fn a_room_is_made_changed_and_deleted_while_the_server_runs() {
     let server = start();
@@ -133,13 +128,13 @@ fn nobody_overwrites_what_he_has_not_seen() {
     assert_ne!(newer, tag);
     for method in ["PATCH", "PUT", "DELETE"] {
         let late = with(&mut operator, method, "/rooms/Sample", ("If-Match", &tag), &json!({}));
-        assert_eq!((late.status, slug(&late).as_str()), (412, "changed"), "{method}: {late:?}");
+        assert_eq!((late.status, late.problem().as_str()), (412, "changed"), "{method}: {late:?}");
     }
     assert_eq!(operator.get("/rooms/Sample").unwrap().json()["settings"]["validity_period"], 100);
     let taken = with(&mut operator, "PUT", "/rooms/Sample", ("If-None-Match", "*"), &json!({}));
-    assert_eq!((taken.status, slug(&taken).as_str()), (412, "changed"));
+    assert_eq!((taken.status, taken.problem().as_str()), (412, "changed"));
     let nothing = with(&mut operator, "PUT", "/rooms/new", ("If-Match", "*"), &json!({}));
-    assert_eq!((nothing.status, slug(&nothing).as_str()), (412, "changed"));
+    assert_eq!((nothing.status, nothing.problem().as_str()), (412, "changed"));
     let made = with(&mut operator, "PUT", "/rooms/new", ("If-None-Match", "*"), &json!({}));
     assert_eq!(made.status, 201, "{made:?}");
     let gone = with(&mut operator, "DELETE", "/rooms/Sample", ("If-Match", &newer), &json!(null));
@@ -195,7 +190,7 @@ fn bad_changes_are_refused_by_name_and_change_nothing() {
         for (method, path) in [("PATCH", "/rooms/Sample"), ("PUT", "/rooms/Sample"), ("PUT", "/rooms/new")] {
             let answer = send(&mut operator, method, path, &body);
             assert_eq!(
-                (answer.status, slug(&answer).as_str()),
+                (answer.status, answer.problem().as_str()),
                 (400, "bad-request"),
                 "{method} {body}: {answer:?}"
             );

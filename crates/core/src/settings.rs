@@ -184,7 +184,8 @@ impl WebAddress {
 }
 
 impl Kind for WebAddress {
-    const EXPECTED: &'static str = "an address that begins with https:// or http://, of up to 512 visible characters";
+    const EXPECTED: &'static str =
+        "an address that begins with https:// or http://, of up to 512 visible characters";
     fn to_value(&self) -> Value {
         Value::Text(self.0.clone())
     }

@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 
 use anteroom_core::{
-    Answer, Board, Claim, InletKind, Operation, Outcome, Place, Position, Reads, Reconfigure, Refusal, RequestId,
-    Room, RoomState, Session, SessionKey, SessionStatus, Settings, Standing, Ticket, UnixMillis, apply,
-    settings::Seconds,
+    Answer, Board, Claim, InletKind, Operation, Outcome, Place, Position, Reads, Reconfigure, Refusal,
+    RequestId, Room, RoomState, Session, SessionKey, SessionStatus, Settings, Standing, Ticket, UnixMillis,
+    apply, settings::Seconds,
 };
 use proptest::prelude::*;
 

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use anteroom_core::{RoomId, UnixMillis};
-use anteroom_store::{Store, StoreError};
-use crate::records::AuditRecord;
+use anteroom_store::{AuditRecord, Store, StoreError};
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::sigv4::{self, AccessKeyId, Authorization, SecretAccessKey, SignedRequest};
@@ -82,7 +81,7 @@ pub enum CreatedKey {
 
 /// Why a key was not made or revoked.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyError {
+pub(crate) enum KeyError {
     /// Names are like those of rooms.
     #[error("a key's name has 1 to 64 letters, digits, dots, hyphens or underscores")]
     BadName,
@@ -300,8 +299,7 @@ impl ApiKeys {
 
     fn secret_of(&self, key: &ApiKey) -> Option<SecretAccessKey> {
         let Proof::Pair { access_key_id, sealed_secret } = &key.proof else { return None };
-        let opened =
-            SecretAccessKey::open(&self.secrets, access_key_id.as_str().as_bytes(), sealed_secret);
+        let opened = SecretAccessKey::open(&self.secrets, access_key_id.as_str().as_bytes(), sealed_secret);
         if opened.is_err() {
             tracing::error!(key = key.name, "the secret of a key pair cannot be opened");
         }
@@ -325,8 +323,9 @@ impl ApiKeys {
             }
             KeyKind::SigV4 => {
                 let (access_key_id, secret) = (AccessKeyId::generate(), SecretAccessKey::generate());
-                let sealed_secret =
-                    secret.seal(&self.secrets, access_key_id.as_str().as_bytes()).map_err(|_| KeyError::Sealing)?;
+                let sealed_secret = secret
+                    .seal(&self.secrets, access_key_id.as_str().as_bytes())
+                    .map_err(|_| KeyError::Sealing)?;
                 let created = CreatedKey::Pair {
                     access_key_id: access_key_id.as_str().to_owned(),
                     secret_access_key: secret.reveal().to_owned(),
@@ -334,13 +333,8 @@ impl ApiKeys {
                 (Proof::Pair { access_key_id, sealed_secret }, created)
             }
         };
-        let key = ApiKey {
-            name: new.name,
-            role: new.role,
-            created_at: now,
-            expires_at: new.expires_at,
-            proof,
-        };
+        let key =
+            ApiKey { name: new.name, role: new.role, created_at: now, expires_at: new.expires_at, proof };
         let action = format!("create key {} with role {}", key.name, key.role.as_str());
         self.replace(actor, action, now, |keys| {
             if key.name == ENVIRONMENT_KEY_NAME || keys.iter().any(|other| other.name == key.name) {
@@ -394,8 +388,12 @@ impl ApiKeys {
             .await?;
             return Ok(None);
         }
-        let first =
-            NewKey { name: FIRST_KEY_NAME.into(), role: Role::Admin, kind: KeyKind::Bearer, expires_at: None };
+        let first = NewKey {
+            name: FIRST_KEY_NAME.into(),
+            role: Role::Admin,
+            kind: KeyKind::Bearer,
+            expires_at: None,
+        };
         match self.create(first, "anteroom", now).await? {
             (_, CreatedKey::Bearer(key)) => Ok(Some(key)),
             (_, CreatedKey::Pair { .. }) => unreachable!("a bearer key was asked for"),
@@ -422,7 +420,7 @@ impl ApiKeys {
             change(&mut keys)?;
             let stored: Vec<StoredKey> = keys.iter().map(StoredKey::of).collect();
             let after = serde_json::to_vec(&stored).map_err(|_| KeyError::Unreadable)?;
-            if crate::records::replace_value(&*self.store, KEYS_VALUE, before.as_deref(), &after, Some(&audit)).await? {
+            if self.store.replace_value(KEYS_VALUE, before.as_deref(), &after, Some(&audit)).await? {
                 self.keys.store(Arc::new(keys));
                 return Ok(());
             }

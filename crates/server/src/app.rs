@@ -100,6 +100,8 @@ pub(crate) struct RoomView {
     pub(crate) request_ids: RequestIds,
     pub(crate) ticket_tokens: TicketTokens,
     pub(crate) recent_places: RecentPlaces,
+    /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     repeatable_joins: Arc<RepeatableJoins>,
     prepared: ArcSwap<Prepared>,
     /// Its live stream, once somebody watches.
@@ -107,7 +109,7 @@ pub(crate) struct RoomView {
 }
 
 impl RoomView {
-    fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
+    pub(crate) fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
         let request_ids = RequestIds::new(secrets, handle.id());
         let ticket_tokens = TicketTokens::new(secrets, handle.id());
         let prepared = ArcSwap::from_pointee(Prepared::of(handle.id(), &handle.board()));
@@ -116,6 +118,7 @@ impl RoomView {
             request_ids,
             ticket_tokens,
             recent_places: RecentPlaces::default(),
+            changing: tokio::sync::Mutex::default(),
             repeatable_joins: Arc::default(),
             prepared,
             feed: OnceLock::new(),

@@ -79,8 +79,9 @@ impl ApiError {
     pub(crate) fn render(self, style: Style, public_url: &str) -> Answered {
         let mut response = match style {
             Style::Aws => {
-                let (status, text) =
-                    self.aws.map_or((self.problem.status(), self.text.as_str()), |(status, text)| (status, text));
+                let (status, text) = self
+                    .aws
+                    .map_or((self.problem.status(), self.text.as_str()), |(status, text)| (status, text));
                 answer::json(status, Caching::Never, &json!({"error": text}))
             }
             Style::Problem => {
@@ -126,12 +127,10 @@ impl From<Refusal> for ApiError {
                 .with_aws(StatusCode::NOT_FOUND, "Invalid request ID"),
             Refusal::NotServed => Self::problem(Problem::NotServed, text)
                 .with_aws(StatusCode::ACCEPTED, "Request ID not being served yet"),
-            Refusal::Gone => {
-                Self::problem(Problem::PlaceGone, text).with_aws(StatusCode::GONE, "Queue position has expired")
-            }
-            Refusal::RoomClosed => {
-                Self::problem(Problem::RoomClosed, text).with_aws(StatusCode::GONE, "The waiting room is closed")
-            }
+            Refusal::Gone => Self::problem(Problem::PlaceGone, text)
+                .with_aws(StatusCode::GONE, "Queue position has expired"),
+            Refusal::RoomClosed => Self::problem(Problem::RoomClosed, text)
+                .with_aws(StatusCode::GONE, "The waiting room is closed"),
             Refusal::UnknownSession | Refusal::AlreadyEnded => Self::problem(Problem::SessionEnded, text)
                 .with_aws(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set."),
             Refusal::Changed => Self::problem(Problem::Changed, text),

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use anteroom_core::UnixMillis;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
-use anteroom_store::{Engine, Store};
-use crate::records::AuditRecord;
+use anteroom_store::{AuditRecord, Engine, Store};
 use anteroom_tokens::key_ring::KeyRing;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signing_key::{SigningAlgorithm, SigningKey};
@@ -91,7 +90,7 @@ impl Keys {
                 action: "rotate signing key".into(),
                 detail: None,
             };
-            if crate::records::replace_value(&**store, RING_VALUE, Some(&stored), &sealed, Some(&audit)).await? {
+            if store.replace_value(RING_VALUE, Some(&stored), &sealed, Some(&audit)).await? {
                 let newest = ring.keys().max_by_key(|key| key.active_from()).cloned();
                 let newest = newest.context("a ring is never empty")?;
                 let status = KeyStatus::of(&newest, ring.current(now), now);
@@ -130,7 +129,7 @@ impl Keys {
             };
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
-            if crate::records::replace_value(&*store, RING_VALUE, stored.as_deref(), &sealed, None).await? {
+            if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
                 let (ring, secrets) = (ArcSwap::from_pointee(ring), Arc::clone(secrets));
                 return Ok(Self { ring, secrets, algorithm });
             }
@@ -158,7 +157,8 @@ async fn rotated_if_needed(
 }
 
 async fn rotated(mut ring: KeyRing, algorithm: SigningAlgorithm, now: UnixMillis) -> anyhow::Result<KeyRing> {
-    let rotating = tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
+    let rotating =
+        tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
     Ok(rotating.await??)
 }
 
@@ -177,7 +177,7 @@ pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) ->
                 .into());
             }
             None | Some(Some(_)) => {
-                if crate::records::replace_value(&*store, CHECK_VALUE, stored.as_deref(), &first, None).await? {
+                if store.replace_value(CHECK_VALUE, stored.as_deref(), &first, None).await? {
                     return Ok(());
                 }
             }

@@ -22,7 +22,6 @@ mod page;
 mod passes;
 mod prepared;
 pub mod problem;
-mod records;
 mod request;
 mod room_api;
 pub mod rooms;
@@ -36,6 +35,6 @@ mod watch;
 mod run;
 
 pub use access::{Permission, Role};
-pub use api_keys::{CreatedKey, KeyKind, NewKey};
 pub use anteroom_store::embedded::FILE_NAME as STORE_FILE_NAME;
+pub use api_keys::{CreatedKey, KeyKind, NewKey};
 pub use run::{Addresses, Bound, FirstStart, Hinted, open_store, run};

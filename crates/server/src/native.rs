@@ -207,9 +207,9 @@ pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Sh
     let room = app.room_or_default(room)?;
     let request_id = request_id::parse(text)?;
     let board = room.handle.board();
-    let ticket = room.request_ids.open(request_id, |ticket| {
-        board.recognise(ticket, now) == anteroom_core::Recognition::Ours
-    })?;
+    let ticket = room
+        .request_ids
+        .open(request_id, |ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours)?;
     Some(Shown { room, ticket, request_id, board, token: None })
 }
 
@@ -355,7 +355,11 @@ struct TicketBody {
 }
 
 /// The ticket of a call that may carry it in `Authorization` or in its body.
-async fn shown_anywhere(app: &App, parameters: &Parameters, request: Request<Body>) -> Result<Shown, ApiError> {
+async fn shown_anywhere(
+    app: &App,
+    parameters: &Parameters,
+    request: Request<Body>,
+) -> Result<Shown, ApiError> {
     let in_header = shown_text(request.headers()).map(str::to_owned);
     let body: TicketBody = read_optional_json(request).await?;
     let text = in_header.or(body.ticket).ok_or_else(ticket_missing)?;

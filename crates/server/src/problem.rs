@@ -150,7 +150,11 @@ pub(crate) fn page() -> String {
 fn code_marked(text: &str) -> String {
     let mut marked = String::new();
     for (index, part) in text.split('`').enumerate() {
-        if index % 2 == 0 { marked.push_str(part) } else { write!(marked, "<code>{part}</code>").expect("a String") }
+        if index % 2 == 0 {
+            marked.push_str(part)
+        } else {
+            write!(marked, "<code>{part}</code>").expect("a String")
+        }
     }
     marked
 }

@@ -155,6 +155,7 @@ async fn replace(
     principal: &Principal,
     wanted: impl Fn(Settings) -> Result<Wanted, ApiError>,
 ) -> Outcome {
+    let _one_at_a_time = room.changing.lock().await;
     for _ in 0..ATTEMPTS_MAX {
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;
@@ -206,7 +207,8 @@ struct Preconditions {
 
 impl Preconditions {
     fn of(headers: &HeaderMap) -> Self {
-        let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("").to_owned());
+        let text =
+            |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("").to_owned());
         Self { if_match: text(header::IF_MATCH), if_none_match: text(header::IF_NONE_MATCH) }
     }
 
@@ -313,10 +315,7 @@ fn described(id: &RoomId, board: &Board) -> Json {
 }
 
 /// GET `/rooms/{id}/tickets/{request_id}`: what an id says, and where its ticket stands.
-pub(crate) async fn ticket(
-    State(app): Shared,
-    Path((id, ticket_id)): Path<(String, String)>,
-) -> Outcome {
+pub(crate) async fn ticket(State(app): Shared, Path((id, ticket_id)): Path<(String, String)>) -> Outcome {
     let room = native::named_room(&app, Some(&id))?;
     let unknown = || ApiError::problem(Problem::UnknownTicket, "The id is not of this room's line");
     let request_id = request_id::parse(&ticket_id).ok_or_else(unknown)?;

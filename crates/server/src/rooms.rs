@@ -100,7 +100,7 @@ impl ConfiguredRoom {
             tracing::info!(room = %self.id, "settings changed by the configuration file");
         }
         if !unchanged {
-            crate::records::replace_value(&**store, &name, applied.as_deref(), &wanted, None).await?;
+            store.replace_value(&name, applied.as_deref(), &wanted, None).await?;
         }
         Ok(())
     }

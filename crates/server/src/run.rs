@@ -291,7 +291,8 @@ async fn doorkeeper(
         }
         Ok(ApiKeyDigest::of(key.expose_secret()))
     });
-    let keys = ApiKeys::open(Arc::clone(engine.store()), Arc::clone(master), environment.transpose()?).await?;
+    let keys =
+        ApiKeys::open(Arc::clone(engine.store()), Arc::clone(master), environment.transpose()?).await?;
     let admin_key = keys.make_first(engine.now()).await?;
     Ok((Doorkeeper { keys }, FirstStart { admin_key }))
 }

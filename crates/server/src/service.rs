@@ -74,7 +74,8 @@ impl Service {
     fn routed(&self, request: Request<Incoming>) -> Answering {
         let router = self.router.clone();
         Answering::Making(Box::pin(async move {
-            let answered = router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
+            let answered =
+                router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
             answered.map(AnswerBody::Routed)
         }))
     }
@@ -180,7 +181,8 @@ impl Phases {
                 return Ok(request);
             }
             let methods = self.methods.to_str().unwrap_or_default();
-            let error = ApiError::problem(Problem::MethodNotAllowed, format!("This path answers to {methods}"));
+            let error =
+                ApiError::problem(Problem::MethodNotAllowed, format!("This path answers to {methods}"));
             return Err(error.with_header(header::ALLOW, self.methods.clone()));
         };
         if let Access::Needs(permission) | Access::OpenIfConfigured(permission) = row.access

@@ -58,6 +58,9 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert_eq!(config.header_read_timeout_seconds, Duration::from_secs(10));
     assert_eq!(config.drain_timeout_seconds, Duration::from_secs(10));
     assert_eq!(config.request_body_max_bytes, 16_384);
+    assert_eq!(config.watch_interval_milliseconds, 1_000);
+    assert_eq!(config.watch_keep_alive_seconds, Duration::from_secs(15));
+    assert_eq!(config.watch_tls_max, 5_000);
     assert_eq!((config.public_tls(), config.private_tls()), (None, None));
     assert!(!config.metrics_open);
     assert!(secrets.secret.is_none() && secrets.admin_key.is_none());

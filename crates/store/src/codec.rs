@@ -15,6 +15,8 @@ use anteroom_core::{
 use crate::contract::{AuditRecord, StoredEvent};
 
 const FORMAT: u8 = 1;
+/// Audit records got a detail, and may be of no room. Those of the first format are still read.
+const AUDIT_FORMAT: u8 = 2;
 
 /// The bytes are not what this version of the program writes.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -342,23 +344,33 @@ pub fn decode_event(bytes: &[u8]) -> Result<StoredEvent, Corrupt> {
 
 /// An audit record.
 pub fn encode_audit(record: &AuditRecord) -> Vec<u8> {
-    let mut writer = Writer::new();
+    let mut writer = Writer(vec![AUDIT_FORMAT]);
     writer.number(record.at.0);
-    writer.bytes(record.room.as_str().as_bytes());
+    // No room has the empty name.
+    writer.bytes(record.room.as_ref().map_or("", RoomId::as_str).as_bytes());
     writer.bytes(record.actor.as_bytes());
     writer.bytes(record.action.as_bytes());
+    writer.byte(u8::from(record.detail.is_some()));
+    writer.bytes(record.detail.as_deref().unwrap_or_default().as_bytes());
     writer.0
 }
 
 /// The record that [`encode_audit`] wrote.
 pub fn decode_audit(bytes: &[u8]) -> Result<AuditRecord, Corrupt> {
-    let mut reader = Reader::new(bytes, "audit record")?;
-    Ok(AuditRecord {
-        at: UnixMillis(reader.number()?),
-        room: reader.room_id()?,
-        actor: reader.text()?,
-        action: reader.text()?,
-    })
+    let mut reader = Reader { rest: bytes, what: "audit record" };
+    let format = reader.byte()?;
+    if format != FORMAT && format != AUDIT_FORMAT {
+        return Err(Corrupt("audit record"));
+    }
+    let at = UnixMillis(reader.number()?);
+    let room = match reader.text()?.as_str() {
+        "" => None,
+        name => Some(RoomId::parse(name).map_err(|_| Corrupt("audit record"))?),
+    };
+    let (actor, action) = (reader.text()?, reader.text()?);
+    let has_detail = format == AUDIT_FORMAT && reader.byte()? == 1;
+    let detail = if has_detail { Some(reader.text()?) } else { None };
+    Ok(AuditRecord { at, room, actor, action, detail })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod commits;
 mod engines;
 mod joins;
 mod records;
+mod rooms;
 mod sessions;
 
 use std::pin::Pin;
@@ -52,6 +53,13 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     records::events_and_audit_come_with_their_commit,
     records::outbox_and_audit_are_bounded,
     records::values_are_compared_and_set,
+    records::the_audit_is_read_page_by_page,
+    rooms::a_change_with_a_stale_expectation_changes_nothing,
+    rooms::a_deleted_room_is_gone_and_its_name_is_free,
+    rooms::a_room_made_again_is_another_room,
+    rooms::a_deletion_with_a_stale_expectation_deletes_nothing,
+    rooms::what_is_queued_behind_a_deletion_is_refused,
+    rooms::another_node_sees_that_a_room_was_deleted,
     engines::joins_through_several_engines_keep_their_order,
     engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
     engines::the_board_shows_what_was_answered,

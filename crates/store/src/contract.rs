@@ -31,6 +31,8 @@ pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
 pub const OUTBOX_MAX: u64 = 100_000;
 /// How many audit records are kept.
 pub const AUDIT_MAX: u64 = 100_000;
+/// Longest text of one field of an audit record, in bytes.
+pub const AUDIT_TEXT_MAX_BYTES: usize = 1_024;
 /// How many names of deleted rooms have a trace of their own. Beyond it names share one, which is later than each of theirs.
 pub const TRACES_MAX: u64 = 10_000;
 
@@ -66,12 +68,36 @@ pub struct Snapshot {
 pub struct AuditRecord {
     /// When.
     pub at: UnixMillis,
-    /// In which room.
-    pub room: RoomId,
+    /// In which room; `None` for what concerns the whole server.
+    pub room: Option<RoomId>,
     /// Who, e.g. the name of an API key.
     pub actor: String,
     /// What, in words.
     pub action: String,
+    /// What else there is to say.
+    pub detail: Option<String>,
+}
+
+impl AuditRecord {
+    /// A record whose texts are cut at [`AUDIT_TEXT_MAX_BYTES`].
+    pub fn new(at: UnixMillis, room: Option<RoomId>, actor: &str, action: &str) -> Self {
+        Self { at, room, actor: bounded(actor), action: bounded(action), detail: None }
+    }
+
+    /// The same with something more to say, cut likewise.
+    #[must_use]
+    pub fn with_detail(self, detail: &str) -> Self {
+        Self { detail: Some(bounded(detail)), ..self }
+    }
+}
+
+fn bounded(text: &str) -> String {
+    const CUT: &str = "...";
+    if text.len() <= AUDIT_TEXT_MAX_BYTES {
+        return text.to_owned();
+    }
+    let kept = &text[..text.floor_char_boundary(AUDIT_TEXT_MAX_BYTES - CUT.len())];
+    format!("{kept}{CUT}")
 }
 
 /// An event with its place in the outbox.
@@ -288,20 +314,42 @@ pub trait Store: Send + Sync + 'static {
     /// Events after `after` (0: from the oldest kept), with their rising numbers, at most `limit`.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError>;
 
-    /// The newest audit records, newest first, at most `limit`.
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
+    /// Audit records with their rising numbers, newest first, at most `limit`: those with a number below `before`, and of `room`
+    /// where one is given. To find those of one room it may look at every record there is.
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError>;
 
     /// A value that belongs to the whole store: key ring, check value, hashes.
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Replaces such a value if it still is `expected`; returns whether it did.
+    /// Replaces such a value if it still is `expected`, and keeps the audit record with it; returns whether it did.
     async fn replace_value(
         &self,
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError>;
 
     /// Whether it works, as far as it knows without being asked to do something.
     fn is_ready(&self) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_between_characters() {
+        let long = "ä".repeat(AUDIT_TEXT_MAX_BYTES);
+        let record = AuditRecord::new(UnixMillis(0), None, "short", &long).with_detail(&long);
+        assert_eq!(record.actor, "short");
+        for cut in [record.action, record.detail.unwrap()] {
+            assert!(cut.len() <= AUDIT_TEXT_MAX_BYTES && cut.ends_with("ä..."), "{}", cut.len());
+        }
+    }
 }

@@ -20,7 +20,6 @@ use anteroom_core::{
 };
 use tokio::sync::{mpsc, watch};
 
-pub use self::audit::AUDIT_TEXT_MAX_BYTES;
 use self::handle::RoomMap;
 pub use self::handle::{RoomHandle, Seen};
 use self::owner::Owner;
@@ -208,7 +207,7 @@ impl Engine {
                 joined_before: room.newest().joined,
                 next: room,
                 effects: Effects::default(),
-                audit: audit::record(&actor, &id, "create room".into(), now).into_iter().collect(),
+                audit: audit::record(&actor, &id, "create room", now).into_iter().collect(),
             };
             match self.store.commit(&commit).await? {
                 CommitOutcome::Done { .. } => return Ok((self.own(id, commit.next).await?, true)),
@@ -238,7 +237,7 @@ impl Engine {
             Err(EngineError::RoomDeleted) => Ok(false),
             other => other,
         };
-        self.forget_owners_of_deleted_rooms();
+        self.dismiss_owners_of_deleted_rooms().await;
         deleted
     }
 
@@ -266,9 +265,15 @@ impl Engine {
             && self.counters.rooms_failing.load(Ordering::Relaxed) == 0
     }
 
-    fn forget_owners_of_deleted_rooms(&self) {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.retain(|owned| !owned.handle.is_deleted());
+    /// Waits for owners that have nothing left to do but to refuse what has queued up.
+    async fn dismiss_owners_of_deleted_rooms(&self) {
+        let deleted: Vec<Owned> = {
+            let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            owners.extract_if(.., |owned| owned.handle.is_deleted()).collect()
+        };
+        for owned in deleted {
+            let _ = owned.task.await;
+        }
     }
 
     #[expect(
@@ -276,7 +281,7 @@ impl Engine {
         reason = "this is the engine's named helper: `stop` knows every owner"
     )]
     async fn own(&self, id: RoomId, room: Room) -> Result<Arc<RoomHandle>, StoreError> {
-        self.forget_owners_of_deleted_rooms();
+        self.dismiss_owners_of_deleted_rooms().await;
         let (queue, requests) = mpsc::channel(ROOM_QUEUE_MAX);
         let (changes, watched) = watch::channel(0);
         let counters = self.counters.clone();

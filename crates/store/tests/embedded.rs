@@ -12,10 +12,10 @@ use anteroom_core::{
 };
 use anteroom_store::embedded::{FILE_NAME, OpenError, SCHEMA_VERSION};
 use anteroom_store::{
-    Actor, EmbeddedStore, Engine, EngineError, ManualClock, NodeId, RoomHandle, Store, StoreError,
-    SystemClock,
+    Actor, AuditRecord, EmbeddedStore, Engine, EngineError, ManualClock, NodeId, RoomHandle, Store,
+    StoreError, SystemClock,
 };
-use redb::{Database, ReadableDatabase, ReadableTableMetadata, StorageBackend, TableHandle};
+use redb::{Database, ReadableDatabase, ReadableTableMetadata, StorageBackend, TableDefinition, TableHandle};
 use tokio::task::JoinSet;
 
 /// A disk that keeps everything but fails when told to.
@@ -203,7 +203,7 @@ async fn a_second_failure_makes_the_store_not_ready_and_says_why() {
     said(&room.join().await.unwrap_err());
     said(&advance(&room, 1).await.unwrap_err());
     said(&store.rooms().await.unwrap_err());
-    said(&store.replace_value("name", None, b"value").await.unwrap_err());
+    said(&store.replace_value("name", None, b"value", None).await.unwrap_err());
     assert_eq!(room.board(), board, "reads go on from the last board");
     // Once the disk works again, so does the store, by itself.
     disk.broken.store(false, Ordering::SeqCst);
@@ -227,14 +227,46 @@ async fn a_newer_schema_is_refused_with_a_sentence() {
     let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock));
     let store = open().unwrap();
     let (known, newer) = (SCHEMA_VERSION.to_le_bytes(), (SCHEMA_VERSION + 1).to_le_bytes());
-    assert!(store.replace_value("schema", Some(&known), &newer).await.unwrap());
+    assert!(store.replace_value("schema", Some(&known), &newer, None).await.unwrap());
     drop(store);
     let refused = open().err().unwrap();
     assert_eq!(
         refused.to_string(),
-        "the database was written by a newer version (schema 2, this program knows 1); use that version"
+        "the database was written by a newer version (schema 3, this program knows 2); use that version"
     );
-    assert!(matches!(refused, OpenError::Newer { found: 2 }));
+    assert!(matches!(refused, OpenError::Newer { found: 3 }));
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_migrated() {
+    const VALUES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("values");
+    const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("audit");
+    let directory = tempfile::tempdir().unwrap();
+    let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock)).unwrap();
+    let (engine, room) = engine_on(Arc::new(open())).await;
+    let ticket = room.join().await.unwrap();
+    engine.stop().await;
+    drop((engine, room));
+    // What the first version wrote: no traces, and audit records without detail.
+    let database = Database::open(directory.path().join(FILE_NAME)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(VALUES).unwrap().insert("schema", 1u32.to_le_bytes().as_slice()).unwrap();
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let at = 1_800_000_000_000_u64.to_le_bytes();
+    let record = [&[1], at.as_slice(), &text("room"), &text("somebody"), &text("reset")].concat();
+    transaction.open_table(AUDIT).unwrap().insert(1, record.as_slice()).unwrap();
+    transaction.delete_table(TableDefinition::<&str, (u32, u8, u64, u64)>::new("traces")).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let store = open();
+    let schema = store.value("schema").await.unwrap();
+    assert_eq!(schema.as_deref(), Some(SCHEMA_VERSION.to_le_bytes().as_slice()));
+    let record = AuditRecord::new(UnixMillis(1_800_000_000_000), Some(room_id()), "somebody", "reset");
+    assert_eq!(store.audit(None, None, 10).await.unwrap(), [(1, record)]);
+    assert_eq!(store.trace(&room_id()).await.unwrap(), None);
+    let (engine, room) = engine_on(Arc::new(store)).await;
+    assert!(room.join().await.unwrap().position > ticket.position);
+    engine.stop().await;
 }
 
 #[tokio::test]
@@ -243,7 +275,7 @@ async fn a_database_has_one_owner_at_a_time() {
     let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock));
     let store = open().unwrap();
     assert!(matches!(open(), Err(OpenError::InUse)));
-    assert!(store.replace_value("name", None, b"value").await.unwrap());
+    assert!(store.replace_value("name", None, b"value", None).await.unwrap());
     drop(store);
     let value = open().unwrap().value("name").await.unwrap();
     assert_eq!(value.as_deref(), Some(b"value".as_slice()));

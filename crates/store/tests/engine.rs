@@ -124,8 +124,13 @@ impl Store for Interposed {
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
         self.inner.events(after, limit).await
     }
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        self.inner.audit(limit).await
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
+        self.inner.audit(before, room, limit).await
     }
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.value(name).await
@@ -135,8 +140,9 @@ impl Store for Interposed {
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
-        self.inner.replace_value(name, expected, new).await
+        self.inner.replace_value(name, expected, new, audit).await
     }
     fn is_ready(&self) -> bool {
         self.inner.is_ready()

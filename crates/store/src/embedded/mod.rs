@@ -36,7 +36,7 @@ use writer::{Request, Writer};
 /// The file inside the data directory.
 pub const FILE_NAME: &str = "anteroom.redb";
 /// What this program writes. A newer program migrates older files; an older program refuses newer ones.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 /// How many requests may wait for the writer.
 pub const WRITER_QUEUE_MAX: usize = 4096;
 /// How much of the file is kept in memory.
@@ -228,7 +228,9 @@ fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
     if let Some(newer) = found.filter(|&found| found > SCHEMA_VERSION) {
         return Ok(newer);
     }
-    if found.is_none() {
+    // Version 2 has traces of deleted rooms, and audit records that the first could not read but that read the first's. So there
+    // is nothing to rewrite but the number itself.
+    if found != Some(SCHEMA_VERSION) {
         values.insert(SCHEMA_VALUE, SCHEMA_VERSION.to_le_bytes().as_slice())?;
     }
     transaction.open_table(ROOM_NUMBERS)?;
@@ -436,12 +438,24 @@ impl Store for EmbeddedStore {
         })
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
         self.read(|transaction| {
             let audit = transaction.open_table(AUDIT)?;
+            let mut earlier = audit.range(..before.unwrap_or(u64::MAX))?.rev();
             let mut records = vec![];
-            for entry in audit.iter()?.rev().take(limit) {
-                records.push(codec::decode_audit(entry?.1.value())?);
+            while records.len() < limit
+                && let Some(entry) = earlier.next()
+            {
+                let (number, bytes) = entry?;
+                let record = codec::decode_audit(bytes.value())?;
+                if room.is_none() || record.room.as_ref() == room {
+                    records.push((number.value(), record));
+                }
             }
             Ok(records)
         })
@@ -458,9 +472,11 @@ impl Store for EmbeddedStore {
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
         let (name, expected, new) = (name.to_owned(), expected.map(<[u8]>::to_vec), new.to_vec());
-        self.ask(|answer| Request::ReplaceValue { name, expected, new, answer }).await
+        let audit = audit.cloned().map(Box::new);
+        self.ask(|answer| Request::ReplaceValue { name, expected, new, audit, answer }).await
     }
 
     fn is_ready(&self) -> bool {

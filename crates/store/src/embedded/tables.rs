@@ -101,3 +101,31 @@ pub(super) fn end_place(room: RoomNumber, end: UnixMillis, key: SessionKey) -> E
 pub(super) fn line(room: RoomNumber, generation: Generation) -> Line {
     (room, generation.opened, generation.incarnation)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_a_trace_of_their_own_share_one_that_is_later_than_each() {
+        let database =
+            redb::Builder::new().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let mut traces = transaction.open_table(TRACES).unwrap();
+        let trace = |number: u64| Trace {
+            generation: Generation { opened: u32::try_from(number).unwrap(), incarnation: 1 },
+            version: 3 * number,
+            epoch: 1_000_000 - number,
+        };
+        let name = |number: u64| format!("-room-{number:06}");
+        for number in 0..TRACES_MAX + 3 {
+            leave_trace(&mut traces, &name(number), trace(number)).unwrap();
+            assert!(traces.len().unwrap() <= TRACES_MAX + 1, "their own, and the shared one");
+        }
+        // Three have given theirs up.
+        let shared = trace(0).joined_with(trace(2));
+        assert_eq!(read_trace(&traces, "never-deleted").unwrap(), Some(shared));
+        assert_eq!(read_trace(&traces, &name(2)).unwrap(), Some(shared));
+        assert_eq!(read_trace(&traces, &name(9)).unwrap(), Some(trace(9).joined_with(shared)));
+    }
+}

@@ -10,7 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::transaction::{self, EncodedCommit};
 use super::{Failure, FirstOpen, Opener, SharedDatabase, open_database};
 use crate::clock::Clock;
-use crate::contract::{CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, StoreError};
+use crate::contract::{
+    AuditRecord, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, StoreError,
+};
 
 /// How many requests share one transaction at most.
 const GROUP_MAX: usize = 512;
@@ -44,6 +46,7 @@ pub(super) enum Request {
         name: String,
         expected: Option<Vec<u8>>,
         new: Vec<u8>,
+        audit: Option<Box<AuditRecord>>,
         answer: Answer<bool>,
     },
     /// A reader found the database missing: try to open it, nobody waits for an answer.
@@ -285,8 +288,9 @@ fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, 
             Ok(outcome) => Ok(Pending::Join(answer, outcome)),
             Err(failure) => Err((Some(Pending::Join(answer, JoinOutcome::Conflict(None))), failure)),
         },
-        Request::ReplaceValue { name, expected, new, answer } => {
-            match transaction::replace_value(transaction, &name, expected.as_deref(), &new) {
+        Request::ReplaceValue { name, expected, new, audit, answer } => {
+            let expected = expected.as_deref();
+            match transaction::replace_value(transaction, &name, expected, &new, audit.as_deref()) {
                 Ok(replaced) => Ok(Pending::ReplaceValue(answer, replaced)),
                 Err(failure) => Err((Some(Pending::ReplaceValue(answer, false)), failure)),
             }

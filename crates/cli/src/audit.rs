@@ -54,13 +54,9 @@ async fn records(
     let mut records: Vec<Value> = Vec::new();
     loop {
         let wanted = limit - records.len() as u64;
-        let mut path = format!("/audit?limit={}", wanted.min(PAGE_MAX));
-        if let Some(room) = room {
-            path.push_str(&format!("&room={room}"));
-        }
-        if let Some(before) = before {
-            path.push_str(&format!("&before={before}"));
-        }
+        let room = room.map_or_else(String::new, |room| format!("&room={room}"));
+        let older = before.map_or_else(String::new, |before| format!("&before={before}"));
+        let path = format!("/audit?limit={}{room}{older}", wanted.min(PAGE_MAX));
         let answer = operator.call(Call::get(path, Permission::Administer)).await?;
         let Some(page) = answer.json["records"].as_array() else {
             return Err(operator.not_ours("it answered without a list of records").into());

@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "URL", env = "ANTEROOM_URL", hide_env_values = true)]
     #[arg(default_value = "http://127.0.0.1:8081", help_heading = HEADING)]
     url: String,
-    /// A file with the API key, in place of the variable ANTEROOM_ADMIN_KEY. No option takes the key itself, because
+    /// A file with the API key, in place of the variable `ANTEROOM_ADMIN_KEY`. No option takes the key itself, because
     /// arguments show up in lists of processes
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     key_file: Option<PathBuf>,
@@ -187,7 +187,7 @@ impl Operator {
     pub(crate) async fn call(&self, call: Call) -> anyhow::Result<Answer> {
         let body = call.body.as_ref().map(|body| Bytes::from(body.to_string()));
         let reply = self.client.request(call.method, &call.path, call.headers, body).await?;
-        self.understood(reply, call.needs)
+        self.understood(&reply, call.needs)
     }
 
     /// GETs a body of any size into `writer` and says how many bytes it had.
@@ -210,12 +210,12 @@ impl Operator {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         let reply = self.client.upload(Method::POST, path, headers, file).await?;
-        self.understood(reply, needs)
+        self.understood(&reply, needs)
     }
 
-    fn understood(&self, reply: Reply, needs: Permission) -> anyhow::Result<Answer> {
+    fn understood(&self, reply: &Reply, needs: Permission) -> anyhow::Result<Answer> {
         if !reply.status.is_success() {
-            return Err(refusal::failure(&reply, needs, self.client.target()).into());
+            return Err(refusal::failure(reply, needs, self.client.target()).into());
         }
         let etag = reply.headers.get(ETAG).cloned();
         let text = String::from_utf8_lossy(&reply.body).into_owned();

@@ -89,7 +89,8 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 /// `name  value` lines with the values one below the other.
 pub(crate) fn aligned(lines: &[(String, String)]) -> String {
     let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
+    let lines: Vec<String> = lines.iter().map(|(name, value)| format!("{name:<width$}  {value}")).collect();
+    lines.join("\n") + "\n"
 }
 
 /// So many of something, in English.

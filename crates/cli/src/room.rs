@@ -45,7 +45,7 @@ enum RoomCommand {
     Create {
         #[command(flatten)]
         room: Named,
-        /// A setting, such as validity_period=600; can be repeated
+        /// A setting, such as `validity_period=600`; can be repeated
         #[arg(long, value_name = "NAME=VALUE", value_parser = Assignment::parse)]
         set: Vec<Assignment>,
         /// Its state [default: open]
@@ -173,10 +173,10 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
             let by = places.or(by).unwrap_or_default();
             connection.run(async |operator| change::advance(operator, &room.id, by).await)
         }
-        RoomCommand::Pause(room) => set_state(connection, room, RoomState::Paused),
-        RoomCommand::Resume(room) => set_state(connection, room, RoomState::Open),
-        RoomCommand::Drain(room) => set_state(connection, room, RoomState::Draining),
-        RoomCommand::Close(room) => set_state(connection, room, RoomState::Closed),
+        RoomCommand::Pause(room) => set_state(connection, &room, RoomState::Paused),
+        RoomCommand::Resume(room) => set_state(connection, &room, RoomState::Open),
+        RoomCommand::Drain(room) => set_state(connection, &room, RoomState::Draining),
+        RoomCommand::Close(room) => set_state(connection, &room, RoomState::Closed),
         RoomCommand::Reset { room, sure } => {
             confirm(&format!("everybody in the room {} loses his place and his session", room.id), sure.yes)?;
             connection.run(async |operator| change::reset(operator, &room.id).await)
@@ -188,7 +188,7 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
     }
 }
 
-fn set_state(connection: Connection, room: Named, state: RoomState) -> anyhow::Result<()> {
+fn set_state(connection: Connection, room: &Named, state: RoomState) -> anyhow::Result<()> {
     let change = Change { state: Some(state), ..Change::default() };
     connection.run(async |operator| change::change(operator, &room.id, change).await)
 }

@@ -115,13 +115,13 @@ fn half_a_backup() -> (String, std::thread::JoinHandle<Vec<TcpStream>>) {
         let mut held = Vec::new();
         loop {
             let (mut stream, _) = listener.accept().expect("a connection");
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
                 let mut byte = [0];
                 stream.read_exact(&mut byte).expect("a request");
-                head.extend(byte);
+                request.extend(byte);
             }
-            if head.starts_with(b"GET /rooms ") {
+            if request.starts_with(b"GET /rooms ") {
                 let answer =
                     b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\n{\"rooms\":[]}";
                 stream.write_all(answer).expect("it is taken");

@@ -119,7 +119,7 @@ fn reference() -> String {
     for page in pages() {
         let repeated = format!("{SHARED_OPTIONS}\n{shared}\n");
         let help = page.help.replace(&repeated, "").trim_end().replace("\n\n\n", "\n\n");
-        text.push_str(&format!("\n## anteroom {}\n\n```text\n{help}\n```\n", page.command));
+        text += &format!("\n## anteroom {}\n\n```text\n{help}\n```\n", page.command);
     }
     text
 }

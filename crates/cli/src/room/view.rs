@@ -142,12 +142,13 @@ fn written(room: &Room, etag: &str) -> String {
     ];
     let head = aligned(&head.map(|(name, value)| (name.to_owned(), value)));
     let settings: Vec<(String, String)> = ordered(&room.settings, FIELDS.iter().map(|field| field.name))
+        .into_iter()
         .map(|(name, value)| {
             (format!("{} {name}", if is_default(name, value) { ' ' } else { '*' }), plain(value))
         })
         .collect();
     let figures: Vec<(&String, String)> =
-        ordered(&room.figures, FIGURES).map(|(name, value)| (name, cell(value))).collect();
+        ordered(&room.figures, FIGURES).into_iter().map(|(name, value)| (name, cell(value))).collect();
     let width = figures.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
     let figures: Vec<(String, String)> =
         figures.into_iter().map(|(name, value)| (format!("  {name}"), format!("{value:>width$}"))).collect();
@@ -167,14 +168,14 @@ fn written(room: &Room, etag: &str) -> String {
 }
 
 /// The entries in the order we know them by, then those that only a newer server knows.
-fn ordered<'a>(
-    entries: &'a Map<String, Value>,
+fn ordered(
+    entries: &Map<String, Value>,
     known: impl IntoIterator<Item = &'static str>,
-) -> impl Iterator<Item = (&'a String, &'a Value)> {
+) -> Vec<(&String, &Value)> {
     let known: Vec<&str> = known.into_iter().collect();
-    let first: Vec<_> = known.iter().filter_map(|name| entries.get_key_value(*name)).collect();
-    let rest: Vec<_> = entries.iter().filter(|(name, _)| !known.contains(&name.as_str())).collect();
-    first.into_iter().chain(rest)
+    let first = known.iter().filter_map(|name| entries.get_key_value(*name));
+    let rest = entries.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+    first.chain(rest).collect()
 }
 
 /// Whether a setting is at its default; one that we do not know is, as far as we know.

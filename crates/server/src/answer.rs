@@ -186,6 +186,7 @@ impl From<EngineError> for AwsError {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Overloaded => Self::unavailable("Too many requests are waiting; try again shortly"),
             EngineError::RoomDeleted => Self::bad_request("Invalid event ID"),
+            EngineError::Restoring => Self::unavailable("A backup is being restored; try again shortly"),
             EngineError::Stopped => Self::unavailable("The server is shutting down"),
             EngineError::Store(error) => error.into(),
         }

@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anteroom_store::StoreError;
 use anteroom_store::backup::BackupStream;
 use anteroom_store::backup::restore::RestoreError;
 use anteroom_store::engine::restore::RestoreRequest;
-use anteroom_store::StoreError;
 use anteroom_tokens::random;
 use axum::body::Body;
 use axum::extract::State;
@@ -107,7 +107,9 @@ pub(crate) async fn restore(
     let restored = outcome?;
     app.keys.reload(&**app.engine.store()).await.map_err(|error| {
         tracing::error!(%error, "the signing keys of the backup cannot be read");
-        ApiError::unavailable("The backup was restored, but its signing keys cannot be read: restart the server")
+        ApiError::unavailable(
+            "The backup was restored, but its signing keys cannot be read: restart the server",
+        )
     })?;
     app.access.keys.reload().await?;
     let body = json!({
@@ -128,7 +130,8 @@ async fn received(mut body: Body) -> Result<std::fs::File, ApiError> {
     let mut length = 0;
     loop {
         let frame = tokio::time::timeout(BODY_READ_TIMEOUT, body.frame()).await;
-        let frame = frame.map_err(|_| ApiError::problem(Problem::BodyTimeout, "The body did not arrive in time"))?;
+        let frame =
+            frame.map_err(|_| ApiError::problem(Problem::BodyTimeout, "The body did not arrive in time"))?;
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|_| ApiError::bad_request("The body could not be read"))?;
         let Ok(piece) = frame.into_data() else { continue };
@@ -139,7 +142,9 @@ async fn received(mut body: Body) -> Result<std::fs::File, ApiError> {
         }
         // Written where a slow disk holds up nobody else.
         let written = tokio::task::spawn_blocking(move || file.write_all(&piece).map(|()| file)).await;
-        file = written.map_err(|_| ApiError::unavailable("The backup could not be written down"))?.map_err(no_room)?;
+        file = written
+            .map_err(|_| ApiError::unavailable("The backup could not be written down"))?
+            .map_err(no_room)?;
     }
     file.rewind().map_err(no_room)?;
     Ok(file)
@@ -148,7 +153,9 @@ async fn received(mut body: Body) -> Result<std::fs::File, ApiError> {
 impl From<RestoreError> for ApiError {
     fn from(error: RestoreError) -> Self {
         match error {
-            RestoreError::Backup(error) => Self::bad_request(format!("This is no backup that can be restored: {error}")),
+            RestoreError::Backup(error) => {
+                Self::bad_request(format!("This is no backup that can be restored: {error}"))
+            }
             RestoreError::Refused(why) => Self::problem(Problem::Conflict, why),
             RestoreError::Room { .. } => Self::problem(Problem::Conflict, error.to_string()),
             RestoreError::Busy => Self::unavailable("Another backup is being restored"),

@@ -146,7 +146,8 @@ pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, secrets: &MasterSecrets
         "The backup was taken with another master secret; give this server that one too, in its list of secrets",
     )?;
     let ring = values.get(RING_VALUE).ok_or("The backup holds no signing keys")?;
-    KeyRing::open(secrets, ring).map_err(|error| format!("The signing keys of the backup cannot be opened: {error}"))?;
+    KeyRing::open(secrets, ring)
+        .map_err(|error| format!("The signing keys of the backup cannot be opened: {error}"))?;
     Ok(())
 }
 

@@ -199,11 +199,7 @@ impl Phases {
     }
 
     /// On the private listener a key or a signature is needed for everything that is not open.
-    async fn identify(
-        &self,
-        row: Option<&Route>,
-        request: Request<Body>,
-    ) -> Result<Request<Body>, ApiError> {
+    async fn identify(&self, row: Option<&Route>, request: Request<Body>) -> Result<Request<Body>, ApiError> {
         let open = match row.map(|row| row.access) {
             Some(Access::Open) => true,
             Some(Access::OpenIfConfigured(_)) => self.app.metrics_open,

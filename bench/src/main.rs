@@ -10,10 +10,12 @@
 )]
 
 mod baseline;
+mod fan_out;
 mod figures;
 mod load;
 mod memory;
 mod servers;
+mod watch;
 
 use std::time::Duration;
 
@@ -40,7 +42,10 @@ fn main() -> Result<()> {
         ["claims", binary, "--quick"] => claims(binary, 1, 30),
         ["memory", binary] => memory::compare(binary, 10_000_000, 100_000),
         ["memory", binary, "--quick"] => memory::compare(binary, 1_000_000, 2_000),
-        _ => bail!("usage: anteroom-bench http|claims|memory BINARY [--quick]"),
+        ["fan-out", event_file, connections] => fan_out::serve(event_file, connections),
+        ["watch", binary] => watch::hold(binary, 15_000, 5),
+        ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
+        _ => bail!("usage: anteroom-bench http|claims|memory|watch BINARY [--quick]"),
     }
 }
 

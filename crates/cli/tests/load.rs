@@ -118,7 +118,7 @@ fn assert_page(path: &Path) {
     let page = fs::read_to_string(path).expect("a page was written");
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(
-        page.contains("all checks green") && page.matches("<svg").count() == 4 && !page.contains("<script")
+        page.contains("all checks green") && page.matches("<svg").count() == 5 && !page.contains("<script")
     );
 }
 

@@ -1,5 +1,7 @@
 //! `GET /watch` over TLS, by HTTP/1.1 and HTTP/2: the same events from a body in hyper, capped and counted.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the way to fail")]
+
 mod watch_support;
 
 use std::fs;

@@ -3,6 +3,7 @@
 //!
 //! All keys are one value of the store, replaced as a whole and only if nobody else did so meanwhile.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anteroom_core::{RoomId, UnixMillis};
@@ -230,6 +231,14 @@ impl ApiKeys {
         Ok(())
     }
 
+    pub(crate) fn secrets(&self) -> &Arc<MasterSecrets> {
+        &self.secrets
+    }
+
+    pub(crate) fn has_environment_key(&self) -> bool {
+        self.environment.is_some()
+    }
+
     pub(crate) fn all(&self) -> Arc<Vec<ApiKey>> {
         self.keys.load_full()
     }
@@ -402,9 +411,7 @@ impl ApiKeys {
 
     async fn stored(&self) -> Result<(Vec<ApiKey>, Option<Vec<u8>>), KeyError> {
         let Some(bytes) = self.store.value(KEYS_VALUE).await? else { return Ok((vec![], None)) };
-        let stored: Vec<StoredKey> = serde_json::from_slice(&bytes).map_err(|_| KeyError::Unreadable)?;
-        let keys: Option<Vec<ApiKey>> = stored.into_iter().map(StoredKey::read).collect();
-        Ok((keys.ok_or(KeyError::Unreadable)?, Some(bytes)))
+        Ok((read(&bytes).ok_or(KeyError::Unreadable)?, Some(bytes)))
     }
 
     async fn replace(
@@ -427,4 +434,19 @@ impl ApiKeys {
         }
         Err(StoreError::Transient("the keys keep changing".into()).into())
     }
+}
+
+fn read(bytes: &[u8]) -> Option<Vec<ApiKey>> {
+    let stored: Vec<StoredKey> = serde_json::from_slice(bytes).ok()?;
+    stored.into_iter().map(StoredKey::read).collect()
+}
+
+/// Whether somebody could still administer a server that takes on the keys of a backup.
+pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, has_environment_key: bool) -> Result<(), String> {
+    let keys = values.get(KEYS_VALUE).map_or(Some(vec![]), |bytes| read(bytes));
+    let keys = keys.ok_or("The API keys of the backup cannot be read")?;
+    if has_environment_key || keys.iter().any(|key| key.role == Role::Admin && key.expires_at.is_none()) {
+        return Ok(());
+    }
+    Err("The backup holds no admin key, so nobody could get in; start this server with ANTEROOM_ADMIN_KEY first".into())
 }

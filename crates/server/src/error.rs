@@ -146,6 +146,7 @@ impl From<EngineError> for ApiError {
             EngineError::Overloaded => Self::unavailable("Too many requests are waiting; try again shortly"),
             EngineError::RoomDeleted => Self::problem(Problem::UnknownRoom, "The room was deleted")
                 .with_aws(StatusCode::BAD_REQUEST, "Invalid event ID"),
+            EngineError::Restoring => Self::unavailable("A backup is being restored; try again shortly"),
             EngineError::Stopped => Self::unavailable("The server is shutting down"),
             EngineError::Store(error) => error.into(),
         }

@@ -1,5 +1,6 @@
 //! The signing keys of this store: loaded, made or rotated at start, and told apart by their `kid`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anteroom_core::UnixMillis;
@@ -136,6 +137,18 @@ impl Keys {
         }
         bail!("the signing keys in the store keep changing; is another node starting over and over?")
     }
+}
+
+/// Whether the values of a backup fit this server's master secrets.
+pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, secrets: &MasterSecrets) -> Result<(), String> {
+    let check = values.get(CHECK_VALUE).ok_or("The backup holds no check value of a master secret")?;
+    secrets.matching(check).ok_or(
+        "The backup was taken with another master secret; give this server that one too, in its list of secrets",
+    )?;
+    let ring = values.get(RING_VALUE).ok_or("The backup holds no signing keys")?;
+    KeyRing::open(secrets, ring)
+        .map_err(|error| format!("The signing keys of the backup cannot be opened: {error}"))?;
+    Ok(())
 }
 
 /// RSA keys take a while to make, so not on a runtime thread.

@@ -8,6 +8,7 @@ mod answer;
 mod api_keys;
 mod app;
 mod aws;
+mod backup_api;
 pub mod config;
 mod error;
 mod health;

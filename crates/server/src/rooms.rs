@@ -3,6 +3,8 @@
 //! The file is applied to a room when it says something else than the file last applied (which is kept for that). So a setting
 //! changed in the evening survives a restart, and a room deleted by an operator stays deleted, until the file itself is edited.
 
+use std::sync::Arc;
+
 use anteroom_core::settings::FIELDS;
 use anteroom_core::{Operation, RoomId, RoomState, Settings, Value};
 use anteroom_store::engine::Actor;
@@ -79,7 +81,7 @@ impl ConfiguredRoom {
     }
 
     /// Creates the room, or changes it if the file is not the one last applied.
-    pub(crate) async fn apply(&self, engine: &Engine) -> anyhow::Result<()> {
+    pub(crate) async fn apply(&self, engine: &Arc<Engine>) -> anyhow::Result<()> {
         let store = engine.store();
         let name = self.value_name();
         let applied = store.value(&name).await?;

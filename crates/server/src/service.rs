@@ -175,7 +175,7 @@ impl Phases {
             BodyLimit::Nothing | BodyLimit::Streamed(_) => 0,
             BodyLimit::Configured => self.app.request_body_max_bytes,
         };
-        let mut request = self.identify(row, request, limit).await?;
+        let mut request = self.identify(row, request).await?;
         let Some(row) = row else {
             if self.rows.is_empty() {
                 return Ok(request);
@@ -199,12 +199,7 @@ impl Phases {
     }
 
     /// On the private listener a key or a signature is needed for everything that is not open.
-    async fn identify(
-        &self,
-        row: Option<&Route>,
-        request: Request<Body>,
-        limit: usize,
-    ) -> Result<Request<Body>, ApiError> {
+    async fn identify(&self, row: Option<&Route>, request: Request<Body>) -> Result<Request<Body>, ApiError> {
         let open = match row.map(|row| row.access) {
             Some(Access::Open) => true,
             Some(Access::OpenIfConfigured(_)) => self.app.metrics_open,
@@ -215,8 +210,9 @@ impl Phases {
         }
         let (mut parts, body) = request.into_parts();
         let (principal, body) = if self.app.access.is_signed(&parts.headers) {
-            // A signature covers the body, so the body is read before it is known who sent it.
-            let body = read_body_within(body, limit).await?;
+            // A signature covers the body, so the body is read before it is known who sent it; never more than any other
+            // call may send, also where the route itself would take a stream.
+            let body = read_body_within(body, self.app.request_body_max_bytes).await?;
             let principal = self.app.access.identify(&parts, &body, self.app.now())?;
             (principal, Body::from(body))
         } else {

@@ -116,6 +116,8 @@ fn every_key_of_the_sample_can_be_switched_on() {
     assert_eq!(
         loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(),
         [
+            "backend_uri",
+            "disable_session_renewal",
             "enable_queue_position_expiry",
             "id",
             "incr_svc_on_queue_position_expiry",

@@ -18,12 +18,17 @@
 //! * **Durable before answered.** When a call returns `Ok`, what it wrote survives whatever the store claims to survive.
 //! * **Errors are data.** *Transient*: nothing happened, try later. *Ambiguous*: it may have happened; load, look, and never
 //!   retry blindly. *Permanent*: this store will not work again without an operator.
+//! * **Backups are whole.** [`Store::backup`] is one consistent view; [`Store::restore`] takes all of one or leaves everything as
+//!   it was.
 //! * **Order.** Calls of one caller that awaits each are seen in that order by everybody.
 
 use anteroom_core::{
     Effects, Event, Generation, MAX_POSITION, RequestId, Room, RoomId, Session, SessionKey, UnixMillis,
 };
 use async_trait::async_trait;
+
+use crate::backup::BackupStream;
+use crate::backup::restore::{Restore, RestoreError};
 
 /// How long a session stays readable after its end. After that its ticket answers "gone", never with a second pass.
 pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
@@ -334,6 +339,12 @@ pub trait Store: Send + Sync + 'static {
         new: &[u8],
         audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError>;
+
+    /// Everything it has, as of one moment, while it goes on working. `taken_at` is that moment as the backup will tell it.
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError>;
+
+    /// Replaces everything it has, all or nothing; see [`crate::backup::restore`] for what it must not forget.
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError>;
 
     /// Whether it works, as far as it knows without being asked to do something.
     fn is_ready(&self) -> bool;

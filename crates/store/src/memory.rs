@@ -1,11 +1,15 @@
 //! The store that forgets: everything in maps under one lock. For trials and tests, and the plainest reading of the contract.
 
+mod backup;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
 use async_trait::async_trait;
 
+use crate::backup::BackupStream;
+use crate::backup::restore::{Restore, RestoreError};
 use crate::contract::{
     AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
     OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent, TRACES_MAX, Trace,
@@ -29,7 +33,7 @@ struct State {
     traces: BTreeMap<RoomId, Trace>,
     /// One for all names that have none of their own any more.
     shared_trace: Option<Trace>,
-    values: HashMap<String, Vec<u8>>,
+    values: BTreeMap<String, Vec<u8>>,
     events: VecDeque<(u64, StoredEvent)>,
     next_event: u64,
     audit: VecDeque<(u64, AuditRecord)>,
@@ -290,6 +294,17 @@ impl Store for MemoryStore {
         state.values.insert(name.to_owned(), new.to_vec());
         state.note_audit(audit.cloned());
         Ok(true)
+    }
+
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
+        let written = backup::write(&self.state(), taken_at)?;
+        Ok(BackupStream::of(written))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
+        let mut state = self.state();
+        *state = backup::restored(&state, restore)?;
+        Ok(())
     }
 
     fn is_ready(&self) -> bool {

@@ -11,14 +11,15 @@ use anteroom_core::{
     Answer, Board, Claim, Effects, Generation, InletKind, MAX_POSITION, Operation, Outcome, Refusal,
     RequestId, Room, RoomId, RoomState, Session, SessionKey, Settings, Ticket, UnixMillis,
 };
+use anteroom_store::backup::restore::{Restore, RestoreError};
 use anteroom_store::clock::Stopwatch;
 use anteroom_store::contract::{
     Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Snapshot, Trace,
 };
 use anteroom_store::engine::{OPERATORS_RESERVE, ROOM_QUEUE_MAX};
 use anteroom_store::{
-    Actor, AuditRecord, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore, NodeId,
-    RoomHandle, Store, StoreError, StoredEvent, SystemClock,
+    Actor, AuditRecord, BackupStream, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore,
+    NodeId, RoomHandle, Store, StoreError, StoredEvent, SystemClock,
 };
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
@@ -143,6 +144,12 @@ impl Store for Interposed {
         audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
         self.inner.replace_value(name, expected, new, audit).await
+    }
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
+        self.inner.backup(taken_at).await
+    }
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
+        self.inner.restore(restore).await
     }
     fn is_ready(&self) -> bool {
         self.inner.is_ready()

@@ -27,7 +27,7 @@ async fn engines(store: &Arc<dyn Store>) -> Vec<(Arc<Engine>, Arc<RoomHandle>)> 
     engines
 }
 
-pub(super) async fn make_room(engine: &Engine) -> Arc<RoomHandle> {
+pub(super) async fn make_room(engine: &Arc<Engine>) -> Arc<RoomHandle> {
     let id = RoomId::parse("room").unwrap();
     let actor = Actor::Operator("suite".into());
     engine.create_room(id, Settings::default(), RoomState::Open, 1, actor).await.unwrap().0

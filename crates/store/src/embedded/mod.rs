@@ -6,7 +6,9 @@
 //! A commit that fails is answered as ambiguous, because nobody can know what reached the disk; the database is opened again
 //! from disk. If that fails too, or the next commit does, the store is not ready and says so, until one works again.
 
+mod backup;
 mod creation;
+mod restore;
 mod tables;
 mod transaction;
 mod writer;
@@ -18,14 +20,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use async_trait::async_trait;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use crate::backup::BackupStream;
+use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::codec;
 use crate::contract::{
     AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot,
     Store, StoreError, StoredEvent, Trace,
 };
+use backup::{BACKUPS_MAX, Backup};
 use tables::{
     AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES,
     VALUES, read_trace, session_place,
@@ -51,6 +56,9 @@ pub(crate) enum Failure {
     Database(#[from] redb::Error),
     #[error(transparent)]
     Corrupt(#[from] codec::Corrupt),
+    /// Somebody else could not go on: whoever takes a backup.
+    #[error(transparent)]
+    Other(#[from] StoreError),
 }
 
 macro_rules! failures {
@@ -65,6 +73,7 @@ impl From<Failure> for StoreError {
         match failure {
             Failure::Database(error) => Self::Transient(error.to_string()),
             Failure::Corrupt(error) => Self::Permanent(error.to_string()),
+            Failure::Other(error) => error,
         }
     }
 }
@@ -113,6 +122,8 @@ pub struct EmbeddedStore {
     requests: Option<mpsc::Sender<Request>>,
     ready: Arc<AtomicBool>,
     writer: Option<std::thread::JoinHandle<()>>,
+    reopenings: watch::Receiver<u64>,
+    backups: Arc<Semaphore>,
 }
 
 impl EmbeddedStore {
@@ -140,29 +151,36 @@ impl EmbeddedStore {
         let database: SharedDatabase = Arc::new(RwLock::new(Some(Arc::new(database))));
         let ready = Arc::new(AtomicBool::new(true));
         let (requests, queue) = mpsc::channel(WRITER_QUEUE_MAX);
-        let writer = Writer { database: database.clone(), opener, queue, ready: ready.clone(), clock };
+        let (reopened, reopenings) = watch::channel(0);
+        let writer =
+            Writer { database: database.clone(), opener, queue, ready: ready.clone(), clock, reopened };
         let writer = std::thread::Builder::new()
             .name("anteroom-writer".into())
             .spawn(move || writer.run())
             .map_err(|error| OpenError::Other(error.to_string()))?;
-        Ok(Self { database, requests: Some(requests), ready, writer: Some(writer) })
+        let backups = Arc::new(Semaphore::new(BACKUPS_MAX));
+        Ok(Self { database, requests: Some(requests), ready, writer: Some(writer), reopenings, backups })
+    }
+
+    fn database(&self) -> Result<Arc<Database>, StoreError> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        database.ok_or_else(|| {
+            // Lost by a failure. The writer opens it again; a full queue has somebody in it who asks for that already.
+            let _ = self.requests.as_ref().map(|requests| requests.try_send(Request::Reopen));
+            StoreError::Transient("the database is not open".into())
+        })
     }
 
     fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, StoreError> {
-        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(database) = database else {
-            // Lost by a failure. The writer opens it again; a full queue has somebody in it who asks for that already.
-            let _ = self.requests.as_ref().map(|requests| requests.try_send(Request::Reopen));
-            return Err(StoreError::Transient("the database is not open".into()));
-        };
+        let database = self.database()?;
         let transaction = database.begin_read().map_err(Failure::from)?;
         Ok(work(&transaction)?)
     }
 
-    async fn ask<T>(
+    async fn ask<T, E: From<StoreError>>(
         &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
-    ) -> Result<T, StoreError> {
+        request: impl FnOnce(oneshot::Sender<Result<T, E>>) -> Request,
+    ) -> Result<T, E> {
         let (answer, answered) = oneshot::channel();
         let requests =
             self.requests.as_ref().ok_or_else(|| StoreError::Permanent("the store is closed".into()))?;
@@ -170,7 +188,7 @@ impl EmbeddedStore {
             mpsc::error::TrySendError::Full(_) => StoreError::Transient("the writer's queue is full".into()),
             mpsc::error::TrySendError::Closed(_) => StoreError::Permanent("the writer has ended".into()),
         })?;
-        answered.await.unwrap_or_else(|_| Err(StoreError::Ambiguous("the writer has ended".into())))
+        answered.await.unwrap_or_else(|_| Err(StoreError::Ambiguous("the writer has ended".into()).into()))
     }
 }
 
@@ -477,6 +495,25 @@ impl Store for EmbeddedStore {
         let (name, expected, new) = (name.to_owned(), expected.map(<[u8]>::to_vec), new.to_vec());
         let audit = audit.cloned().map(Box::new);
         self.ask(|answer| Request::ReplaceValue { name, expected, new, audit, answer }).await
+    }
+
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
+        let busy = |_| StoreError::Transient(format!("{BACKUPS_MAX} backups are being taken already"));
+        let permit = self.backups.clone().try_acquire_owned().map_err(busy)?;
+        let mut reopenings = self.reopenings.clone();
+        // Before the database is taken, so that no reopening after it is missed.
+        reopenings.mark_unchanged();
+        let database = self.database()?;
+        let (pieces, stream) = BackupStream::new();
+        let runtime = tokio::runtime::Handle::current();
+        let backup = Backup { database, pieces, reopenings, runtime, permit };
+        tokio::task::spawn_blocking(move || backup.run(taken_at));
+        Ok(stream)
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
+        let restore = Box::new(restore);
+        self.ask(|answer| Request::Restore { restore, answer }).await
     }
 
     fn is_ready(&self) -> bool {

@@ -17,6 +17,8 @@ pub(super) type EndPlace = (RoomNumber, u32, u8, u64, u64);
 pub(super) type ChunkPlace = (RoomNumber, u32, u8, u64);
 /// (room, node).
 pub(super) type NodePlace = (RoomNumber, u128);
+/// (generation opened, incarnation, version, epoch).
+pub(super) type StoredTrace = (u32, u8, u64, u64);
 /// (room, generation opened, incarnation).
 pub(super) type Line = (RoomNumber, u32, u8);
 
@@ -33,7 +35,7 @@ pub(super) const LINES: TableDefinition<'_, RoomNumber, (u64, u64, u64)> = Table
 pub(super) const LAST: TableDefinition<'_, NodePlace, (u64, u64)> = TableDefinition::new("last");
 /// What is remembered of deleted rooms by their names: generation opened, incarnation, version, epoch. The name that no room can
 /// have, the empty one, stands for all that have no trace of their own any more.
-pub(super) const TRACES: TableDefinition<'_, &str, (u32, u8, u64, u64)> = TableDefinition::new("traces");
+pub(super) const TRACES: TableDefinition<'_, &str, StoredTrace> = TableDefinition::new("traces");
 /// Chunks of taken bits.
 pub(super) const CHUNKS: TableDefinition<'_, ChunkPlace, &[u8; 512]> = TableDefinition::new("chunks");
 /// Sessions.
@@ -52,16 +54,19 @@ pub(super) const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("
 /// The name under which names without a trace of their own share one.
 const SHARED_TRACE: &str = "";
 
+pub(super) const fn trace_of((opened, incarnation, version, epoch): StoredTrace) -> Trace {
+    Trace { generation: Generation { opened, incarnation }, version, epoch }
+}
+
 /// What a room of that name must be later than.
 pub(super) fn read_trace(
-    traces: &impl ReadableTable<&'static str, (u32, u8, u64, u64)>,
+    traces: &impl ReadableTable<&'static str, StoredTrace>,
     name: &str,
 ) -> Result<Option<Trace>, Failure> {
     let mut found: Option<Trace> = None;
     for name in [name, SHARED_TRACE] {
         if let Some(stored) = traces.get(name)? {
-            let (opened, incarnation, version, epoch) = stored.value();
-            let trace = Trace { generation: Generation { opened, incarnation }, version, epoch };
+            let trace = trace_of(stored.value());
             found = Some(found.map_or(trace, |found| found.joined_with(trace)));
         }
     }
@@ -70,7 +75,7 @@ pub(super) fn read_trace(
 
 /// Remembers a trace; with too many of them, the first gives up its own for the shared one.
 pub(super) fn leave_trace(
-    traces: &mut redb::Table<'_, &'static str, (u32, u8, u64, u64)>,
+    traces: &mut redb::Table<'_, &'static str, StoredTrace>,
     name: &str,
     trace: Trace,
 ) -> Result<(), Failure> {

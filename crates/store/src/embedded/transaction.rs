@@ -252,7 +252,10 @@ fn close_lines(
     Ok(())
 }
 
-fn note_audit(transaction: &WriteTransaction, record: Option<&AuditRecord>) -> Result<(), Failure> {
+pub(super) fn note_audit(
+    transaction: &WriteTransaction,
+    record: Option<&AuditRecord>,
+) -> Result<(), Failure> {
     let record: Vec<Vec<u8>> = record.into_iter().map(codec::encode_audit).collect();
     append(transaction, AUDIT, &record, AUDIT_MAX)
 }

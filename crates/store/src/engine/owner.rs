@@ -18,7 +18,9 @@ use tokio::sync::{mpsc, watch};
 
 use self::turn::{Answers, Computed, Turn};
 use super::handle::{Request, RoomHandle, RoomMap};
-use super::{CONFLICTS_MAX, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count};
+use super::{
+    CONFLICTS_MAX, ENDED_ERA, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count,
+};
 use crate::clock::{Clock, Stopwatch};
 use crate::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError};
 
@@ -72,7 +74,8 @@ impl Owner {
     pub(super) async fn run(
         mut self,
         mut requests: mpsc::Receiver<Request>,
-        mut stopping: watch::Receiver<bool>,
+        mut era: watch::Receiver<u64>,
+        own_era: u64,
     ) {
         let mut batch = Vec::new();
         let mut busy = false;
@@ -80,8 +83,8 @@ impl Owner {
             batch.clear();
             let pause = self.time_until_due();
             tokio::select! {
-                // An engine that is gone altogether counts as stopping.
-                _ = stopping.wait_for(|&stopping| stopping), if !requests.is_closed() => {
+                // An engine that is gone altogether counts as another era.
+                _ = era.wait_for(|&era| era != own_era || era == ENDED_ERA), if !requests.is_closed() => {
                     requests.close();
                     continue;
                 }

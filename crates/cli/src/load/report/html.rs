@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::plot::{Row, Scale, Series, Shape, duration, over_time, short, spreads};
+use super::plot::{
+    Frame, HEIGHT, HEIGHT_LOWER, HEIGHT_UPPER, Row, Scale, Series, Shape, duration, over_time, short, spreads,
+};
 use super::{CheckReport, Report, StepReport, thousands};
 
 /// The look of the page. The colours of the series are told apart by brightness as well.
@@ -122,12 +124,12 @@ fn plots(page: &mut Page, report: &Report) {
         &[("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9"), ("max", "max")],
         &latencies(&report.steps),
     );
-    figure(
-        page,
-        "Latency over time, all steps",
-        &[("arrived", "p50"), ("late", "p99")],
-        &latency_over_time(report),
+    let both = format!(
+        "{}\n<p class=\"sub\">Answers a second</p>\n{}",
+        latency_over_time(report),
+        answers_over_time(report)
     );
+    figure(page, "Latency over time, all steps", &[("arrived", "p50"), ("late", "p99")], &both);
 }
 
 fn figure(page: &mut Page, title: &str, legend: &[(&str, &str)], svg: &str) {
@@ -150,7 +152,8 @@ fn people(report: &Report) -> String {
         series("admitted", Shape::Line, |second| second.admitted),
     ];
     let most = Scale::linear(report.seconds.iter().map(|second| second.arrived as f64));
-    over_time("people arrived, in line and admitted over time", time_scale(report), most, short, &drawn)
+    let told = "people arrived, in line and admitted over time";
+    over_time(&frame(report, told, HEIGHT, most, short), &drawn)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "places on a plot")]
@@ -162,13 +165,8 @@ fn places(report: &Report) -> String {
     let drawn =
         [series("admitted", |place| place.admitted_seconds), series("arrived", |place| place.joined_seconds)];
     let most = Scale::linear(report.places.iter().map(|place| place.position as f64));
-    over_time(
-        "place in line against the time of joining and of admission",
-        time_scale(report),
-        most,
-        short,
-        &drawn,
-    )
+    let told = "place in line against the time of joining and of admission";
+    over_time(&frame(report, told, HEIGHT, most, short), &drawn)
 }
 
 fn latencies(steps: &[StepReport]) -> String {
@@ -182,9 +180,8 @@ fn latencies(steps: &[StepReport]) -> String {
                 (spread.p90_ms, "p90"),
                 (spread.p99_ms, "p99"),
                 (spread.p999_ms, "p999"),
-                (spread.max_ms, "max"),
             ];
-            Row { name: step.step.to_owned(), marks }
+            Row { name: step.step.to_owned(), marks, most: spread.max_ms }
         })
         .collect();
     spreads("latency percentiles of each step", duration, &rows)
@@ -200,12 +197,25 @@ fn latency_over_time(report: &Report) -> String {
     let drawn = [series("arrived", |second| second.p50_ms), series("late", |second| second.p99_ms)];
     let values: Vec<f64> = answered().flat_map(|second| [second.p50_ms, second.p99_ms]).collect();
     let scale = Scale::logarithmic(values.into_iter());
-    over_time("median and 99th percentile of latency over time", time_scale(report), scale, duration, &drawn)
+    let told = "median and 99th percentile of latency over time";
+    over_time(&frame(report, told, HEIGHT_UPPER, scale, duration), &drawn)
 }
 
-fn time_scale(report: &Report) -> Scale {
+#[expect(clippy::cast_precision_loss, reason = "counts on a plot")]
+fn answers_over_time(report: &Report) -> String {
+    // The last second is a broken one.
+    let whole = report.seconds.len().saturating_sub(1).max(1);
+    let seconds = report.seconds.get(..whole).unwrap_or_default();
+    let points: Vec<(f64, f64)> =
+        seconds.iter().map(|second| (second.at_seconds, second.answers as f64)).collect();
+    let most = Scale::linear(points.iter().map(|point| point.1));
+    let drawn = [Series { class: "waiting", shape: Shape::Area, points }];
+    over_time(&frame(report, "answers a second over time", HEIGHT_LOWER, most, short), &drawn)
+}
+
+fn frame(report: &Report, told: &'static str, height: f64, up: Scale, up_label: fn(f64) -> String) -> Frame {
     let last = report.seconds.last().map_or(report.duration_seconds, |second| second.at_seconds);
-    Scale::linear_to(last)
+    Frame { told, height, across: Scale::linear_to(last), up, up_label }
 }
 
 fn checks(page: &mut Page, checks: &[CheckReport]) {

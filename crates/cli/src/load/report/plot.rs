@@ -5,8 +5,11 @@ use std::fmt::Write;
 
 /// Width of every plot in its own units; the page scales it.
 const WIDTH: f64 = 520.0;
-/// Height of a plot over time.
-const HEIGHT: f64 = 280.0;
+/// Height of a plot that stands alone.
+pub(super) const HEIGHT: f64 = 280.0;
+/// Heights of two plots that share a frame.
+pub(super) const HEIGHT_UPPER: f64 = 230.0;
+pub(super) const HEIGHT_LOWER: f64 = 120.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 10.0;
@@ -107,32 +110,36 @@ pub(super) struct Series {
 /// How a tick's value is written.
 pub(super) type Label = fn(f64) -> String;
 
-/// A plot of values over time. `told` is for those who cannot see it.
-pub(super) fn over_time(told: &str, across: Scale, up: Scale, up_label: Label, series: &[Series]) -> String {
-    let mut svg = open(told, HEIGHT);
+/// The frame of a plot over time.
+pub(super) struct Frame {
+    /// What it shows, for those who cannot see it.
+    pub(super) told: &'static str,
+    pub(super) height: f64,
+    pub(super) across: Scale,
+    pub(super) up: Scale,
+    pub(super) up_label: Label,
+}
+
+/// A plot of values over time.
+pub(super) fn over_time(frame: &Frame, series: &[Series]) -> String {
+    let &Frame { told, height, across, up, up_label } = frame;
+    let mut svg = open(told, height);
     let x = |value| LEFT + across.place(value) * (WIDTH - LEFT - RIGHT);
-    let y = |value| HEIGHT - BOTTOM - up.place(value) * (HEIGHT - TOP - BOTTOM);
-    for tick in up.ticks() {
-        let (height, label) = (y(tick), up_label(tick));
-        add(&mut svg, &format!(r#"<path class="grid" d="M{LEFT} {height:.1}H{:.1}"/>"#, WIDTH - RIGHT));
-        add(
-            &mut svg,
-            &format!(
-                r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{label}</text>"#,
-                LEFT - 6.0,
-                height + 4.0
-            ),
-        );
+    let y = |value| height - BOTTOM - up.place(value) * (height - TOP - BOTTOM);
+    let ticks = up.ticks();
+    // In a low frame every second label is enough.
+    let every = if height < HEIGHT_UPPER { 2 } else { 1 };
+    for tick in ticks.iter().step_by(every) {
+        let (level, label) = (y(*tick), up_label(*tick));
+        add(&mut svg, &format!(r#"<path class="grid" d="M{LEFT} {level:.1}H{:.1}"/>"#, WIDTH - RIGHT));
+        let (left, base) = (LEFT - 6.0, level + 4.0);
+        add(&mut svg, &format!(r#"<text x="{left:.1}" y="{base:.1}" text-anchor="end">{label}</text>"#));
     }
     for tick in across.ticks() {
-        let label = format!("{} s", short(tick));
+        let (middle, base, label) = (x(tick), height - 10.0, short(tick));
         add(
             &mut svg,
-            &format!(
-                r#"<text x="{:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#,
-                x(tick),
-                HEIGHT - 10.0
-            ),
+            &format!(r#"<text x="{middle:.1}" y="{base:.1}" text-anchor="middle">{label} s</text>"#),
         );
     }
     for one in series {
@@ -167,11 +174,13 @@ pub(super) struct Row {
     pub(super) name: String,
     /// Values with the class of their mark, rising.
     pub(super) marks: Vec<(f64, &'static str)>,
+    /// The largest value.
+    pub(super) most: f64,
 }
 
 /// Spreads one below the other on one logarithmic axis.
 pub(super) fn spreads(told: &str, label: Label, rows: &[Row]) -> String {
-    let values = rows.iter().flat_map(|row| row.marks.iter().map(|(value, _)| *value));
+    let values = rows.iter().flat_map(|row| row.marks.iter().map(|(value, _)| *value).chain([row.most]));
     let scale = Scale::logarithmic(values);
     #[expect(clippy::cast_precision_loss, reason = "a handful of rows")]
     let height = TOP + ROW_HEIGHT * rows.len() as f64 + BOTTOM;
@@ -195,20 +204,17 @@ pub(super) fn spreads(told: &str, label: Label, rows: &[Row]) -> String {
     for row in rows {
         let middle = top + 27.0;
         add(&mut svg, &format!(r#"<text class="name" x="{left}" y="{:.1}">{}</text>"#, top + 15.0, row.name));
-        if let (Some((first, _)), Some((last, _))) = (row.marks.first(), row.marks.last()) {
-            let (first, last) = (x(*first), x(*last));
+        if let Some((first, _)) = row.marks.first() {
+            let (first, last) = (x(*first), x(row.most));
             add(&mut svg, &format!(r#"<path class="reach" d="M{first:.1} {middle:.1}H{last:.1}"/>"#));
         }
         for (value, class) in row.marks.iter().rev() {
             let across = x(*value);
-            let mark = if *class == "max" {
-                // An upright stroke is seen also where the last percentile stands right beside it.
-                format!(r#"<path class="max" d="M{across:.1} {:.1}v14"/>"#, middle - 7.0)
-            } else {
-                format!(r#"<circle class="{class}" cx="{across:.1}" cy="{middle:.1}" r="5"/>"#)
-            };
-            add(&mut svg, &mark);
+            add(&mut svg, &format!(r#"<circle class="{class}" cx="{across:.1}" cy="{middle:.1}" r="5"/>"#));
         }
+        // An upright stroke on top is seen also where the last percentile stands at the same place.
+        let across = x(row.most);
+        add(&mut svg, &format!(r#"<path class="max" d="M{across:.1} {:.1}v14"/>"#, middle - 7.0));
         top += ROW_HEIGHT;
     }
     svg.push_str("</svg>");
@@ -274,7 +280,9 @@ mod tests {
     fn every_point_lies_within_the_frame() {
         let points = vec![(0.0, 0.0), (5.0, 50.0), (10.0, 1e12)];
         let series = [Series { class: "arrived", shape: Shape::Area, points }];
-        let svg = over_time("t", Scale::linear_to(10.0), Scale::Linear { most: 100.0 }, short, &series);
+        let across = Scale::linear_to(10.0);
+        let up = Scale::Linear { most: 100.0 };
+        let svg = over_time(&Frame { told: "t", height: HEIGHT, across, up, up_label: short }, &series);
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>") && !svg.contains("NaN"), "{svg}");
         assert!(svg.contains(&format!("L{:.1} {TOP:.1}", WIDTH - RIGHT)), "{svg}");
     }

@@ -134,7 +134,7 @@ fn the_page_fetches_nothing_runs_nothing_and_shows_text_as_text() {
     for forbidden in ["<script", "<b>gone", "<Sale>", "href=", "src=", "url(", "@import", "NaN", "inf"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
-    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(page.matches("<svg").count(), 5);
     assert!(page.contains("410 &lt;b&gt;gone&lt;/b&gt;: 1"));
     // The only address in it is the name of SVG's vocabulary, and the target.
     let addresses = page.matches("http").count();

@@ -1,4 +1,4 @@
-//! "A test lists every route and fails on one that lacks an authorization test for each role, an OpenAPI entry, or a limit on
+//! "A test lists every route and fails on one that lacks an authorization test for each role, an `OpenAPI` entry, or a limit on
 //! its body." The list is the server's own table; a route without a sample call here fails.
 
 use std::collections::BTreeMap;
@@ -17,11 +17,7 @@ fn sample(route: &Route) -> Request {
             "POST",
             "/generate_token" | "/update_session" | "/increment_serving_counter" | "/reset_initial_state",
         ) => (route.path, json!({"event_id": "nothing", "request_id": "x", "increment_by": 1, "status": 1})),
-        ("GET", "/num_active_tokens" | "/expired_tokens") => (route.path, Value::Null),
-        ("GET", "/rooms" | "/keys" | "/signing_keys" | "/audit" | "/metrics" | "/livez" | "/readyz") => {
-            (route.path, Value::Null)
-        }
-        ("GET", "/openapi.json" | "/docs" | "/backup") => (route.path, Value::Null),
+        ("GET", path) if !path.contains('{') => (route.path, Value::Null),
         ("GET", "/rooms/{id}") => ("/rooms/Sample", Value::Null),
         ("GET", "/rooms/{id}/tickets/{request_id}") => ("/rooms/Sample/tickets/x", Value::Null),
         ("PUT" | "PATCH", "/rooms/{id}") => ("/rooms/Sample", json!({"settings": {"nothing": 1}})),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::settings::FIELDS;
+use anteroom_core::settings::{FIELDS, PLANNED};
 use anteroom_core::{
     Board, Operation, Reconfigure, Refusal, RoomId, RoomState, Session, SessionKey, SessionStatus, Settings,
     Standing, UnixMillis, Value,
@@ -99,6 +99,9 @@ impl ChangeBody {
 
 fn unknown_setting(name: &str) -> String {
     let shown = crate::config::shown(name);
+    if PLANNED.iter().any(|planned| planned.name == name) {
+        return format!("The setting {shown} is planned, but this version does not have it yet");
+    }
     match crate::config::nearest(name, FIELDS.iter().map(|field| field.name)) {
         Some(near) => format!("There is no setting {shown}; did you mean `{near}`?"),
         None => format!("There is no setting {shown}"),

@@ -177,8 +177,9 @@ const TAMPERINGS: [(&str, Tampering); 24] = [
     ("no date", |request| request.remove("X-Amz-Date")),
     ("day", |request| {
         let day = raw::timestamp_in(-25 * 60 * MINUTE)[..8].to_owned();
-        let today = raw::timestamp_in(0)[..8].to_owned();
-        request.edit_authorization(&format!("/{today}/"), &format!("/{day}/"));
+        let scope = request.authorization().find("/20").expect("a credential has a date");
+        let signed = request.authorization()[scope..scope + 10].to_owned();
+        request.edit_authorization(&signed, &format!("/{day}/"));
     }),
     ("region", |request| request.edit_authorization("/eu-west-1/", "/eu-west-2/")),
     ("service", |request| request.edit_authorization("/execute-api/", "/s3/")),

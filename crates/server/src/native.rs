@@ -14,7 +14,7 @@ use anteroom_store::engine::Actor;
 use anteroom_tokens::{request_id, ticket_token};
 use axum::body::Body;
 use axum::extract::{Path, State};
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -189,7 +189,7 @@ fn is_alive(session: &Session, app: &App) -> bool {
 
 /// What `Authorization` shows, with or without `Bearer `.
 pub(crate) fn shown_text(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let value = crate::access::authorization(headers)?.trim();
     match value.split_once(' ') {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => Some(rest.trim()),
         Some(_) => None,

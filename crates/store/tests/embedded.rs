@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Claim, Operation, RequestId, RoomId, RoomState, Settings, Ticket, UnixMillis,
+    Answer, Board, Claim, Operation, RequestId, RoomId, RoomState, SessionKey, Settings, Ticket, UnixMillis,
 };
 use anteroom_store::backup::reader::VerifiedBackup;
 use anteroom_store::clock::Stopwatch;
@@ -422,4 +422,53 @@ async fn housekeeping_deletes_the_records_of_closed_lines_little_by_little() {
             break;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_deleted_room_is_nobody_elses_and_goes_little_by_little() {
+    const VISITORS: u64 = 600;
+    let directory = tempfile::tempdir().unwrap();
+    // The clock stands still, so that every line opens in the same second.
+    let clock = Arc::new(ManualClock::at(UnixMillis(1_800_000_000_000)));
+    let open = || Arc::new(EmbeddedStore::open(directory.path(), clock.clone()).unwrap());
+    let engine = Engine::start(open(), clock.clone(), NodeId(1)).await.unwrap();
+    let actor = || Actor::System("test");
+    let make = async |name: &str| {
+        let id = RoomId::parse(name).unwrap();
+        engine.create_room(id, Settings::default(), RoomState::Open, 1, actor()).await.unwrap().0
+    };
+    let room = make("room").await;
+    advance(&room, i64::try_from(VISITORS).unwrap()).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for _ in 0..VISITORS {
+        let room = room.clone();
+        tasks.spawn(async move {
+            let ticket = room.join().await.unwrap();
+            claim(&room, ticket).await.unwrap();
+            ticket
+        });
+    }
+    let tickets = tasks.join_all().await;
+    assert!(engine.delete_room(room.id(), actor(), None).await.unwrap());
+    // One of another name has the very same generation, and none of those sessions.
+    let young = make("young").await;
+    let generation = young.board().segments[0].generation;
+    assert_eq!(generation, tickets[0].generation);
+    for ticket in &tickets {
+        let key = SessionKey { generation, position: ticket.position };
+        assert_eq!(engine.store().session(young.id(), key).await.unwrap(), None);
+    }
+    let generations = [generation];
+    let far = UnixMillis(u64::MAX);
+    assert_eq!(engine.store().expired_passes(young.id(), &generations, far).await.unwrap(), []);
+    for _ in 0..20 {
+        clock.advance(1_000);
+        advance(&young, 1).await.unwrap();
+    }
+    engine.stop().await;
+    drop((engine, room, young));
+    let left = rows(directory.path());
+    let of_rooms = ["by_end", "chunks", "closed_lines", "ending", "sessions"];
+    let left: Vec<_> = left.into_iter().filter(|(name, _)| of_rooms.contains(&name.as_str())).collect();
+    assert_eq!(left, []);
 }

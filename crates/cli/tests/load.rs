@@ -204,7 +204,7 @@ fn a_line_that_does_not_move_is_red_at_the_deadline() {
         verdicts(&report).into_iter().filter(|check| check.1 == "red").map(|check| check.0).collect();
     assert_eq!(red, ["everybody ended"]);
     assert!(
-        text(&output.stderr).starts_with("error: the run is red: everybody ended (20)"),
+        text(&output.stderr).starts_with("error: the run is red: everybody ended (20 offend)"),
         "{:?}",
         output.stderr
     );

@@ -173,10 +173,7 @@ impl Crowd {
     async fn gather(&mut self) {
         let all = async {
             while let Some(ended) = self.visitors.join_next().await {
-                match ended {
-                    Ok(record) => self.records.push(record),
-                    Err(error) => self.shared.ledger.visit_lost(&error.to_string()),
-                }
+                self.note(ended);
             }
         };
         // What cannot be stopped in time is aborted when the set is dropped.

@@ -204,7 +204,7 @@ impl Report {
     pub(super) fn what_is_red(&self) -> String {
         let red = self.checks.iter().filter(|check| check.verdict == "red");
         let mut reasons: Vec<String> =
-            red.map(|check| format!("{} ({})", check.name, check.offences)).collect();
+            red.map(|check| format!("{} ({} offend)", check.name, check.offences)).collect();
         if self.ended_by != End::Finished.as_str() {
             reasons.push(format!("ended by {}", self.ended_by));
         }

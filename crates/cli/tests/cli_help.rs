@@ -114,14 +114,14 @@ fn the_reference_is_what_the_commands_say() {
 /// Every command's help, the options that all share only once.
 fn reference() -> String {
     let shared = page("room").block(SHARED_OPTIONS).join("\n");
-    let mut text =
-        format!("\n## Options of every command that talks to a server\n\n```text\n{shared}\n```\n");
+    let options = "Options of every command that talks to a server";
+    let mut parts = vec![format!("\n## {options}\n\n```text\n{shared}\n```\n")];
     for page in pages() {
         let repeated = format!("{SHARED_OPTIONS}\n{shared}\n");
         let help = page.help.replace(&repeated, "").trim_end().replace("\n\n\n", "\n\n");
-        text += &format!("\n## anteroom {}\n\n```text\n{help}\n```\n", page.command);
+        parts.push(format!("\n## anteroom {}\n\n```text\n{help}\n```\n", page.command));
     }
-    text
+    parts.concat()
 }
 
 /// A server and a directory in which every example can be typed.

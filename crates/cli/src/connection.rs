@@ -142,7 +142,7 @@ impl Connection {
 }
 
 /// The key, from the file if one is named, else from the environment.
-fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
+pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
     let key = if let Some(path) = file {
         let unreadable =
             || Failure::new(Exit::CommandLine, format!("cannot read the key file {}", path.display()));
@@ -164,7 +164,7 @@ fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
 }
 
 /// Whether somebody on the way could read the key.
-fn leaves_in_clear(url: &str) -> bool {
+pub(crate) fn leaves_in_clear(url: &str) -> bool {
     let Some(rest) = url.trim().strip_prefix("http://") else { return false };
     let authority = rest.split('/').next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {

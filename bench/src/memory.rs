@@ -65,7 +65,8 @@ fn fill(directory: &std::path::Path, count: u64) -> Result<()> {
     })
 }
 
-fn resident_kb(process_id: u32) -> Result<u64> {
+/// Resident memory of a process.
+pub(crate) fn resident_kb(process_id: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process_id}/status"))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
     Ok(line.split_whitespace().nth(1).context("no figure")?.parse()?)

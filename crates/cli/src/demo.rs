@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::TcpListener;
 
+use anteroom_server::Addresses;
 use anteroom_server::config::Config;
 
 use crate::serve;
@@ -24,7 +25,11 @@ pub(crate) fn demo() -> anyhow::Result<()> {
     ];
     let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let loaded = Config::load(None, directory.path(), environment)?;
-    serve::run(loaded, |addresses, _| println!("{}", script(&addresses.public, &addresses.private)))
+    let ready = |addresses: &Addresses, _| println!("{}", script(&addresses.public, &addresses.private));
+    serve::run(loaded, ready, || {
+        // The second Ctrl-C ends the process on the spot, so nobody would drop the directory any more.
+        let _ = std::fs::remove_dir_all(directory.path());
+    })
 }
 
 /// The usual port if it is free, any other if not.

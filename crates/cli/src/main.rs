@@ -1,24 +1,36 @@
-//! The binary `anteroom`. `main` prints and exits; each command is a module that tells its own story.
+//! The binary `anteroom`. `main` prints and exits, `run` is the story; each command is a module that tells its own.
 //!
-//! stdout is data, stderr is talk. Exit codes: 0 done, 1 it did not work, 2 the command line or the configuration is wrong.
+//! stdout is data, stderr is talk. What the exit codes mean stands in [`failure`].
 #![expect(clippy::print_stdout, reason = "this is the binary: stdout is its data")]
 
+mod audit;
+mod backup;
 mod check_config;
+mod completions;
+mod connection;
 mod demo;
+mod duration;
+mod failure;
+mod http_client;
+mod key;
+mod load;
 mod logging;
+mod output;
+mod room;
 mod serve;
+mod session;
+mod ticket;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anteroom_server::Hinted;
-use anteroom_server::config::{Config, ConfigError, Loaded};
-use clap::{Parser, Subcommand};
+use anteroom_server::config::{Config, Loaded};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A virtual waiting room and admission gateway: lets in as many visitors as your site can serve, and gives everybody
 /// else a fair, durable place in line.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, after_help = failure::EXIT_CODES)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -26,18 +38,32 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the server until SIGTERM or SIGINT.
+    /// Run the server until SIGTERM or SIGINT
+    #[command(after_help = "Examples:\n  anteroom serve\n  anteroom serve --config anteroom.toml")]
     Serve {
         #[command(flatten)]
         configuration: Configuration,
     },
-    /// Check the configuration and show how stored rooms differ from it (with the server stopped); changes no room.
+    /// Check the configuration and show how stored rooms differ from it (with the server stopped); changes no room
+    #[command(
+        after_help = "Examples:\n  anteroom check-config\n  anteroom check-config --config anteroom.toml"
+    )]
     CheckConfig {
         #[command(flatten)]
         configuration: Configuration,
     },
-    /// Start a server on a temporary directory and show what to try.
+    /// Start a server on a temporary directory and show what to try
+    #[command(after_help = "Examples:\n  anteroom demo")]
     Demo,
+    Load(Box<load::Arguments>),
+    Room(room::RoomArguments),
+    Key(key::KeyArguments),
+    Ticket(ticket::TicketArguments),
+    Session(session::SessionArguments),
+    Backup(backup::BackupArguments),
+    Restore(backup::RestoreArguments),
+    Audit(audit::AuditArguments),
+    Completions(completions::CompletionsArguments),
 }
 
 /// Where the configuration comes from.
@@ -56,31 +82,25 @@ impl Configuration {
 }
 
 fn main() -> ExitCode {
-    let outcome = match CommandLine::parse().command {
-        Command::Serve { configuration } => configuration.load().and_then(serve::serve),
-        Command::CheckConfig { configuration } => {
-            configuration.load().and_then(|loaded| check_config::check(&loaded))
-        }
-        Command::Demo => demo::demo(),
-    };
-    match outcome {
+    match run(CommandLine::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            if let Some(hint) = hint(&error) {
-                eprintln!("hint: {hint}");
-            }
-            if error.is::<ConfigError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
-        }
+        Err(error) => failure::report(&error),
     }
 }
 
-/// What may help.
-fn hint(error: &anyhow::Error) -> Option<&str> {
-    if error.is::<ConfigError>() {
-        return Some(
-            "anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting",
-        );
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Serve { configuration } => serve::serve(configuration.load()?),
+        Command::CheckConfig { configuration } => check_config::check(&configuration.load()?),
+        Command::Demo => demo::demo(),
+        Command::Load(arguments) => load::load(&arguments),
+        Command::Room(arguments) => room::run(arguments),
+        Command::Key(arguments) => key::run(arguments),
+        Command::Ticket(arguments) => ticket::run(arguments),
+        Command::Session(arguments) => session::run(arguments),
+        Command::Backup(arguments) => backup::backup(arguments),
+        Command::Restore(arguments) => backup::restore(arguments),
+        Command::Audit(arguments) => audit::run(arguments),
+        Command::Completions(arguments) => completions::print(&arguments, CommandLine::command()),
     }
-    error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.as_str())
 }

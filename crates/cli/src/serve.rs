@@ -11,7 +11,7 @@ use crate::logging;
 
 /// Runs the server until it is asked to stop.
 pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
-    run(loaded, |addresses, first_start| {
+    let ready = |addresses: &Addresses, first_start: FirstStart| {
         let mut stdout = std::io::stdout().lock();
         // A closed stdout is no reason not to serve.
         let _ = writeln!(stdout, "public listening on {}", addresses.public);
@@ -23,11 +23,17 @@ pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
                 "use it as `Authorization: Bearer …` on the private listener; to choose your own, set ANTEROOM_ADMIN_KEY",
             );
         }
-    })
+    };
+    run(loaded, ready, || ())
 }
 
-/// Runs a server with logging and signals; `ready` is told where it listens.
-pub(crate) fn run(loaded: Loaded, ready: impl FnOnce(&Addresses, FirstStart)) -> anyhow::Result<()> {
+/// Runs a server with logging and signals; `ready` is told where it listens, `at_once` is called where the process ends
+/// without the usual clearing up.
+pub(crate) fn run(
+    loaded: Loaded,
+    ready: impl FnOnce(&Addresses, FirstStart),
+    at_once: impl Fn(),
+) -> anyhow::Result<()> {
     logging::start(&loaded.config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -38,7 +44,7 @@ pub(crate) fn run(loaded: Loaded, ready: impl FnOnce(&Addresses, FirstStart)) ->
         let server = anteroom_server::run(loaded, bound, shutdown, rereading, ready);
         tokio::select! {
             outcome = server => outcome,
-            never = heed(signals, &trigger, &reread) => match never {},
+            never = heed(signals, &trigger, &reread, at_once) => match never {},
         }
     })
 }
@@ -48,6 +54,7 @@ async fn heed(
     mut signals: Signals,
     trigger: &Trigger,
     reread: &watch::Sender<u64>,
+    at_once: impl Fn(),
 ) -> std::convert::Infallible {
     let mut stopping = false;
     loop {
@@ -55,6 +62,7 @@ async fn heed(
             Signal::Hangup => reread.send_modify(|requests| *requests += 1),
             Signal::Terminate | Signal::Interrupt if stopping => {
                 say("stopping at once");
+                at_once();
                 std::process::exit(130);
             }
             Signal::Terminate | Signal::Interrupt => {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anteroom_testkit::{Server, require, wait_for};
+use anteroom_testkit::{Server, Wire, require, wait_for, wait_until};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -55,6 +55,22 @@ fn run_in_bash(script: &str) -> Vec<Value> {
     stdout.lines().map(read).collect()
 }
 
+/// Two Ctrl-C while a request is under way: the demo ends at once, and used to leave its directory behind.
+fn interrupted_twice_leaves_nothing(mut demo: Server, first_line: &str) {
+    let (_, public) = first_line.split_once("P=http://").expect("the script names the public listener");
+    let public = public.split_once(' ').expect("and then the private one").0;
+    let mut under_way = Wire::connect(public.parse().expect("an address"), PATIENCE).expect("a connection");
+    under_way.write(b"POST /assign_queue_num HTTP/1.1\r\nHost: demo\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n").expect("it is sent");
+    under_way.read_answer().expect("the demo waits for the body");
+    demo.signal("INT").expect("a signal");
+    wait_until("it finishes what is under way", PATIENCE, || {
+        demo.stderr().contains("once more to stop at once")
+    });
+    demo.signal("INT").expect("a signal");
+    let ended = demo.wait_for_end().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+}
+
 #[test]
 fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
     if !require("curl", has("curl")) || !require("bash", has("bash")) {
@@ -85,6 +101,8 @@ fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
     }
     assert_ne!(first_lines[0], first_lines[1], "each has addresses of its own");
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 2, "each has a directory of its own");
+    interrupted_twice_leaves_nothing(demos.pop().unwrap(), &first_lines[1]);
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "the other one is still there");
     for demo in &mut demos {
         let ended = demo.interrupt().unwrap();
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);

@@ -10,9 +10,7 @@
 use crate::effects::{Effects, Event};
 use crate::ids::{Generation, Position, Ticket, UnixMillis};
 use crate::inlet;
-use crate::operation::{
-    Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal, SERVING_MAX, key_of,
-};
+use crate::operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal, SERVING_MAX, key_of};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus};

@@ -184,7 +184,8 @@ impl WebAddress {
 }
 
 impl Kind for WebAddress {
-    const EXPECTED: &'static str = "an address that begins with https:// or http://, of up to 512 visible characters";
+    const EXPECTED: &'static str =
+        "an address that begins with https:// or http://, of up to 512 visible characters";
     fn to_value(&self) -> Value {
         Value::Text(self.0.clone())
     }
@@ -272,6 +273,40 @@ settings! {
     /// Whether `/refresh` gives no new access token, so that a visit ends with its first pass.
     disable_session_renewal: bool = false,
 }
+
+/// A setting of the design that a later version brings: not taken for a typing error, and not taken at all.
+pub struct PlannedSetting {
+    /// Its name.
+    pub name: &'static str,
+    /// Its default, as the reference will write it.
+    pub default: &'static str,
+    /// The issue that builds what it sets.
+    pub issue: u8,
+}
+
+const fn planned(name: &'static str, default: &'static str, issue: u8) -> PlannedSetting {
+    PlannedSetting { name, default, issue }
+}
+
+/// Settings that do nothing yet, so that nobody relies on them.
+pub const PLANNED: &[PlannedSetting] = &[
+    planned("enable_events_generation", "false", 8),
+    planned("increment_by", "10", 4),
+    planned("interval_seconds", "60", 4),
+    planned("start_time", "0", 4),
+    planned("end_time", "0", 4),
+    planned("alarms", "[]", 4),
+    planned("run_ahead", "false", 4),
+    planned("window_size", "", 4),
+    planned("active_windows", "2", 4),
+    planned("discipline", "counter", 4),
+    planned("round_seconds", "10", 4),
+    planned("new_users_per_minute", "", 4),
+    planned("session_duration", "", 6),
+    planned("queueing_method", "", 6),
+    planned("queueing_status_code", "", 6),
+    planned("queue_all", "", 6),
+];
 
 impl Settings {
     /// Sets one setting by its name.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_core::{RoomId, UnixMillis};
+use anteroom_store::AuditRecord;
 use anteroom_tokens::key_ring::KeyRingError;
-use crate::records::AuditRecord;
 use axum::body::Body;
 use axum::extract::State;
 use http::{Request, StatusCode};
@@ -155,15 +155,17 @@ pub(crate) async fn rotate_signing_key(State(app): Shared, principal: Principal)
 pub(crate) async fn audit(State(app): Shared, parameters: Parameters) -> Outcome {
     let limit = match parameters.one("limit")? {
         None => AUDIT_PAGE,
-        Some(text) => text.parse().ok().filter(|limit| (1..=AUDIT_PAGE_MAX).contains(limit)).ok_or_else(
-            || ApiError::bad_request(format!("`limit` must be a whole number from 1 to {AUDIT_PAGE_MAX}")),
-        )?,
+        Some(text) => {
+            text.parse().ok().filter(|limit| (1..=AUDIT_PAGE_MAX).contains(limit)).ok_or_else(|| {
+                ApiError::bad_request(format!("`limit` must be a whole number from 1 to {AUDIT_PAGE_MAX}"))
+            })?
+        }
     };
     let before = match parameters.one("before")? {
         None => None,
-        Some(text) => Some(
-            text.parse().map_err(|_| ApiError::bad_request("`before` must be the number of a record"))?,
-        ),
+        Some(text) => {
+            Some(text.parse().map_err(|_| ApiError::bad_request("`before` must be the number of a record"))?)
+        }
     };
     let room = match parameters.one("room")? {
         None => None,
@@ -171,7 +173,7 @@ pub(crate) async fn audit(State(app): Shared, parameters: Parameters) -> Outcome
             Some(RoomId::parse(name).map_err(|_| ApiError::bad_request("`room` is not a room's name"))?)
         }
     };
-    let records = crate::records::audit(&**app.engine.store(), before, room.as_ref(), limit).await?;
+    let records = app.engine.store().audit(before, room.as_ref(), limit).await?;
     let next_before = if records.len() == limit { records.last().map(|(number, _)| *number) } else { None };
     let records: Vec<Json> = records.iter().map(|(number, record)| audit_record(*number, record)).collect();
     Ok(ok(&json!({"records": records, "next_before": next_before})))

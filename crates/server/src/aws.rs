@@ -19,10 +19,10 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::answer::{Answered, Caching, json, mark_json};
-use crate::error::ApiError;
 use crate::access::Principal;
+use crate::answer::{Answered, Caching, json, mark_json};
 use crate::app::{App, RoomView};
+use crate::error::ApiError;
 use crate::hot;
 use crate::idempotency::{self, KeyDigest};
 use crate::openapi::schemas::{IssuerText, RequestIdText, RoomName};
@@ -50,20 +50,13 @@ fn queried_room(app: &App, parameters: &Parameters) -> Result<Arc<RoomView>, Api
 }
 
 /// Room and well-formed request id, or the 400 that AWS gives for either.
-fn room_and_id(
-    app: &App,
-    event_id: &str,
-    request_id: &str,
-) -> Result<(Arc<RoomView>, RequestId), ApiError> {
+fn room_and_id(app: &App, event_id: &str, request_id: &str) -> Result<(Arc<RoomView>, RequestId), ApiError> {
     let room = room(app, event_id, INVALID_EVENT_OR_REQUEST)?;
     let id = request_id::parse(request_id).ok_or_else(|| ApiError::bad_request(INVALID_EVENT_OR_REQUEST))?;
     Ok((room, id))
 }
 
-fn queried_room_and_id(
-    app: &App,
-    parameters: &Parameters,
-) -> Result<(Arc<RoomView>, RequestId), ApiError> {
+fn queried_room_and_id(app: &App, parameters: &Parameters) -> Result<(Arc<RoomView>, RequestId), ApiError> {
     let event_id = parameters.one("event_id")?.unwrap_or_default();
     let request_id = parameters.one("request_id")?.unwrap_or_default();
     room_and_id(app, event_id, request_id)
@@ -267,7 +260,8 @@ pub(crate) async fn increment_serving_counter(
 ) -> Outcomes {
     let body: IncrementBody = read_json(request).await?;
     let room = room(&app, &body.event_id, INVALID_EVENT)?;
-    let answer = room.handle.operate(Operation::Advance { by: body.increment_by.0 }, principal.actor()).await?;
+    let answer =
+        room.handle.operate(Operation::Advance { by: body.increment_by.0 }, principal.actor()).await?;
     let Answer::Advanced { serving } = answer else {
         return Err(ApiError::unavailable("The counter did not answer"));
     };
@@ -318,7 +312,11 @@ pub(crate) struct UpdateBody {
 }
 
 /// POST `/update_session`: a visit is over.
-pub(crate) async fn update_session(State(app): Shared, principal: Principal, request: Request<Body>) -> Outcomes {
+pub(crate) async fn update_session(
+    State(app): Shared,
+    principal: Principal,
+    request: Request<Body>,
+) -> Outcomes {
     let body: UpdateBody = read_json(request).await?;
     let (room, id) = room_and_id(&app, &body.event_id, &body.request_id)?;
     let outcome = match body.status.0 {

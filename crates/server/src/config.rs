@@ -2,7 +2,7 @@
 //!
 //! Server settings are flat keys, so each is also a variable: `public_addr` is `ANTEROOM_PUBLIC_ADDR`, and the variable
 //! wins. They are declared once, as a table ([`settings`]), from which come the structure, the parser, the list of valid
-//! names, and the annotated sample. `[[room]]` tables are checked for an id and handed on.
+//! names, and the annotated sample. `[[room]]` tables are checked and handed on.
 //!
 //! A mistake must cost an operator one look: every problem is reported at once, each with where it stands, what was
 //! written, and what was expected. What is not understood is refused, never ignored.
@@ -33,6 +33,8 @@ pub const DEFAULT_FILE_NAME: &str = "anteroom.toml";
 pub const SAMPLE_FILE_NAME: &str = "anteroom.sample.toml";
 /// What the name of each of our environment variables begins with.
 pub const VARIABLE_PREFIX: &str = "ANTEROOM_";
+/// Variables of the command line's own, which a server started from the same shell passes over.
+pub const CLIENT_VARIABLES: &[&str] = &["ANTEROOM_URL"];
 /// The largest configuration file that is read.
 pub const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 

@@ -28,7 +28,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Answered, ApiEr
 
 /// GET `/metrics`.
 pub(crate) async fn metrics_text(State(app): State<Arc<App>>) -> Result<Answered, ApiError> {
-    let text = metrics::render(&app).map_err(|_| ApiError::unavailable("The metrics could not be written"))?;
+    let text =
+        metrics::render(&app).map_err(|_| ApiError::unavailable("The metrics could not be written"))?;
     let mut response = Response::new(Body::from(text));
     mark_json(response.headers_mut(), Caching::Never);
     let text = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

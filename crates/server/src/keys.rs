@@ -1,11 +1,11 @@
 //! The signing keys of this store: loaded, made or rotated at start, and told apart by their `kid`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anteroom_core::UnixMillis;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
-use anteroom_store::{Engine, Store};
-use crate::records::AuditRecord;
+use anteroom_store::{AuditRecord, Engine, Store};
 use anteroom_tokens::key_ring::KeyRing;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signing_key::{SigningAlgorithm, SigningKey};
@@ -26,6 +26,8 @@ pub(crate) struct Keys {
     ring: ArcSwap<KeyRing>,
     secrets: Arc<MasterSecrets>,
     algorithm: SigningAlgorithm,
+    /// Held from reading the stored ring until the one in memory is the same.
+    changing: tokio::sync::Mutex<()>,
 }
 
 /// A signing key as operators see it.
@@ -80,6 +82,7 @@ impl Keys {
     /// Announces a new key of the configured algorithm.
     pub(crate) async fn rotate(&self, engine: &Engine, actor: &str) -> anyhow::Result<KeyStatus> {
         let (store, now) = (engine.store(), engine.now());
+        let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
             let ring = rotated(KeyRing::open(&self.secrets, &stored)?, self.algorithm, now).await?;
@@ -91,7 +94,7 @@ impl Keys {
                 action: "rotate signing key".into(),
                 detail: None,
             };
-            if crate::records::replace_value(&**store, RING_VALUE, Some(&stored), &sealed, Some(&audit)).await? {
+            if store.replace_value(RING_VALUE, Some(&stored), &sealed, Some(&audit)).await? {
                 let newest = ring.keys().max_by_key(|key| key.active_from()).cloned();
                 let newest = newest.context("a ring is never empty")?;
                 let status = KeyStatus::of(&newest, ring.current(now), now);
@@ -104,6 +107,7 @@ impl Keys {
 
     /// Reads the ring again, for a store that was restored.
     pub(crate) async fn reload(&self, store: &dyn Store) -> anyhow::Result<()> {
+        let _one_at_a_time = self.changing.lock().await;
         let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
         self.ring.store(Arc::new(KeyRing::open(&self.secrets, &stored)?));
         Ok(())
@@ -130,13 +134,25 @@ impl Keys {
             };
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
-            if crate::records::replace_value(&*store, RING_VALUE, stored.as_deref(), &sealed, None).await? {
+            if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
                 let (ring, secrets) = (ArcSwap::from_pointee(ring), Arc::clone(secrets));
-                return Ok(Self { ring, secrets, algorithm });
+                return Ok(Self { ring, secrets, algorithm, changing: tokio::sync::Mutex::default() });
             }
         }
         bail!("the signing keys in the store keep changing; is another node starting over and over?")
     }
+}
+
+/// Whether the values of a backup fit this server's master secrets.
+pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, secrets: &MasterSecrets) -> Result<(), String> {
+    let check = values.get(CHECK_VALUE).ok_or("The backup holds no check value of a master secret")?;
+    secrets.matching(check).ok_or(
+        "The backup was taken with another master secret; give this server that one too, in its list of secrets",
+    )?;
+    let ring = values.get(RING_VALUE).ok_or("The backup holds no signing keys")?;
+    KeyRing::open(secrets, ring)
+        .map_err(|error| format!("The signing keys of the backup cannot be opened: {error}"))?;
+    Ok(())
 }
 
 /// RSA keys take a while to make, so not on a runtime thread.
@@ -158,7 +174,8 @@ async fn rotated_if_needed(
 }
 
 async fn rotated(mut ring: KeyRing, algorithm: SigningAlgorithm, now: UnixMillis) -> anyhow::Result<KeyRing> {
-    let rotating = tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
+    let rotating =
+        tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
     Ok(rotating.await??)
 }
 
@@ -177,7 +194,7 @@ pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) ->
                 .into());
             }
             None | Some(Some(_)) => {
-                if crate::records::replace_value(&*store, CHECK_VALUE, stored.as_deref(), &first, None).await? {
+                if store.replace_value(CHECK_VALUE, stored.as_deref(), &first, None).await? {
                     return Ok(());
                 }
             }

@@ -154,7 +154,7 @@ impl Connections {
     }
 
     /// Takes a slot, unless `max_connections` are taken. Atomic, so that several loops may share the count.
-    fn take_slot(self: &Arc<Self>, max_connections: u64) -> Option<Slot> {
+    pub(crate) fn take_slot(self: &Arc<Self>, max_connections: u64) -> Option<Slot> {
         let more = |open: u64| (open < max_connections).then_some(open + 1);
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         self.accepted.fetch_add(1, Ordering::Relaxed);

@@ -72,8 +72,12 @@ pub(crate) struct TicketAnswer<'room> {
     /// Told while the place may be claimed: how long that stays so; null if for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
-    pub(crate) claim_expires_in_seconds: Option<Option<u64>>,
+    pub(crate) claim_expires_in_seconds: Option<ClaimExpiry>,
 }
+
+/// How long an offer still stands; null if for ever.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClaimExpiry(pub(crate) Option<u64>);
 
 /// A pass: what the protected site lets its holder in with.
 #[derive(Debug, Serialize, ToSchema)]
@@ -144,7 +148,7 @@ impl Shown {
             next_poll_seconds: next_poll_seconds(people_ahead, wait, ticket.position.get()),
             claim_expires_in_seconds: match status {
                 Status::Active { remaining_millis } => {
-                    Some(remaining_millis.map(|remaining| remaining.div_ceil(1000)))
+                    Some(ClaimExpiry(remaining_millis.map(|remaining| remaining.div_ceil(1000))))
                 }
                 _ => None,
             },
@@ -224,7 +228,7 @@ fn is_alive(session: &Session, app: &App) -> bool {
 
 /// What `Authorization` shows, with or without `Bearer `.
 pub(crate) fn shown_text(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let value = crate::access::authorization(headers)?.trim();
     match value.split_once(' ') {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => Some(rest.trim()),
         Some(_) => None,
@@ -246,9 +250,9 @@ pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Sh
     let room = app.room_or_default(room)?;
     let request_id = request_id::parse(text)?;
     let board = room.handle.board();
-    let ticket = room.request_ids.open(request_id, |ticket| {
-        board.recognise(ticket, now) == anteroom_core::Recognition::Ours
-    })?;
+    let ticket = room
+        .request_ids
+        .open(request_id, |ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours)?;
     Some(Shown { room, ticket, request_id, board, token: None })
 }
 
@@ -319,14 +323,21 @@ pub(crate) async fn join_with(
     if let Some(status) = status_from_board(app, &shown) {
         return Ok(told(&shown.answer(app, status)));
     }
-    match admit(app, shown).await? {
-        Ok(admitted) => Ok(admitted),
+    let (room, token) = (Arc::clone(&shown.room), shown.token.clone());
+    let shown = match admit(app, shown).await {
+        Ok(Ok(admitted)) => return Ok(admitted),
         // Between the join and the claim the room was paused, or somebody moved the frontier back.
-        Err(shown) => {
-            let status = status_from_room(app, &shown).await?;
-            Ok(told(&shown.answer(app, status)))
+        Ok(Err(shown)) => shown,
+        // The place is taken, so its ticket must be told: whoever got none would come again and take another. The pass that
+        // could not be made now is made by `/claim`.
+        Err(error) if error.is(Problem::Unavailable) => {
+            let board = room.handle.board();
+            Shown { room, ticket, request_id, board, token }
         }
-    }
+        Err(error) => return Err(error),
+    };
+    let status = status_from_room(app, &shown).await.unwrap_or(Status::Active { remaining_millis: None });
+    Ok(told(&shown.answer(app, status)))
 }
 
 /// Claims a place that is served; gives the ticket back if it is not any more.
@@ -403,7 +414,11 @@ pub(crate) struct TicketBody {
 }
 
 /// The ticket of a call that may carry it in `Authorization` or in its body.
-async fn shown_anywhere(app: &App, parameters: &Parameters, request: Request<Body>) -> Result<Shown, ApiError> {
+async fn shown_anywhere(
+    app: &App,
+    parameters: &Parameters,
+    request: Request<Body>,
+) -> Result<Shown, ApiError> {
     let in_header = shown_text(request.headers()).map(str::to_owned);
     let body: TicketBody = read_optional_json(request).await?;
     let text = in_header.or(body.ticket).ok_or_else(ticket_missing)?;

@@ -6,8 +6,9 @@ use http::header::{self, HeaderValue};
 use crate::answer::{Answered, Caching, mark_json};
 
 /// Allows nothing but the style that stands in the page.
-const POLICY: HeaderValue =
-    HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'");
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
+);
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--text:#1b1f24;--muted:#57606a;--ground:#fff;--line:#d0d7de;--code:#f2f4f6;--mark:#0a5bd3}\

@@ -11,9 +11,9 @@ use anteroom_tokens::signer::SignError;
 use anteroom_tokens::ticket_token;
 use http::StatusCode;
 
+use crate::app::{App, RoomView};
 use crate::error::ApiError;
 use crate::problem::Problem;
-use crate::app::{App, RoomView};
 
 /// What a private caller may set otherwise than the room does, for a pass that does not exist yet.
 #[derive(Debug, Default)]

@@ -170,7 +170,7 @@ mod tests {
         room.version = 1;
         assert_eq!(
             prepared(&room).figures().body,
-            r#"{"room":"Spring-Sale","version":1,"updated_at":"2026-11-16T12:00:00.000Z","state":"open","serving":0,"waiting":0,"joined":0,"admitted_per_minute":null,"generations":[{"generation":23209574407,"base":0,"joined":0,"serving":0}]}"#
+            r#"{"room":"Spring-Sale","version":1,"updated_at":"2026-11-16T12:00:00.000Z","state":"open","serving":0,"waiting":0,"joined":0,"admitted_per_minute":null,"generations":[{"generation":23235379207,"base":0,"joined":0,"serving":0}]}"#
         );
         room = after(room, 1, &Operation::Join { count: 500 });
         room = after(room, 2, &Operation::Advance { by: 10 });
@@ -181,7 +181,7 @@ mod tests {
         let prepared = prepared(&room);
         let newest = &room.newest();
         let expected = format!(
-            r#"{{"room":"Spring-Sale","version":5,"updated_at":"2026-11-16T12:00:18.000Z","state":"open","serving":30,"waiting":502,"joined":502,"admitted_per_minute":75.0,"generations":[{{"generation":23209574407,"base":0,"joined":500,"serving":30}},{{"generation":{},"base":{},"joined":{},"serving":{}}}]}}"#,
+            r#"{{"room":"Spring-Sale","version":5,"updated_at":"2026-11-16T12:00:18.000Z","state":"open","serving":30,"waiting":502,"joined":502,"admitted_per_minute":75.0,"generations":[{{"generation":23235379207,"base":0,"joined":500,"serving":30}},{{"generation":{},"base":{},"joined":{},"serving":{}}}]}}"#,
             u64::from(newest.generation.opened) * 256 + 8,
             newest.base,
             newest.joined,

@@ -34,8 +34,7 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let too_large =
-        || ApiError::problem(Problem::TooLarge, format!("The body is larger than {limit} bytes"));
+    let too_large = || ApiError::problem(Problem::TooLarge, format!("The body is larger than {limit} bytes"));
     // What is announced to be too large need not be waited for.
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
@@ -65,7 +64,9 @@ async fn whole_body<B: Body<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
 }
 
 /// The body as a JSON object, whatever its Content-Type says.
-pub(crate) async fn read_json<T: DeserializeOwned>(request: Request<axum::body::Body>) -> Result<T, ApiError> {
+pub(crate) async fn read_json<T: DeserializeOwned>(
+    request: Request<axum::body::Body>,
+) -> Result<T, ApiError> {
     parse_json(&read_body(request).await?)
 }
 
@@ -123,7 +124,7 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
 /// The parts of a path that its row leaves open, decoded; a part that is not UTF-8 is refused like any other bad request.
 pub(crate) struct Path<T>(pub(crate) T);
 
-impl<S: Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {

@@ -1,12 +1,12 @@
 //! Rooms at run time, for operators: list, show, make, change, delete, and what a ticket says.
 //!
-//! A room's ETag is made of its settings and state, so it changes when an operator changes something and not with every
+//! A room's `ETag` is made of its settings and state, so it changes when an operator changes something and not with every
 //! visitor. A change is applied to the settings it was computed from: if somebody else was faster, it is computed anew, or
 //! refused where the caller asked for that with If-Match.
 
 use std::sync::Arc;
 
-use anteroom_core::settings::FIELDS;
+use anteroom_core::settings::{FIELDS, PLANNED};
 use anteroom_core::{
     Board, Operation, Reconfigure, Refusal, RoomId, RoomState, Session, SessionKey, SessionStatus, Settings,
     Standing, UnixMillis, Value,
@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 
 use crate::access::Principal;
 use crate::answer::{self, Answered, Caching};
-use crate::app::{App, RoomView};
+use crate::app::{App, RoomView, to_the_end};
 use crate::error::ApiError;
 use crate::native;
 use crate::openapi::schemas::{RoomStateName, WantedSettings};
@@ -37,7 +37,7 @@ type Outcome = Result<Answered, ApiError>;
 /// How often a change is computed anew when somebody else was faster.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// What an operator set: all that an ETag stands for.
+/// What an operator set: all that an `ETag` stands for.
 type Configured = (Settings, RoomState);
 
 /// What an operator wants; without a state, the present one stays.
@@ -57,6 +57,7 @@ pub(crate) async fn list(State(app): Shared) -> Answered {
 /// GET `/rooms/{id}`.
 pub(crate) async fn show(State(app): Shared, Path(id): Path<String>) -> Outcome {
     let room = native::named_room(&app, Some(&id))?;
+    // No 304 on If-None-Match: the tag stands for what an operator set, and the figures beside it change all the time.
     Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()))
 }
 
@@ -106,6 +107,9 @@ impl ChangeBody {
 
 fn unknown_setting(name: &str) -> String {
     let shown = crate::config::shown(name);
+    if PLANNED.iter().any(|planned| planned.name == name) {
+        return format!("The setting {shown} is planned, but this version does not have it yet");
+    }
     match crate::config::nearest(name, FIELDS.iter().map(|field| field.name)) {
         Some(near) => format!("There is no setting {shown}; did you mean `{near}`?"),
         None => format!("There is no setting {shown}"),
@@ -132,9 +136,13 @@ pub(crate) async fn create_or_replace(
     })?;
     preconditions.check(None)?;
     let [incarnation] = random::bytes::<1>();
-    let actor = principal.actor();
-    let (_, created) = app.engine.create_room(name, settings.clone(), state, incarnation, actor).await?;
-    app.rooms.follow(&app.engine);
+    let (making, actor, wanted_settings) = (Arc::clone(&app), principal.actor(), settings.clone());
+    let created = to_the_end(async move {
+        let made = making.engine.create_room(name, wanted_settings, state, incarnation, actor).await;
+        making.rooms.follow(&making.engine);
+        Ok(made?.1)
+    });
+    let created = created.await?;
     let room = native::named_room(&app, Some(&id))?;
     if created {
         return Ok(told(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
@@ -162,6 +170,7 @@ async fn replace(
     principal: &Principal,
     wanted: impl Fn(Settings) -> Result<Wanted, ApiError>,
 ) -> Outcome {
+    let _one_at_a_time = room.changing.lock().await;
     for _ in 0..ATTEMPTS_MAX {
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;
@@ -191,9 +200,14 @@ pub(crate) async fn delete(
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;
         let expected = preconditions.if_match.is_some().then_some(present);
-        match app.engine.delete_room(room.handle.id(), principal.actor(), expected).await {
+        let (deleting, actor, id) = (Arc::clone(&app), principal.actor(), room.handle.id().clone());
+        let deleted = to_the_end(async move {
+            let deleted = deleting.engine.delete_room(&id, actor, expected).await;
+            deleting.rooms.follow(&deleting.engine);
+            Ok(deleted)
+        });
+        match deleted.await? {
             Ok(_) => {
-                app.rooms.follow(&app.engine);
                 let mut response = Answered::new(Body::empty());
                 *response.status_mut() = StatusCode::NO_CONTENT;
                 return Ok(response);
@@ -213,7 +227,8 @@ struct Preconditions {
 
 impl Preconditions {
     fn of(headers: &HeaderMap) -> Self {
-        let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("").to_owned());
+        let text =
+            |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("").to_owned());
         Self { if_match: text(header::IF_MATCH), if_none_match: text(header::IF_NONE_MATCH) }
     }
 
@@ -320,10 +335,7 @@ fn described(id: &RoomId, board: &Board) -> Json {
 }
 
 /// GET `/rooms/{id}/tickets/{request_id}`: what an id says, and where its ticket stands.
-pub(crate) async fn ticket(
-    State(app): Shared,
-    Path((id, ticket_id)): Path<(String, String)>,
-) -> Outcome {
+pub(crate) async fn ticket(State(app): Shared, Path((id, ticket_id)): Path<(String, String)>) -> Outcome {
     let room = native::named_room(&app, Some(&id))?;
     let unknown = || ApiError::problem(Problem::UnknownTicket, "The id is not of this room's line");
     let request_id = request_id::parse(&ticket_id).ok_or_else(unknown)?;

@@ -3,6 +3,8 @@
 //! The file is applied to a room when it says something else than the file last applied (which is kept for that). So a setting
 //! changed in the evening survives a restart, and a room deleted by an operator stays deleted, until the file itself is edited.
 
+use std::sync::Arc;
+
 use anteroom_core::settings::FIELDS;
 use anteroom_core::{Operation, RoomId, RoomState, Settings, Value};
 use anteroom_store::engine::Actor;
@@ -10,7 +12,7 @@ use anteroom_store::{Engine, Store};
 use anteroom_tokens::random;
 use anyhow::Context;
 
-use crate::config::{ConfigError, Hint, Origin, Problem, RoomTable, nearest, shown};
+use crate::config::{ConfigError, Hint, Origin, Place, Problem, RoomTable, nearest, shown};
 
 /// The room that exists when nothing is configured.
 const SAMPLE_ROOM: &str = "Sample";
@@ -49,55 +51,15 @@ impl ConfiguredRoom {
         Ok(rooms)
     }
 
-    fn read(table: &RoomTable) -> Result<Self, Vec<Problem>> {
-        let mut settings = Settings::default();
-        let mut state = RoomState::Open;
-        let mut problems = vec![];
-        for (key, value) in table.table.iter().filter(|(key, _)| *key != ID) {
-            let origin = || Origin::Key { place: table.place_of(key), name: key.clone() };
-            let written = shown(&value.to_string());
-            let problem = |explanation: String| Problem::Value {
-                origin: origin(),
-                value: written.clone(),
-                explanation,
-            };
-            if key == STATE {
-                match value.as_str().and_then(RoomState::parse) {
-                    Some(parsed) => state = parsed,
-                    None => problems
-                        .push(problem("must be \"open\", \"paused\", \"draining\" or \"closed\"".into())),
-                }
-                continue;
-            }
-            if !FIELDS.iter().any(|field| field.name == key) {
-                let valid = FIELDS.iter().map(|field| field.name).chain([ID, STATE]);
-                let hint = Hint(nearest(key, valid).map(str::to_owned));
-                problems.push(Problem::UnknownKey { place: table.place_of(key), key: key.clone(), hint });
-                continue;
-            }
-            let converted = match value {
-                toml::Value::Boolean(flag) => Some(Value::Flag(*flag)),
-                toml::Value::Integer(number) => Some(Value::Number(*number)),
-                toml::Value::String(text) => Some(Value::Text(text.clone())),
-                _ => None,
-            };
-            let set = converted.map(|value| settings.set(key, &value));
-            if !matches!(set, Some(Ok(()))) {
-                let expected = FIELDS
-                    .iter()
-                    .find(|field| field.name == key)
-                    .map_or("another kind", |field| field.expected);
-                problems.push(problem(format!("must be {expected}")));
-            }
-        }
-        if problems.is_empty()
-            && let Err(contradiction) = settings.check()
-        {
+    /// A room as its table wants it, or everything that is wrong with the table.
+    pub(crate) fn read(table: &RoomTable) -> Result<Self, Vec<Problem>> {
+        let (settings, state) = read_settings(&table.table, |key| table.place_of(key))?;
+        if let Err(contradiction) = settings.check() {
             let origin = Origin::Key { place: table.place.clone(), name: ID.into() };
             let value = shown(table.id.as_str());
-            problems.push(Problem::Value { origin, value, explanation: contradiction.to_string() });
+            return Err(vec![Problem::Value { origin, value, explanation: contradiction.to_string() }]);
         }
-        if problems.is_empty() { Ok(Self { id: table.id.clone(), settings, state }) } else { Err(problems) }
+        Ok(Self { id: table.id.clone(), settings, state })
     }
 
     /// What the file says beyond the defaults, as text, so that two files can be compared. A setting that a later version
@@ -119,7 +81,7 @@ impl ConfiguredRoom {
     }
 
     /// Creates the room, or changes it if the file is not the one last applied.
-    pub(crate) async fn apply(&self, engine: &Engine) -> anyhow::Result<()> {
+    pub(crate) async fn apply(&self, engine: &Arc<Engine>) -> anyhow::Result<()> {
         let store = engine.store();
         let name = self.value_name();
         let applied = store.value(&name).await?;
@@ -140,7 +102,7 @@ impl ConfiguredRoom {
             tracing::info!(room = %self.id, "settings changed by the configuration file");
         }
         if !unchanged {
-            crate::records::replace_value(&**store, &name, applied.as_deref(), &wanted, None).await?;
+            store.replace_value(&name, applied.as_deref(), &wanted, None).await?;
         }
         Ok(())
     }
@@ -166,6 +128,50 @@ impl ConfiguredRoom {
         }
         Ok(Drift::Known { differences, will_be_applied })
     }
+}
+
+/// What a `[[room]]` says beside its id, each setting on its own; whether they fit together is not asked yet.
+pub(crate) fn read_settings(
+    table: &toml::Table,
+    place_of: impl Fn(&str) -> Place,
+) -> Result<(Settings, RoomState), Vec<Problem>> {
+    let mut settings = Settings::default();
+    let mut state = RoomState::Open;
+    let mut problems = vec![];
+    for (key, value) in table.iter().filter(|(key, _)| *key != ID) {
+        let written = shown(&value.to_string());
+        let problem = |explanation: String| Problem::Value {
+            origin: Origin::Key { place: place_of(key), name: key.clone() },
+            value: written.clone(),
+            explanation,
+        };
+        if key == STATE {
+            match value.as_str().and_then(RoomState::parse) {
+                Some(parsed) => state = parsed,
+                None => {
+                    problems.push(problem("must be \"open\", \"paused\", \"draining\" or \"closed\"".into()));
+                }
+            }
+            continue;
+        }
+        let Some(field) = FIELDS.iter().find(|field| field.name == key) else {
+            let valid = FIELDS.iter().map(|field| field.name).chain([ID, STATE]);
+            let hint = Hint(nearest(key, valid).map(str::to_owned));
+            problems.push(Problem::UnknownKey { place: place_of(key), key: key.clone(), hint });
+            continue;
+        };
+        let converted = match value {
+            toml::Value::Boolean(flag) => Some(Value::Flag(*flag)),
+            toml::Value::Integer(number) => Some(Value::Number(*number)),
+            toml::Value::String(text) => Some(Value::Text(text.clone())),
+            _ => None,
+        };
+        let set = converted.map(|value| settings.set(key, &value));
+        if !matches!(set, Some(Ok(()))) {
+            problems.push(problem(format!("must be {}", field.expected)));
+        }
+    }
+    if problems.is_empty() { Ok((settings, state)) } else { Err(problems) }
 }
 
 /// How far a stored room is from the file.

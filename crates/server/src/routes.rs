@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
-use crate::{administration, aws, health, native, openapi, room_api, watch};
+use crate::{administration, aws, backup_api, health, native, openapi, room_api, watch};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -147,6 +147,9 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     row(Get,    "/signing_keys", Needs(Read),       Nothing,    Problem, || get(administration::list_signing_keys)),
     row(Post,   "/signing_keys", Needs(Administer), Nothing,    Problem, || post(administration::rotate_signing_key)),
     row(Get,    "/audit",        Needs(Administer), Nothing,    Problem, || get(administration::audit)),
+    // everything at once
+    row(Get,    "/backup",       Needs(Administer), Nothing,                     Problem, || get(backup_api::backup)),
+    row(Post,   "/restore",      Needs(Administer), Streamed(RESTORE_MAX_BYTES), Problem, || post(backup_api::restore)),
     // the server itself
     row(Get,  "/metrics", OpenIfConfigured(Read), Nothing, Problem, || get(health::metrics_text)),  // for Prometheus
     row(Get,  "/livez",   Open,                   Nothing, Problem, || get(health::live)),          // the process answers

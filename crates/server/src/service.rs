@@ -22,7 +22,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tower::ServiceExt;
 
-use crate::access::Principal;
+use crate::access::{Doorkeeper, Principal};
 use crate::answer::{self, AnswerBody, Answered, mark_cross_origin};
 use crate::app::App;
 use crate::error::{ApiError, Style};
@@ -74,7 +74,8 @@ impl Service {
     fn routed(&self, request: Request<Incoming>) -> Answering {
         let router = self.router.clone();
         Answering::Making(Box::pin(async move {
-            let answered = router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
+            let answered =
+                router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
             answered.map(AnswerBody::Routed)
         }))
     }
@@ -174,13 +175,14 @@ impl Phases {
             BodyLimit::Nothing | BodyLimit::Streamed(_) => 0,
             BodyLimit::Configured => self.app.request_body_max_bytes,
         };
-        let mut request = self.identify(row, request, limit).await?;
+        let mut request = self.identify(row, request).await?;
         let Some(row) = row else {
             if self.rows.is_empty() {
                 return Ok(request);
             }
             let methods = self.methods.to_str().unwrap_or_default();
-            let error = ApiError::problem(Problem::MethodNotAllowed, format!("This path answers to {methods}"));
+            let error =
+                ApiError::problem(Problem::MethodNotAllowed, format!("This path answers to {methods}"));
             return Err(error.with_header(header::ALLOW, self.methods.clone()));
         };
         if let Access::Needs(permission) | Access::OpenIfConfigured(permission) = row.access
@@ -197,12 +199,7 @@ impl Phases {
     }
 
     /// On the private listener a key or a signature is needed for everything that is not open.
-    async fn identify(
-        &self,
-        row: Option<&Route>,
-        request: Request<Body>,
-        limit: usize,
-    ) -> Result<Request<Body>, ApiError> {
+    async fn identify(&self, row: Option<&Route>, request: Request<Body>) -> Result<Request<Body>, ApiError> {
         let open = match row.map(|row| row.access) {
             Some(Access::Open) => true,
             Some(Access::OpenIfConfigured(_)) => self.app.metrics_open,
@@ -212,9 +209,10 @@ impl Phases {
             return Ok(request);
         }
         let (mut parts, body) = request.into_parts();
-        let (principal, body) = if self.app.access.is_signed(&parts.headers) {
-            // A signature covers the body, so the body is read before it is known who sent it.
-            let body = read_body_within(body, limit).await?;
+        let (principal, body) = if Doorkeeper::is_signed(&parts.headers) {
+            // A signature covers the body, so the body is read before it is known who sent it; never more than any other
+            // call may send, also where the route itself would take a stream.
+            let body = read_body_within(body, self.app.request_body_max_bytes).await?;
             let principal = self.app.access.identify(&parts, &body, self.app.now())?;
             (principal, Body::from(body))
         } else {

@@ -14,6 +14,9 @@ mod feed;
 mod hub;
 mod wheel;
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -283,7 +286,7 @@ fn retry_hint() -> String {
 }
 
 #[cfg(test)]
-mod tests {
+mod request_tests {
     use super::*;
 
     fn accepts(values: &[&'static str]) -> bool {

@@ -58,6 +58,9 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert_eq!(config.header_read_timeout_seconds, Duration::from_secs(10));
     assert_eq!(config.drain_timeout_seconds, Duration::from_secs(10));
     assert_eq!(config.request_body_max_bytes, 16_384);
+    assert_eq!(config.watch_interval_milliseconds, 1_000);
+    assert_eq!(config.watch_keep_alive_seconds, Duration::from_secs(15));
+    assert_eq!(config.watch_tls_max, 5_000);
     assert_eq!((config.public_tls(), config.private_tls()), (None, None));
     assert!(!config.metrics_open);
     assert!(secrets.secret.is_none() && secrets.admin_key.is_none());
@@ -113,6 +116,8 @@ fn every_key_of_the_sample_can_be_switched_on() {
     assert_eq!(
         loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(),
         [
+            "backend_uri",
+            "disable_session_renewal",
             "enable_queue_position_expiry",
             "id",
             "incr_svc_on_queue_position_expiry",
@@ -346,6 +351,32 @@ fn all_problems_are_reported_at_once_in_the_order_of_the_file() {
     for (message, start) in messages.iter().zip(starts) {
         assert!(message.starts_with(start), "{message}");
     }
+}
+
+#[test]
+fn mistakes_in_rooms_were_hidden_behind_those_in_server_settings() {
+    let text = "log = 1\n[[room]]\nid = \"a\"\nvalidity_periode = 5\nlog = \"debug\"\n[[room]]\nstate = \"shut\"\n\
+                [[room]]\nid = \"a\"\nvalidity_period = 0\n[[room]]\nid = \"b\"\ninlet = \"max-size\"\n";
+    let starts = [
+        "anteroom.toml:1: log = 1: expected a level",
+        "anteroom.toml:4: unknown key `validity_periode`; did you mean `validity_period`?",
+        "anteroom.toml:5: `log` is a server setting, but stands in a [[room]]",
+        "anteroom.toml:6: this [[room]] has no `id`",
+        "anteroom.toml:7: state = ",
+        "anteroom.toml:9: the room `a` was already defined on line 3",
+        "anteroom.toml:10: validity_period = \"0\": must be a whole number of seconds",
+        "anteroom.toml:11: id = \"b\": inlet \"max-size\" needs `total_active_users`",
+    ];
+    let messages = messages(text, &[]);
+    assert_eq!(messages.len(), starts.len(), "{messages:#?}");
+    for (message, start) in messages.iter().zip(starts) {
+        assert!(message.starts_with(start), "{message}\nis not: {start}");
+    }
+}
+
+#[test]
+fn a_variable_of_the_command_line_does_not_keep_a_server_from_starting() {
+    assert_eq!(load("", &[("ANTEROOM_URL", "http://127.0.0.1:1")]).unwrap().config, defaults().config);
 }
 
 #[test]

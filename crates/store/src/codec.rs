@@ -15,13 +15,16 @@ use anteroom_core::{
 use crate::contract::{AuditRecord, StoredEvent};
 
 const FORMAT: u8 = 1;
+/// Audit records got a detail, and may be of no room. Those of the first format are still read.
+const AUDIT_FORMAT: u8 = 2;
 
 /// The bytes are not what this version of the program writes.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("stored {0} cannot be read")]
-pub struct Corrupt(&'static str);
+pub struct Corrupt(pub(crate) &'static str);
 
-struct Writer(Vec<u8>);
+#[derive(Default)]
+pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
     fn new() -> Self {
@@ -30,20 +33,20 @@ impl Writer {
     fn byte(&mut self, value: u8) {
         self.0.push(value);
     }
-    fn number(&mut self, value: u64) {
+    pub(crate) fn number(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
-    fn bytes(&mut self, value: &[u8]) {
+    pub(crate) fn bytes(&mut self, value: &[u8]) {
         self.number(value.len() as u64);
         self.0.extend_from_slice(value);
     }
-    fn generation(&mut self, generation: Generation) {
+    pub(crate) fn generation(&mut self, generation: Generation) {
         self.number(u64::from(generation.opened));
         self.byte(generation.incarnation);
     }
 }
 
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
@@ -53,6 +56,14 @@ impl<'a> Reader<'a> {
         let mut reader = Self { rest: bytes, what };
         if reader.byte()? == FORMAT { Ok(reader) } else { Err(Corrupt(what)) }
     }
+    /// Of bytes without a version of their own.
+    pub(crate) fn bare(bytes: &'a [u8], what: &'static str) -> Self {
+        Self { rest: bytes, what }
+    }
+    /// Checks that everything was read.
+    pub(crate) fn end(self) -> Result<(), Corrupt> {
+        if self.rest.is_empty() { Ok(()) } else { Err(Corrupt(self.what)) }
+    }
     fn take(&mut self, length: usize) -> Result<&'a [u8], Corrupt> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Corrupt(self.what))?;
         self.rest = rest;
@@ -61,7 +72,7 @@ impl<'a> Reader<'a> {
     fn byte(&mut self) -> Result<u8, Corrupt> {
         Ok(self.take(1)?[0])
     }
-    fn number(&mut self) -> Result<u64, Corrupt> {
+    pub(crate) fn number(&mut self) -> Result<u64, Corrupt> {
         let bytes = self.take(8)?.try_into().map_err(|_| Corrupt(self.what))?;
         Ok(u64::from_le_bytes(bytes))
     }
@@ -69,18 +80,18 @@ impl<'a> Reader<'a> {
         let length = usize::try_from(self.number()?).map_err(|_| Corrupt(self.what))?;
         if length > self.rest.len() { Err(Corrupt(self.what)) } else { Ok(length) }
     }
-    fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
         let length = self.length()?;
         self.take(length)
     }
-    fn text(&mut self) -> Result<String, Corrupt> {
+    pub(crate) fn text(&mut self) -> Result<String, Corrupt> {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Corrupt(self.what))
     }
-    fn generation(&mut self) -> Result<Generation, Corrupt> {
+    pub(crate) fn generation(&mut self) -> Result<Generation, Corrupt> {
         let opened = u32::try_from(self.number()?).map_err(|_| Corrupt(self.what))?;
         Ok(Generation { opened, incarnation: self.byte()? })
     }
-    fn room_id(&mut self) -> Result<RoomId, Corrupt> {
+    pub(crate) fn room_id(&mut self) -> Result<RoomId, Corrupt> {
         RoomId::parse(&self.text()?).map_err(|_| Corrupt(self.what))
     }
 }
@@ -342,23 +353,33 @@ pub fn decode_event(bytes: &[u8]) -> Result<StoredEvent, Corrupt> {
 
 /// An audit record.
 pub fn encode_audit(record: &AuditRecord) -> Vec<u8> {
-    let mut writer = Writer::new();
+    let mut writer = Writer(vec![AUDIT_FORMAT]);
     writer.number(record.at.0);
-    writer.bytes(record.room.as_str().as_bytes());
+    // No room has the empty name.
+    writer.bytes(record.room.as_ref().map_or("", RoomId::as_str).as_bytes());
     writer.bytes(record.actor.as_bytes());
     writer.bytes(record.action.as_bytes());
+    writer.byte(u8::from(record.detail.is_some()));
+    writer.bytes(record.detail.as_deref().unwrap_or_default().as_bytes());
     writer.0
 }
 
 /// The record that [`encode_audit`] wrote.
 pub fn decode_audit(bytes: &[u8]) -> Result<AuditRecord, Corrupt> {
-    let mut reader = Reader::new(bytes, "audit record")?;
-    Ok(AuditRecord {
-        at: UnixMillis(reader.number()?),
-        room: reader.room_id()?,
-        actor: reader.text()?,
-        action: reader.text()?,
-    })
+    let mut reader = Reader::bare(bytes, "audit record");
+    let format = reader.byte()?;
+    if format != FORMAT && format != AUDIT_FORMAT {
+        return Err(Corrupt("audit record"));
+    }
+    let at = UnixMillis(reader.number()?);
+    let room = match reader.text()?.as_str() {
+        "" => None,
+        name => Some(RoomId::parse(name).map_err(|_| Corrupt("audit record"))?),
+    };
+    let (actor, action) = (reader.text()?, reader.text()?);
+    let has_detail = format == AUDIT_FORMAT && reader.byte()? == 1;
+    let detail = if has_detail { Some(reader.text()?) } else { None };
+    Ok(AuditRecord { at, room, actor, action, detail })
 }
 
 #[cfg(test)]

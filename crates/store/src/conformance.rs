@@ -5,11 +5,13 @@
 
 #![expect(clippy::unwrap_used, reason = "the suite is a test that lives in the library only to be shared")]
 
+mod backups;
 mod caller;
 mod commits;
 mod engines;
 mod joins;
 mod records;
+mod rooms;
 mod sessions;
 
 use std::pin::Pin;
@@ -52,6 +54,21 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     records::events_and_audit_come_with_their_commit,
     records::outbox_and_audit_are_bounded,
     records::values_are_compared_and_set,
+    records::the_audit_is_read_page_by_page,
+    rooms::a_change_with_a_stale_expectation_changes_nothing,
+    rooms::a_deleted_room_is_gone_and_its_name_is_free,
+    rooms::a_room_made_again_is_another_room,
+    rooms::a_deletion_with_a_stale_expectation_deletes_nothing,
+    rooms::what_is_queued_behind_a_deletion_is_refused,
+    rooms::another_node_sees_that_a_room_was_deleted,
+    backups::a_backup_taken_under_load_is_one_moment,
+    backups::a_backup_moves_to_another_store_and_back,
+    backups::a_broken_backup_is_refused_and_changes_nothing,
+    backups::a_backup_that_contradicts_itself_is_refused,
+    backups::values_decide_before_anything_changes,
+    backups::no_position_is_handed_out_twice_across_restores,
+    backups::rooms_come_back_and_go_with_a_restore,
+    backups::numbers_rise_and_the_audit_stays_across_a_restore,
     engines::joins_through_several_engines_keep_their_order,
     engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
     engines::the_board_shows_what_was_answered,

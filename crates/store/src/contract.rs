@@ -18,6 +18,8 @@
 //! * **Durable before answered.** When a call returns `Ok`, what it wrote survives whatever the store claims to survive.
 //! * **Errors are data.** *Transient*: nothing happened, try later. *Ambiguous*: it may have happened; load, look, and never
 //!   retry blindly. *Permanent*: this store will not work again without an operator.
+//! * **Backups are whole.** [`Store::backup`] is one consistent view; [`Store::restore`] takes all of one or leaves everything as
+//!   it was.
 //! * **Order.** Calls of one caller that awaits each are seen in that order by everybody.
 
 use anteroom_core::{
@@ -25,12 +27,17 @@ use anteroom_core::{
 };
 use async_trait::async_trait;
 
+use crate::backup::BackupStream;
+use crate::backup::restore::{Restore, RestoreError};
+
 /// How long a session stays readable after its end. After that its ticket answers "gone", never with a second pass.
 pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
 /// How many events an outbox keeps when nobody takes them.
 pub const OUTBOX_MAX: u64 = 100_000;
 /// How many audit records are kept.
 pub const AUDIT_MAX: u64 = 100_000;
+/// Longest text of one field of an audit record, in bytes.
+pub const AUDIT_TEXT_MAX_BYTES: usize = 1_024;
 /// How many names of deleted rooms have a trace of their own. Beyond it names share one, which is later than each of theirs.
 pub const TRACES_MAX: u64 = 10_000;
 
@@ -66,12 +73,36 @@ pub struct Snapshot {
 pub struct AuditRecord {
     /// When.
     pub at: UnixMillis,
-    /// In which room.
-    pub room: RoomId,
+    /// In which room; `None` for what concerns the whole server.
+    pub room: Option<RoomId>,
     /// Who, e.g. the name of an API key.
     pub actor: String,
     /// What, in words.
     pub action: String,
+    /// What else there is to say.
+    pub detail: Option<String>,
+}
+
+impl AuditRecord {
+    /// A record whose texts are cut at [`AUDIT_TEXT_MAX_BYTES`].
+    pub fn new(at: UnixMillis, room: Option<RoomId>, actor: &str, action: &str) -> Self {
+        Self { at, room, actor: bounded(actor), action: bounded(action), detail: None }
+    }
+
+    /// The same with something more to say, cut likewise.
+    #[must_use]
+    pub fn with_detail(self, detail: &str) -> Self {
+        Self { detail: Some(bounded(detail)), ..self }
+    }
+}
+
+fn bounded(text: &str) -> String {
+    const CUT: &str = "...";
+    if text.len() <= AUDIT_TEXT_MAX_BYTES {
+        return text.to_owned();
+    }
+    let kept = &text[..text.floor_char_boundary(AUDIT_TEXT_MAX_BYTES - CUT.len())];
+    format!("{kept}{CUT}")
 }
 
 /// An event with its place in the outbox.
@@ -288,20 +319,48 @@ pub trait Store: Send + Sync + 'static {
     /// Events after `after` (0: from the oldest kept), with their rising numbers, at most `limit`.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError>;
 
-    /// The newest audit records, newest first, at most `limit`.
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
+    /// Audit records with their rising numbers, newest first, at most `limit`: those with a number below `before`, and of `room`
+    /// where one is given. To find those of one room it may look at every record there is.
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError>;
 
     /// A value that belongs to the whole store: key ring, check value, hashes.
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Replaces such a value if it still is `expected`; returns whether it did.
+    /// Replaces such a value if it still is `expected`, and keeps the audit record with it; returns whether it did.
     async fn replace_value(
         &self,
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError>;
+
+    /// Everything it has, as of one moment, while it goes on working. `taken_at` is that moment as the backup will tell it.
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError>;
+
+    /// Replaces everything it has, all or nothing; see [`crate::backup::restore`] for what it must not forget.
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError>;
 
     /// Whether it works, as far as it knows without being asked to do something.
     fn is_ready(&self) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_between_characters() {
+        let long = "ä".repeat(AUDIT_TEXT_MAX_BYTES);
+        let record = AuditRecord::new(UnixMillis(0), None, "short", &long).with_detail(&long);
+        assert_eq!(record.actor, "short");
+        for cut in [record.action, record.detail.unwrap()] {
+            assert!(cut.len() <= AUDIT_TEXT_MAX_BYTES && cut.ends_with("ä..."), "{}", cut.len());
+        }
+    }
 }

@@ -9,8 +9,9 @@
 mod audit;
 mod handle;
 mod owner;
+pub mod restore;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,6 @@ use anteroom_core::{
 };
 use tokio::sync::{mpsc, watch};
 
-pub use self::audit::AUDIT_TEXT_MAX_BYTES;
 use self::handle::RoomMap;
 pub use self::handle::{RoomHandle, Seen};
 use self::owner::Owner;
@@ -52,6 +52,9 @@ pub enum EngineError {
     /// The room was deleted.
     #[error("the room was deleted")]
     RoomDeleted,
+    /// Everything is being replaced.
+    #[error("a backup is being restored; try again in a moment")]
+    Restoring,
     /// The store did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -116,9 +119,17 @@ pub struct Engine {
     owners: Mutex<Vec<Owned>>,
     /// Held while a room is made or deleted, so that it gets one owner, and its name is either taken or free.
     changing_rooms: tokio::sync::Mutex<()>,
-    stopping: watch::Sender<bool>,
+    /// Owners of an era that is over end after what has queued up for them.
+    era: watch::Sender<u64>,
+    /// Whether a restore runs, from its beginning.
+    restore_running: AtomicBool,
+    /// Whether everything is being replaced, and no room has an owner.
+    restoring: AtomicBool,
     counters: Arc<EngineCounters>,
 }
+
+/// The era in which nothing is owned any more.
+const ENDED_ERA: u64 = u64::MAX;
 
 /// A room and the task that owns it.
 struct Owned {
@@ -140,14 +151,12 @@ impl Engine {
             rooms: Arc::default(),
             owners: Mutex::default(),
             changing_rooms: tokio::sync::Mutex::default(),
-            stopping: watch::Sender::default(),
+            era: watch::Sender::default(),
+            restore_running: AtomicBool::new(false),
+            restoring: AtomicBool::new(false),
             counters: Arc::default(),
         });
-        for room in engine.store.rooms().await? {
-            if let Some(snapshot) = engine.store.load(&room, node).await? {
-                engine.own(room, snapshot.room).await?;
-            }
-        }
+        engine.own_all().await?;
         Ok(engine)
     }
 
@@ -178,8 +187,25 @@ impl Engine {
         rooms
     }
 
-    /// Makes a room with an empty line, unless there is one of that name; returns it, and whether it was made.
+    /// Makes a room with an empty line, unless there is one of that name; returns it, and whether it was made. It goes on to its
+    /// end also if whoever asked goes away, so that no room is left without an owner.
     pub async fn create_room(
+        self: &Arc<Self>,
+        id: RoomId,
+        settings: Settings,
+        state: RoomState,
+        incarnation: u8,
+        actor: Actor,
+    ) -> Result<(Arc<RoomHandle>, bool), EngineError> {
+        let engine = self.clone();
+        let creation =
+            spawn(async move { engine.create_to_the_end(id, settings, state, incarnation, actor).await });
+        let lost =
+            |_| Err(StoreError::Ambiguous("the room's creation did not come to its end".into()).into());
+        creation.await.unwrap_or_else(lost)
+    }
+
+    async fn create_to_the_end(
         &self,
         id: RoomId,
         settings: Settings,
@@ -187,10 +213,7 @@ impl Engine {
         incarnation: u8,
         actor: Actor,
     ) -> Result<(Arc<RoomHandle>, bool), EngineError> {
-        let _one_at_a_time = self.changing_rooms.lock().await;
-        if *self.stopping.borrow() {
-            return Err(EngineError::Stopped);
-        }
+        let _one_at_a_time = self.change_rooms().await?;
         if let Some(existing) = self.room(id.as_str()) {
             return Ok((existing, false));
         }
@@ -208,7 +231,7 @@ impl Engine {
                 joined_before: room.newest().joined,
                 next: room,
                 effects: Effects::default(),
-                audit: audit::record(&actor, &id, "create room".into(), now).into_iter().collect(),
+                audit: audit::record(&actor, &id, "create room", now).into_iter().collect(),
             };
             match self.store.commit(&commit).await? {
                 CommitOutcome::Done { .. } => return Ok((self.own(id, commit.next).await?, true)),
@@ -230,30 +253,40 @@ impl Engine {
         actor: Actor,
         expected: Option<Seen>,
     ) -> Result<bool, EngineError> {
-        let _one_at_a_time = self.changing_rooms.lock().await;
+        let _one_at_a_time = self.change_rooms().await?;
         let Some(room) = self.room(id.as_str()) else {
-            return if *self.stopping.borrow() { Err(EngineError::Stopped) } else { Ok(false) };
+            return Ok(false);
         };
         let deleted = match room.delete(expected, actor).await {
             Err(EngineError::RoomDeleted) => Ok(false),
             other => other,
         };
-        self.forget_owners_of_deleted_rooms();
+        self.dismiss_owners_of_deleted_rooms().await;
         deleted
     }
 
     /// Ends every owner after what has queued up for it, and waits for it. What comes later is refused.
     pub async fn stop(&self) {
-        self.stopping.send_replace(true);
+        self.era.send_replace(ENDED_ERA);
         self.rooms.clear();
-        let owners = std::mem::take(&mut *self.owners.lock().unwrap_or_else(PoisonError::into_inner));
+        let aborts = Mutex::new(vec![]);
         let ended = tokio::time::timeout(STOP_TIMEOUT, async {
-            for owner in owners {
-                let _ = owner.task.await;
+            // What makes rooms, or restores them, comes to its end first.
+            let _nothing_is_begun = self.changing_rooms.lock().await;
+            self.rooms.clear();
+            let owners = std::mem::take(&mut *self.owners.lock().unwrap_or_else(PoisonError::into_inner));
+            let handles = owners.iter().map(|owned| owned.task.abort_handle());
+            aborts.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
+            for owned in owners {
+                let _ = owned.task.await;
             }
         });
         if ended.await.is_err() {
             tracing::error!("a room's last commit did not end in time; leaving it");
+            // Whoever still waits for such a room is told so.
+            for owner in aborts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                owner.abort();
+            }
         }
     }
 
@@ -262,21 +295,50 @@ impl Engine {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let dead = |owned: &Owned| owned.task.is_finished() && !owned.handle.is_deleted();
         self.store.is_ready()
+            && *self.era.borrow() != ENDED_ERA
+            && !self.restoring.load(Ordering::Acquire)
             && !owners.iter().any(dead)
             && self.counters.rooms_failing.load(Ordering::Relaxed) == 0
     }
 
-    fn forget_owners_of_deleted_rooms(&self) {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.retain(|owned| !owned.handle.is_deleted());
+    /// For whoever makes or deletes a room: the right to do so, if anybody may.
+    async fn change_rooms(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, EngineError> {
+        if self.restoring.load(Ordering::Acquire) {
+            return Err(EngineError::Restoring);
+        }
+        let right = self.changing_rooms.lock().await;
+        if *self.era.borrow() == ENDED_ERA {
+            return Err(EngineError::Stopped);
+        }
+        // A restore that failed for good leaves nothing to change.
+        if self.restoring.load(Ordering::Acquire) { Err(EngineError::Restoring) } else { Ok(right) }
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the engine's named helper: `stop` knows every owner"
-    )]
+    /// Takes hold of every room that has no owner yet.
+    async fn own_all(&self) -> Result<(), StoreError> {
+        for id in self.store.rooms().await? {
+            if self.room(id.as_str()).is_none_or(|handle| handle.is_replaced())
+                && let Some(snapshot) = self.store.load(&id, self.node).await?
+            {
+                self.own(id, snapshot.room).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for owners that have nothing left to do but to refuse what has queued up.
+    async fn dismiss_owners_of_deleted_rooms(&self) {
+        let deleted: Vec<Owned> = {
+            let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            owners.extract_if(.., |owned| owned.handle.is_deleted()).collect()
+        };
+        for owned in deleted {
+            let _ = owned.task.await;
+        }
+    }
+
     async fn own(&self, id: RoomId, room: Room) -> Result<Arc<RoomHandle>, StoreError> {
-        self.forget_owners_of_deleted_rooms();
+        self.dismiss_owners_of_deleted_rooms().await;
         let (queue, requests) = mpsc::channel(ROOM_QUEUE_MAX);
         let (changes, watched) = watch::channel(0);
         let counters = self.counters.clone();
@@ -298,13 +360,21 @@ impl Engine {
             counters: self.counters.clone(),
         };
         owner.refresh_next_session_end().await?;
-        let task = tokio::spawn(owner.run(requests, self.stopping.subscribe()));
+        let era = self.era.subscribe();
+        let own_era = *era.borrow();
+        let task = spawn(owner.run(requests, era, own_era));
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         owners.push(Owned { handle: handle.clone(), task });
         drop(owners);
         self.rooms.insert(&handle);
         Ok(handle)
     }
+}
+
+/// The one place where the engine starts a task: `stop` waits for every owner, and for whoever may make one.
+#[expect(clippy::disallowed_methods, reason = "this is the engine's named helper")]
+fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(task)
 }
 
 /// A new room that nobody can take for the deleted one of that name: its generation, version and epoch are later.

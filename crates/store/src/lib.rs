@@ -4,6 +4,7 @@
 //! over each. [`engine`] is the only user of a store: it owns a room's queue of operations, applies the rules of `core` to
 //! them and commits the result.
 
+pub mod backup;
 pub mod clock;
 pub mod codec;
 #[cfg(any(test, feature = "conformance"))]
@@ -15,9 +16,12 @@ pub mod engine;
 
 pub mod memory;
 
+pub use backup::BackupStream;
+pub use backup::restore::RestoreError;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use contract::{AuditRecord, NodeId, Store, StoreError, StoredEvent};
 pub use embedded::EmbeddedStore;
+pub use engine::restore::{RestoreRequest, Restored};
 pub use engine::{Actor, Engine, EngineError, RoomHandle};
 
 pub use memory::MemoryStore;

@@ -1,11 +1,15 @@
 //! The store that forgets: everything in maps under one lock. For trials and tests, and the plainest reading of the contract.
 
+mod backup;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
 use async_trait::async_trait;
 
+use crate::backup::BackupStream;
+use crate::backup::restore::{Restore, RestoreError};
 use crate::contract::{
     AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
     OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent, TRACES_MAX, Trace,
@@ -29,10 +33,11 @@ struct State {
     traces: BTreeMap<RoomId, Trace>,
     /// One for all names that have none of their own any more.
     shared_trace: Option<Trace>,
-    values: HashMap<String, Vec<u8>>,
+    values: BTreeMap<String, Vec<u8>>,
     events: VecDeque<(u64, StoredEvent)>,
     next_event: u64,
-    audit: VecDeque<AuditRecord>,
+    audit: VecDeque<(u64, AuditRecord)>,
+    next_audit: u64,
 }
 
 /// A store without disk.
@@ -69,7 +74,10 @@ impl State {
     }
 
     fn note_audit(&mut self, records: impl IntoIterator<Item = AuditRecord>) {
-        self.audit.extend(records);
+        for record in records {
+            self.next_audit += 1;
+            self.audit.push_back((self.next_audit, record));
+        }
         self.audit.drain(..surplus(self.audit.len(), AUDIT_MAX));
     }
 }
@@ -255,8 +263,17 @@ impl Store for MemoryStore {
         Ok(self.state().events.iter().filter(|(number, _)| *number > after).take(limit).cloned().collect())
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        Ok(self.state().audit.iter().rev().take(limit).cloned().collect())
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
+        let state = self.state();
+        let newest_first = state.audit.iter().rev();
+        let earlier = newest_first.filter(|(number, _)| before.is_none_or(|before| *number < before));
+        let wanted = earlier.filter(|(_, record)| room.is_none() || record.room.as_ref() == room);
+        Ok(wanted.take(limit).cloned().collect())
     }
 
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -268,13 +285,26 @@ impl Store for MemoryStore {
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
         let mut state = self.state();
         if state.values.get(name).map(Vec::as_slice) != expected {
             return Ok(false);
         }
         state.values.insert(name.to_owned(), new.to_vec());
+        state.note_audit(audit.cloned());
         Ok(true)
+    }
+
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
+        let written = backup::write(&self.state(), taken_at)?;
+        Ok(BackupStream::of(written))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
+        let mut state = self.state();
+        *state = backup::restored(&state, restore)?;
+        Ok(())
     }
 
     fn is_ready(&self) -> bool {

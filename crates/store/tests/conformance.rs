@@ -35,7 +35,7 @@ async fn the_embedded_store_keeps_the_contract() {
 struct Told {
     rooms: Vec<(RoomId, Room, Vec<Session>, Vec<RequestId>)>,
     events: Vec<(u64, StoredEvent)>,
-    audit: Vec<AuditRecord>,
+    audit: Vec<(u64, AuditRecord)>,
     values: Vec<Option<Vec<u8>>>,
 }
 
@@ -56,7 +56,7 @@ async fn told_by(store: &dyn Store) -> Told {
     Told {
         rooms,
         events: store.events(0, 1_000_000).await.unwrap(),
-        audit: store.audit(1_000_000).await.unwrap(),
+        audit: store.audit(None, None, 1_000_000).await.unwrap(),
         values,
     }
 }

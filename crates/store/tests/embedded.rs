@@ -6,16 +6,19 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Claim, Operation, RequestId, RoomId, RoomState, Settings, Ticket, UnixMillis,
+    Answer, Board, Claim, Operation, RequestId, RoomId, RoomState, SessionKey, Settings, Ticket, UnixMillis,
 };
+use anteroom_store::backup::reader::VerifiedBackup;
+use anteroom_store::clock::Stopwatch;
 use anteroom_store::embedded::{FILE_NAME, OpenError, SCHEMA_VERSION};
 use anteroom_store::{
-    Actor, EmbeddedStore, Engine, EngineError, ManualClock, NodeId, RoomHandle, Store, StoreError,
-    SystemClock,
+    Actor, AuditRecord, EmbeddedStore, Engine, EngineError, ManualClock, NodeId, RoomHandle, Store,
+    StoreError, SystemClock,
 };
-use redb::{Database, ReadableDatabase, ReadableTableMetadata, StorageBackend, TableHandle};
+use redb::{Database, ReadableDatabase, ReadableTableMetadata, StorageBackend, TableDefinition, TableHandle};
 use tokio::task::JoinSet;
 
 /// A disk that keeps everything but fails when told to.
@@ -203,21 +206,70 @@ async fn a_second_failure_makes_the_store_not_ready_and_says_why() {
     said(&room.join().await.unwrap_err());
     said(&advance(&room, 1).await.unwrap_err());
     said(&store.rooms().await.unwrap_err());
-    said(&store.replace_value("name", None, b"value").await.unwrap_err());
+    said(&store.replace_value("name", None, b"value", None).await.unwrap_err());
     assert_eq!(room.board(), board, "reads go on from the last board");
     // Once the disk works again, so does the store, by itself.
     disk.broken.store(false, Ordering::SeqCst);
-    let deadline = std::time::Duration::from_secs(30);
+    let deadline = Duration::from_secs(30);
     let back = tokio::time::timeout(deadline, async {
         loop {
             match room.join().await {
                 Ok(ticket) => break ticket,
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
     });
     assert!(back.await.expect("the store comes back").position > ticket.position);
     assert!(store.is_ready());
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_reader_of_a_backup_holds_up_nobody_and_loses_it_when_the_database_is_opened_again() {
+    let disk = FailingDisk::default();
+    let store = Arc::new(disk.open().unwrap());
+    let (engine, room) = engine_on(store.clone()).await;
+    // More than may wait for a reader.
+    let long = vec![7; 50_000];
+    for name in 0..40 {
+        assert!(store.replace_value(&format!("value-{name}"), None, &long, None).await.unwrap());
+    }
+    let mut slow = store.backup(UnixMillis(1)).await.unwrap();
+    let first = slow.next().await.unwrap().unwrap();
+    assert!(first.starts_with(b"ANTEROOM BACKUP"));
+    let second = store.backup(UnixMillis(2)).await.unwrap();
+    let third = store.backup(UnixMillis(3)).await.unwrap_err().to_string();
+    assert_eq!(third, "the store is not available: 2 backups are being taken already");
+    room.join().await.unwrap();
+    disk.fails_after.store(1, Ordering::SeqCst);
+    let failed = room.join().await.unwrap_err();
+    assert!(matches!(failed, EngineError::Store(_)), "{failed}");
+    room.join().await.expect("the database is open again");
+    let mut stream = slow;
+    let broken_off = loop {
+        match stream.next().await.expect("an error before the end") {
+            Ok(_) => {}
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(broken_off.ends_with("the database is being opened again"), "{broken_off}");
+    assert!(stream.next().await.is_none());
+    // A reader who goes away gives his place to the next.
+    drop(second);
+    let watch = Stopwatch::start();
+    let mut whole = loop {
+        match store.backup(UnixMillis(4)).await {
+            Ok(stream) => break stream,
+            Err(_) => assert!(watch.elapsed() < Duration::from_secs(20), "no place is given back"),
+        }
+        tokio::task::yield_now().await;
+    };
+    let mut bytes = vec![];
+    while let Some(piece) = whole.next().await {
+        bytes.extend(piece.unwrap());
+    }
+    let verified = VerifiedBackup::verify(Box::new(io::Cursor::new(bytes))).unwrap();
+    assert_eq!((verified.values().len(), verified.rooms()), (40, 1));
     engine.stop().await;
 }
 
@@ -227,14 +279,46 @@ async fn a_newer_schema_is_refused_with_a_sentence() {
     let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock));
     let store = open().unwrap();
     let (known, newer) = (SCHEMA_VERSION.to_le_bytes(), (SCHEMA_VERSION + 1).to_le_bytes());
-    assert!(store.replace_value("schema", Some(&known), &newer).await.unwrap());
+    assert!(store.replace_value("schema", Some(&known), &newer, None).await.unwrap());
     drop(store);
     let refused = open().err().unwrap();
     assert_eq!(
         refused.to_string(),
-        "the database was written by a newer version (schema 2, this program knows 1); use that version"
+        "the database was written by a newer version (schema 3, this program knows 2); use that version"
     );
-    assert!(matches!(refused, OpenError::Newer { found: 2 }));
+    assert!(matches!(refused, OpenError::Newer { found: 3 }));
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_migrated() {
+    const VALUES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("values");
+    const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("audit");
+    let directory = tempfile::tempdir().unwrap();
+    let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock)).unwrap();
+    let (engine, room) = engine_on(Arc::new(open())).await;
+    let ticket = room.join().await.unwrap();
+    engine.stop().await;
+    drop((engine, room));
+    // What the first version wrote: no traces, and audit records without detail.
+    let database = Database::open(directory.path().join(FILE_NAME)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(VALUES).unwrap().insert("schema", 1u32.to_le_bytes().as_slice()).unwrap();
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let at = 1_800_000_000_000_u64.to_le_bytes();
+    let record = [&[1], at.as_slice(), &text("room"), &text("somebody"), &text("reset")].concat();
+    transaction.open_table(AUDIT).unwrap().insert(1, record.as_slice()).unwrap();
+    transaction.delete_table(TableDefinition::<&str, (u32, u8, u64, u64)>::new("traces")).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let store = open();
+    let schema = store.value("schema").await.unwrap();
+    assert_eq!(schema.as_deref(), Some(SCHEMA_VERSION.to_le_bytes().as_slice()));
+    let record = AuditRecord::new(UnixMillis(1_800_000_000_000), Some(room_id()), "somebody", "reset");
+    assert_eq!(store.audit(None, None, 10).await.unwrap(), [(1, record)]);
+    assert_eq!(store.trace(&room_id()).await.unwrap(), None);
+    let (engine, room) = engine_on(Arc::new(store)).await;
+    assert!(room.join().await.unwrap().position > ticket.position);
+    engine.stop().await;
 }
 
 #[tokio::test]
@@ -243,7 +327,7 @@ async fn a_database_has_one_owner_at_a_time() {
     let open = || EmbeddedStore::open(directory.path(), Arc::new(SystemClock));
     let store = open().unwrap();
     assert!(matches!(open(), Err(OpenError::InUse)));
-    assert!(store.replace_value("name", None, b"value").await.unwrap());
+    assert!(store.replace_value("name", None, b"value", None).await.unwrap());
     drop(store);
     let value = open().unwrap().value("name").await.unwrap();
     assert_eq!(value.as_deref(), Some(b"value".as_slice()));
@@ -338,4 +422,53 @@ async fn housekeeping_deletes_the_records_of_closed_lines_little_by_little() {
             break;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_deleted_room_is_nobody_elses_and_goes_little_by_little() {
+    const VISITORS: u64 = 600;
+    let directory = tempfile::tempdir().unwrap();
+    // The clock stands still, so that every line opens in the same second.
+    let clock = Arc::new(ManualClock::at(UnixMillis(1_800_000_000_000)));
+    let open = || Arc::new(EmbeddedStore::open(directory.path(), clock.clone()).unwrap());
+    let engine = Engine::start(open(), clock.clone(), NodeId(1)).await.unwrap();
+    let actor = || Actor::System("test");
+    let make = async |name: &str| {
+        let id = RoomId::parse(name).unwrap();
+        engine.create_room(id, Settings::default(), RoomState::Open, 1, actor()).await.unwrap().0
+    };
+    let room = make("room").await;
+    advance(&room, i64::try_from(VISITORS).unwrap()).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for _ in 0..VISITORS {
+        let room = room.clone();
+        tasks.spawn(async move {
+            let ticket = room.join().await.unwrap();
+            claim(&room, ticket).await.unwrap();
+            ticket
+        });
+    }
+    let tickets = tasks.join_all().await;
+    assert!(engine.delete_room(room.id(), actor(), None).await.unwrap());
+    // One of another name has the very same generation, and none of those sessions.
+    let young = make("young").await;
+    let generation = young.board().segments[0].generation;
+    assert_eq!(generation, tickets[0].generation);
+    for ticket in &tickets {
+        let key = SessionKey { generation, position: ticket.position };
+        assert_eq!(engine.store().session(young.id(), key).await.unwrap(), None);
+    }
+    let generations = [generation];
+    let far = UnixMillis(u64::MAX);
+    assert_eq!(engine.store().expired_passes(young.id(), &generations, far).await.unwrap(), []);
+    for _ in 0..20 {
+        clock.advance(1_000);
+        advance(&young, 1).await.unwrap();
+    }
+    engine.stop().await;
+    drop((engine, room, young));
+    let left = rows(directory.path());
+    let of_rooms = ["by_end", "chunks", "closed_lines", "ending", "sessions"];
+    let left: Vec<_> = left.into_iter().filter(|(name, _)| of_rooms.contains(&name.as_str())).collect();
+    assert_eq!(left, []);
 }

@@ -58,14 +58,25 @@ impl Answer {
         }
     }
 
-    /// The text of `{"error": text}`, or a panic when the body is anything else.
+    /// The text of `{"error": text}`, or the detail of a problem; a panic when the body is anything else.
     #[track_caller]
     pub fn error(&self) -> String {
         let json = self.json();
-        match json.get("error").and_then(Value::as_str) {
+        let field =
+            if self.header("Content-Type") == Some("application/problem+json") { "detail" } else { "error" };
+        match json.get(field).and_then(Value::as_str) {
             Some(text) if !text.is_empty() => text.to_owned(),
             _ => panic!("expected an error text: {self:?}"),
         }
+    }
+}
+
+impl Answer {
+    /// The name of the problem it reports; empty when it is none.
+    pub fn problem(&self) -> String {
+        let json: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let address = json.get("type").and_then(Value::as_str).unwrap_or_default();
+        address.split_once('#').map_or_else(String::new, |(_, slug)| slug.to_owned())
     }
 }
 

@@ -106,7 +106,8 @@ pub fn open_refresh_token(key: &SigningKey, audience: &RoomId, token: &str) -> O
     let mut validation = Validation::new(key.algorithm().name().parse().ok()?);
     validation.set_audience(&[audience.as_str()]);
     validation.leeway = 0;
-    let claims = jsonwebtoken::decode::<Claims>(token, &DecodingKey::from_jwk(&jwk).ok()?, &validation).ok()?.claims;
+    let claims =
+        jsonwebtoken::decode::<Claims>(token, &DecodingKey::from_jwk(&jwk).ok()?, &validation).ok()?.claims;
     request_id::parse(&claims.sub).filter(|_| claims.token_use == "refresh")
 }
 

@@ -9,7 +9,7 @@
 //!
 //! What we ask for is what API Gateway asks for: `host`, the date and every `x-amz-` header must be signed. Two of the latter may
 //! come unsigned. `x-amz-content-sha256`, which aws-requests-auth adds after signing: it must be the hash of the body, and that hash is signed
-//! anyway. `x-amz-cf-id`, which CloudFront adds on the way and nobody reads. A session token must be signed, and is not looked at:
+//! anyway. `x-amz-cf-id`, which `CloudFront` adds on the way and nobody reads. A session token must be signed, and is not looked at:
 //! our key pairs have none.
 //!
 //! A signature does not protect against repetition. Within [`CLOCK_SKEW_MAX_MS`] the same bytes are accepted again, as they are by AWS;

@@ -1,4 +1,5 @@
-//! `[[room]]` tables: each must have an id of its own. What else they say is for whoever makes rooms of them.
+//! `[[room]]` tables: each must have an id of its own. What else they say is understood by [`crate::rooms`], and asked for
+//! here, so that a mistake in a room and one in a server setting are told together.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use super::SETTINGS;
 use super::kinds::{Kind, Raw, Room};
 use super::problems::{Origin, Place, Problem};
 use super::source::{Source, shown_toml};
+use crate::rooms::{ConfiguredRoom, read_settings};
 
 /// The key of the array of tables.
 const ROOM: &str = "room";
@@ -54,7 +56,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Vec<RoomTable> {
             source.problems.push(Problem::RoomsAreNotTables { place });
             continue;
         };
-        let Some(room) = read_one(source, place, Spanned::new(span, table)) else {
+        let Some(room) = read_one(source, place, &Spanned::new(span, table)) else {
             continue;
         };
         match rooms.iter().find(|other| other.id == room.id) {
@@ -69,35 +71,46 @@ pub(super) fn read(source: &mut Source<'_>) -> Vec<RoomTable> {
     rooms
 }
 
-fn read_one<'a>(source: &mut Source<'a>, place: Place, table: Spanned<DeTable<'a>>) -> Option<RoomTable> {
+fn read_one<'a>(source: &mut Source<'a>, place: Place, table: &Spanned<DeTable<'a>>) -> Option<RoomTable> {
     let line = |key: &Spanned<DeString<'_>>| source.place(&key.span()).line;
     let lines: BTreeMap<String, usize> =
         table.get_ref().iter().map(|(key, _)| (key.get_ref().to_string(), line(key))).collect();
     let place_of = |key: &str| Place { line: lines.get(key).copied().unwrap_or(place.line), ..place.clone() };
 
+    let mut settings: toml::Table =
+        match serde::Deserialize::deserialize(toml::Deserializer::from(table.clone())) {
+            Ok(settings) => settings,
+            // Such as a number beyond 64 bits.
+            Err(error) => {
+                let place = error.span().map_or(place, |span| source.place(&span));
+                let reason = toml::de::Error::message(&error).to_owned();
+                source.problems.push(Problem::Syntax { place, reason });
+                return None;
+            }
+        };
     // TOML has no way back to the top of the file, so a server setting below a [[room]] silently becomes the room's.
     for key in lines.keys().filter(|key| SETTINGS.iter().any(|setting| setting.name == key.as_str())) {
         source.problems.push(Problem::InsideARoom { place: place_of(key), key: key.clone() });
+        settings.remove(key);
     }
-    let Some(id) = table.get_ref().get(ID) else {
-        source.problems.push(Problem::RoomWithoutId { place });
-        return None;
+    let room_id = match table.get_ref().get(ID) {
+        Some(id) => Room::read(Raw::Toml(id.get_ref())).map_err(|_| {
+            let origin = Origin::Key { place: place_of(ID), name: ID.to_owned() };
+            let value = shown_toml(id.get_ref(), source.text(), &id.span());
+            let explanation = format!("expected {}", Room::expected());
+            Problem::Value { origin, value, explanation }
+        }),
+        None => Err(Problem::RoomWithoutId { place: place.clone() }),
     };
-    let Ok(room_id) = Room::read(Raw::Toml(id.get_ref())) else {
-        let origin = Origin::Key { place: place_of(ID), name: ID.to_owned() };
-        let value = shown_toml(id.get_ref(), source.text(), &id.span());
-        let explanation = format!("expected {}", Room::expected());
-        source.problems.push(Problem::Value { origin, value, explanation });
-        return None;
-    };
-    match serde::Deserialize::deserialize(toml::Deserializer::from(table)) {
-        Ok(table) => Some(RoomTable { id: room_id, table, place, lines }),
-        // Such as a number beyond 64 bits.
-        Err(error) => {
-            let place = error.span().map_or(place, |span| source.place(&span));
-            let reason = toml::de::Error::message(&error).to_owned();
-            source.problems.push(Problem::Syntax { place, reason });
-            None
+    let room_id = match room_id {
+        Ok(room_id) => room_id,
+        Err(problem) => {
+            source.problems.push(problem);
+            source.problems.extend(read_settings(&settings, place_of).err().into_iter().flatten());
+            return None;
         }
-    }
+    };
+    let room = RoomTable { id: room_id, table: settings, place, lines };
+    source.problems.extend(ConfiguredRoom::read(&room).err().into_iter().flatten());
+    Some(room)
 }

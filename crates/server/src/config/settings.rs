@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::kinds::{
-    Address, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence, PublicUrl, Required,
-    Room, Seconds, StoreLocation,
+    Address, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence, PublicUrl,
+    Required, Room, Seconds, StoreLocation,
 };
 use super::source::Source;
 use super::{SECRET_SETTINGS, variable_name};

@@ -17,8 +17,8 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::kinds::{Kind, Presence, Raw, Refusal};
 use super::problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
 use super::{
-    DEFAULT_FILE_NAME, FILE_MAX_BYTES, SECRET_SETTINGS, SETTINGS, SecretSetting, VARIABLE_PREFIX,
-    variable_name,
+    CLIENT_VARIABLES, DEFAULT_FILE_NAME, FILE_MAX_BYTES, SECRET_SETTINGS, SETTINGS, SecretSetting,
+    VARIABLE_PREFIX, variable_name,
 };
 
 /// The values that were given and not yet taken, and what was wrong with those that were.
@@ -158,7 +158,7 @@ impl<'a> Source<'a> {
             });
         }
         for (name, value) in std::mem::take(&mut self.variables) {
-            if is_kubernetes_service_link(&name, &value) {
+            if CLIENT_VARIABLES.contains(&name.as_str()) || is_kubernetes_service_link(&name, &value) {
                 continue;
             }
             let settings = SETTINGS.iter().map(|setting| setting.name);

@@ -177,6 +177,16 @@ impl Call {
         self
     }
 
+    /// A body of bytes.
+    pub(super) fn bytes_body(mut self, text: &str) -> Self {
+        let schema = ObjectBuilder::new().description(Some(text));
+        let content =
+            ContentBuilder::new().schema(Some(schema.schema_type(Type::String)));
+        let body = RequestBodyBuilder::new().required(Some(Required::True));
+        self.body = Some(body.content("application/octet-stream", content.build()).build());
+        self
+    }
+
     /// An answer in JSON. The example is a value of the type itself, so that the two cannot differ.
     pub(super) fn json<T: ToSchema + Serialize>(mut self, status: u16, text: &str, example: &T) -> Self {
         let schema = refer_to::<T>(&mut self.schemas);

@@ -48,6 +48,8 @@ pub(super) const CALLS: &[Entry] = &[
     (Private, Get,    "/signing_keys",                    private::list_signing_keys),
     (Private, Post,   "/signing_keys",                    private::rotate_signing_key),
     (Private, Get,    "/audit",                           private::audit),
+    (Private, Get,    "/backup",                          private::backup),
+    (Private, Post,   "/restore",                         private::restore),
     (Private, Get,    "/metrics",                         private::metrics),
     (Private, Get,    "/livez",                           private::live),
     (Private, Get,    "/readyz",                          private::ready),

@@ -9,7 +9,7 @@ use super::answers::{
 };
 use super::call::{AnswerHeader, Call, Group};
 use super::schemas::{
-    EntityTags, KeyName, ListenerName, PageLength, RecordNumber, RequestIdText, RoomName, default_of,
+    EntityTags, KeyName, ListenerName, Moment, PageLength, RecordNumber, RequestIdText, RoomName, default_of,
 };
 use super::{GENERATION, MOMENT, REQUEST_ID};
 use crate::administration::NewKeyBody;
@@ -242,6 +242,41 @@ pub(super) fn audit() -> Call {
 
 fn server(id: &'static str, summary: &'static str, description: &str) -> Call {
     Call::new(id, Group::Server, summary, description)
+}
+
+pub(super) fn backup() -> Call {
+    let what = "Taken of one moment while everything goes on, and sent as it is read. One that breaks off has no end, and `/restore` refuses it.";
+    server("backup", "Everything the store has", what).text(
+        200,
+        "The backup.",
+        "application/octet-stream",
+        "ANTEROOM…",
+    )
+}
+
+/// What was restored.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[schema(as = Restored)]
+struct Restored {
+    /// How many rooms there are now.
+    rooms: u64,
+    /// How many sessions came with them.
+    sessions: u64,
+    /// When the backup had been taken.
+    #[schema(value_type = Moment)]
+    taken_at: &'static str,
+}
+
+pub(super) fn restore() -> Call {
+    server(
+        "restore",
+        "Replaces everything by what a backup has",
+        "All of it or nothing. Keys that were revoked since the backup are back; people who joined since keep their places where this \
+         store knows them, and new ones join behind everybody.",
+    )
+    .bytes_body("A backup.")
+    .json(200, "What was restored.", &Restored { rooms: 3, sessions: 120, taken_at: MOMENT })
+    .problems(&[Problem::Conflict])
 }
 
 pub(super) fn metrics() -> Call {

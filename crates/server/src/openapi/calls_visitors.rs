@@ -6,7 +6,9 @@ use super::answers::{JoinAnswer, LeftAnswer, RefreshedPass};
 use super::call::{AnswerHeader, Call, Group, Ticket};
 use super::schemas::{EntityTags, EventId, IdempotencyKey, RoomName};
 use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
-use crate::native::{AdmittedAnswer, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody};
+use crate::native::{
+    AdmittedAnswer, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
+};
 use crate::prepared::{GenerationFigures, PublicFigures};
 use crate::problem::Problem;
 
@@ -39,7 +41,7 @@ fn active() -> TicketAnswer<'static> {
         people_ahead: 0,
         status: "active",
         estimated_wait_seconds: None,
-        claim_expires_in_seconds: Some(Some(612)),
+        claim_expires_in_seconds: Some(ClaimExpiry(Some(612))),
         ..waiting()
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use anteroom_store::RoomHandle;
 use anteroom_store::clock::Stopwatch;
 use bytes::Bytes;
 use serde_json::json;
@@ -53,7 +54,9 @@ impl Frame {
 pub(crate) struct Feed {
     /// Tells feeds apart; a room that is deleted and made again has another one.
     pub(super) number: u64,
+    /// Gone when the room is: the view holds its feed.
     room: Weak<RoomView>,
+    handle: Arc<RoomHandle>,
     /// The newest frame anybody has seen. Whoever makes one holds the lock while it looks at the board, so that frames are in the
     /// order of boards.
     newest: Mutex<Arc<Frame>>,
@@ -69,6 +72,7 @@ impl Feed {
         Self {
             number,
             room: Arc::downgrade(room),
+            handle: Arc::clone(&room.handle),
             newest: Mutex::new(Arc::clone(&frame)),
             pushed: watch::Sender::new(frame),
             watchers: AtomicU64::new(0),
@@ -153,13 +157,11 @@ impl Feed {
     /// Nothing comes after this. Where the room was deleted, its watchers are told.
     fn end(&self) -> Arc<Frame> {
         let mut newest = self.newest();
-        let room = self.room.upgrade();
-        let bytes = match &room {
-            Some(room) if room.handle.is_deleted() => {
-                let data = json!({"room": room.handle.id().as_str()});
-                Bytes::from(format!("event: gone\ndata: {data}\n\n"))
-            }
-            _ => Bytes::new(),
+        let bytes = if self.handle.is_deleted() {
+            let data = json!({"room": self.handle.id().as_str()});
+            Bytes::from(format!("event: gone\ndata: {data}\n\n"))
+        } else {
+            Bytes::new()
         };
         *newest =
             Arc::new(Frame { sequence: newest.sequence + 1, edition: String::new(), bytes, last: true });

@@ -239,7 +239,7 @@ impl Caller {
     }
 
     pub(super) fn audit_record(&self, action: &str) -> AuditRecord {
-        AuditRecord { at: self.now, room: self.id.clone(), actor: "somebody".into(), action: action.into() }
+        AuditRecord::new(self.now, Some(self.id.clone()), "somebody", action)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::settings::Seconds;
+use anteroom_core::settings::{Seconds, WebAddress};
 use anteroom_core::{InletKind, MAX_POSITION, Operation, Outcome, RoomId, RoomState, Settings};
 
 use super::caller::{Caller, NODE, OTHER_NODE, claim};
@@ -37,6 +37,8 @@ pub(super) async fn a_snapshot_reads_back_exactly(store: Arc<dyn Store>) {
         queue_position_expiry_period: Seconds::new(86),
         incr_svc_on_queue_position_expiry: true,
         issuer: Some("https://other.example".into()),
+        backend_uri: WebAddress::parse("https://shop.example/enter"),
+        disable_session_renewal: true,
     };
     caller.perform(Operation::reconfigure(settings.clone(), None)).await;
     caller.perform(Operation::Advance { by: -1 }).await;
@@ -157,7 +159,7 @@ pub(super) async fn a_repeated_commit_answers_the_same_and_changes_nothing(store
     let repeated = store.commit(&commit).await.unwrap();
     assert!(matches!(repeated, CommitOutcome::Done { joined: 3 }), "{repeated:?}");
     assert_eq!(other.snapshot().await.room, before);
-    assert_eq!(store.audit(10).await.unwrap().len(), 1);
+    assert_eq!(store.audit(None, None, 10).await.unwrap().len(), 1);
     // An older number than the last one is no repetition: nothing is known of it any more.
     caller.room = before.clone();
     caller.perform(Operation::Advance { by: 1 }).await;

@@ -27,14 +27,14 @@ async fn engines(store: &Arc<dyn Store>) -> Vec<(Arc<Engine>, Arc<RoomHandle>)> 
     engines
 }
 
-async fn make_room(engine: &Engine) -> Arc<RoomHandle> {
+pub(super) async fn make_room(engine: &Arc<Engine>) -> Arc<RoomHandle> {
     let id = RoomId::parse("room").unwrap();
     let actor = Actor::Operator("suite".into());
     engine.create_room(id, Settings::default(), RoomState::Open, 1, actor).await.unwrap().0
 }
 
 /// Does it however often other nodes are faster; anything else fails.
-async fn insist(room: &RoomHandle, operation: Operation) -> Answer {
+pub(super) async fn insist(room: &RoomHandle, operation: Operation) -> Answer {
     loop {
         match room.operate(operation.clone(), Actor::Operator("suite".into())).await {
             Ok(answer) => return answer,
@@ -133,11 +133,11 @@ pub(super) async fn conflicting_commits_are_applied_again_and_nothing_is_lost(st
     assert_eq!((stored.waiting(), stored.offers()), (0, 0));
     stored.assert_sound();
     let audited = store
-        .audit(100_000)
+        .audit(None, None, 100_000)
         .await
         .unwrap()
         .into_iter()
-        .filter(|record| record.action == "advance by 1")
+        .filter(|(_, record)| record.action == "advance by 1")
         .count() as u64;
     assert_eq!(audited, total + ENGINES, "each is audited once");
     stop(engines).await;

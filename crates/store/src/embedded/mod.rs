@@ -6,7 +6,10 @@
 //! A commit that fails is answered as ambiguous, because nobody can know what reached the disk; the database is opened again
 //! from disk. If that fails too, or the next commit does, the store is not ready and says so, until one works again.
 
+mod backup;
 mod creation;
+mod restore;
+mod schema;
 mod tables;
 mod transaction;
 mod writer;
@@ -17,15 +20,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use async_trait::async_trait;
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
-use tokio::sync::{mpsc, oneshot};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use crate::backup::BackupStream;
+use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::codec;
 use crate::contract::{
     AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot,
     Store, StoreError, StoredEvent, Trace,
 };
+use backup::{BACKUPS_MAX, Backup};
+pub use schema::SCHEMA_VERSION;
+use schema::{FirstOpen, SCHEMA_VALUE, open_database};
 use tables::{
     AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES,
     VALUES, read_trace, session_place,
@@ -35,14 +43,10 @@ use writer::{Request, Writer};
 
 /// The file inside the data directory.
 pub const FILE_NAME: &str = "anteroom.redb";
-/// What this program writes. A newer program migrates older files; an older program refuses newer ones.
-pub const SCHEMA_VERSION: u32 = 1;
 /// How many requests may wait for the writer.
 pub const WRITER_QUEUE_MAX: usize = 4096;
 /// How much of the file is kept in memory.
 pub const CACHE_MAX_BYTES: usize = 64 << 20;
-
-const SCHEMA_VALUE: &str = "schema";
 
 /// Something went wrong inside the database.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +55,9 @@ pub(crate) enum Failure {
     Database(#[from] redb::Error),
     #[error(transparent)]
     Corrupt(#[from] codec::Corrupt),
+    /// Somebody else could not go on: whoever takes a backup.
+    #[error(transparent)]
+    Other(#[from] StoreError),
 }
 
 macro_rules! failures {
@@ -65,6 +72,7 @@ impl From<Failure> for StoreError {
         match failure {
             Failure::Database(error) => Self::Transient(error.to_string()),
             Failure::Corrupt(error) => Self::Permanent(error.to_string()),
+            Failure::Other(error) => error,
         }
     }
 }
@@ -113,12 +121,14 @@ pub struct EmbeddedStore {
     requests: Option<mpsc::Sender<Request>>,
     ready: Arc<AtomicBool>,
     writer: Option<std::thread::JoinHandle<()>>,
+    reopenings: watch::Receiver<u64>,
+    backups: Arc<Semaphore>,
 }
 
 impl EmbeddedStore {
     /// Opens or creates the store in a directory.
     pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        private_directory(directory)
+        creation::private_directory(directory)
             .map_err(|reason| OpenError::Directory { path: directory.to_owned(), reason })?;
         let unique = format!("{}-{}", std::process::id(), clock.now().0);
         creation::create_if_missing(directory, &unique)
@@ -140,29 +150,36 @@ impl EmbeddedStore {
         let database: SharedDatabase = Arc::new(RwLock::new(Some(Arc::new(database))));
         let ready = Arc::new(AtomicBool::new(true));
         let (requests, queue) = mpsc::channel(WRITER_QUEUE_MAX);
-        let writer = Writer { database: database.clone(), opener, queue, ready: ready.clone(), clock };
+        let (reopened, reopenings) = watch::channel(0);
+        let writer =
+            Writer { database: database.clone(), opener, queue, ready: ready.clone(), clock, reopened };
         let writer = std::thread::Builder::new()
             .name("anteroom-writer".into())
             .spawn(move || writer.run())
             .map_err(|error| OpenError::Other(error.to_string()))?;
-        Ok(Self { database, requests: Some(requests), ready, writer: Some(writer) })
+        let backups = Arc::new(Semaphore::new(BACKUPS_MAX));
+        Ok(Self { database, requests: Some(requests), ready, writer: Some(writer), reopenings, backups })
+    }
+
+    fn database(&self) -> Result<Arc<Database>, StoreError> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        database.ok_or_else(|| {
+            // Lost by a failure. The writer opens it again; a full queue has somebody in it who asks for that already.
+            let _ = self.requests.as_ref().map(|requests| requests.try_send(Request::Reopen));
+            StoreError::Transient("the database is not open".into())
+        })
     }
 
     fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Failure>) -> Result<T, StoreError> {
-        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(database) = database else {
-            // Lost by a failure. The writer opens it again; a full queue has somebody in it who asks for that already.
-            let _ = self.requests.as_ref().map(|requests| requests.try_send(Request::Reopen));
-            return Err(StoreError::Transient("the database is not open".into()));
-        };
+        let database = self.database()?;
         let transaction = database.begin_read().map_err(Failure::from)?;
         Ok(work(&transaction)?)
     }
 
-    async fn ask<T>(
+    async fn ask<T, E: From<StoreError>>(
         &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
-    ) -> Result<T, StoreError> {
+        request: impl FnOnce(oneshot::Sender<Result<T, E>>) -> Request,
+    ) -> Result<T, E> {
         let (answer, answered) = oneshot::channel();
         let requests =
             self.requests.as_ref().ok_or_else(|| StoreError::Permanent("the store is closed".into()))?;
@@ -170,7 +187,7 @@ impl EmbeddedStore {
             mpsc::error::TrySendError::Full(_) => StoreError::Transient("the writer's queue is full".into()),
             mpsc::error::TrySendError::Closed(_) => StoreError::Permanent("the writer has ended".into()),
         })?;
-        answered.await.unwrap_or_else(|_| Err(StoreError::Ambiguous("the writer has ended".into())))
+        answered.await.unwrap_or_else(|_| Err(StoreError::Ambiguous("the writer has ended".into()).into()))
     }
 }
 
@@ -182,72 +199,6 @@ impl Drop for EmbeddedStore {
             let _ = writer.join();
         }
     }
-}
-
-/// Whether a process opens the file for the first time, or again after a failure.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FirstOpen {
-    Yes,
-    No,
-}
-
-/// Makes the directory, for its owner alone, unless there is one.
-fn private_directory(directory: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
-/// Opens the database, makes its tables, and checks or sets its schema version.
-fn open_database(opener: &Opener, first_open: FirstOpen) -> Result<Database, OpenError> {
-    let database = opener().map_err(|error| match error {
-        redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
-        other => OpenError::Other(other.to_string()),
-    })?;
-    let other = |failure: Failure| OpenError::Other(failure.to_string());
-    let transaction = database.begin_write().map_err(|error| other(error.into()))?;
-    let found = prepare_tables(&transaction).map_err(other)?;
-    if found > SCHEMA_VERSION {
-        return Err(OpenError::Newer { found });
-    }
-    if first_open == FirstOpen::Yes {
-        forget_nodes(&transaction).map_err(other)?;
-    }
-    transaction.commit().map_err(|error| other(error.into()))?;
-    Ok(database)
-}
-
-/// Makes every table, so that readers need not care whether one exists; returns the schema version of the file.
-fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
-    let mut values = transaction.open_table(VALUES)?;
-    let found =
-        values.get(SCHEMA_VALUE)?.map(|bytes| bytes.value().try_into().map_or(u32::MAX, u32::from_le_bytes));
-    // What a newer version wrote may have tables of other kinds: not touched, so that it is refused for the right reason.
-    if let Some(newer) = found.filter(|&found| found > SCHEMA_VERSION) {
-        return Ok(newer);
-    }
-    if found.is_none() {
-        values.insert(SCHEMA_VALUE, SCHEMA_VERSION.to_le_bytes().as_slice())?;
-    }
-    transaction.open_table(ROOM_NUMBERS)?;
-    transaction.open_table(ROOMS)?;
-    transaction.open_table(LINES)?;
-    transaction.open_table(LAST)?;
-    transaction.open_table(TRACES)?;
-    transaction.open_table(CHUNKS)?;
-    transaction.open_table(SESSIONS)?;
-    transaction.open_table(ENDING)?;
-    transaction.open_table(BY_END)?;
-    transaction.open_table(tables::CLOSED_LINES)?;
-    transaction.open_table(OUTBOX)?;
-    transaction.open_table(AUDIT)?;
-    Ok(found.unwrap_or(SCHEMA_VERSION))
-}
-
-fn forget_nodes(transaction: &WriteTransaction) -> Result<(), Failure> {
-    Ok(transaction.open_table(LAST)?.retain(|_, _| false)?)
 }
 
 /// A room as its tables have it.
@@ -436,12 +387,24 @@ impl Store for EmbeddedStore {
         })
     }
 
-    async fn audit(&self, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
         self.read(|transaction| {
             let audit = transaction.open_table(AUDIT)?;
+            let mut earlier = audit.range(..before.unwrap_or(u64::MAX))?.rev();
             let mut records = vec![];
-            for entry in audit.iter()?.rev().take(limit) {
-                records.push(codec::decode_audit(entry?.1.value())?);
+            while records.len() < limit
+                && let Some(entry) = earlier.next()
+            {
+                let (number, bytes) = entry?;
+                let record = codec::decode_audit(bytes.value())?;
+                if room.is_none() || record.room.as_ref() == room {
+                    records.push((number.value(), record));
+                }
             }
             Ok(records)
         })
@@ -458,9 +421,30 @@ impl Store for EmbeddedStore {
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
+        audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
         let (name, expected, new) = (name.to_owned(), expected.map(<[u8]>::to_vec), new.to_vec());
-        self.ask(|answer| Request::ReplaceValue { name, expected, new, answer }).await
+        let audit = audit.cloned().map(Box::new);
+        self.ask(|answer| Request::ReplaceValue { name, expected, new, audit, answer }).await
+    }
+
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
+        let busy = |_| StoreError::Transient(format!("{BACKUPS_MAX} backups are being taken already"));
+        let permit = self.backups.clone().try_acquire_owned().map_err(busy)?;
+        let mut reopenings = self.reopenings.clone();
+        // Before the database is taken, so that no reopening after it is missed.
+        reopenings.mark_unchanged();
+        let database = self.database()?;
+        let (pieces, stream) = BackupStream::new();
+        let runtime = tokio::runtime::Handle::current();
+        let backup = Backup { database, pieces, reopenings, runtime, permit };
+        tokio::task::spawn_blocking(move || backup.run(taken_at));
+        Ok(stream)
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
+        let restore = Box::new(restore);
+        self.ask(|answer| Request::Restore { restore, answer }).await
     }
 
     fn is_ready(&self) -> bool {

@@ -17,6 +17,8 @@ pub(super) type EndPlace = (RoomNumber, u32, u8, u64, u64);
 pub(super) type ChunkPlace = (RoomNumber, u32, u8, u64);
 /// (room, node).
 pub(super) type NodePlace = (RoomNumber, u128);
+/// (generation opened, incarnation, version, epoch).
+pub(super) type StoredTrace = (u32, u8, u64, u64);
 /// (room, generation opened, incarnation).
 pub(super) type Line = (RoomNumber, u32, u8);
 
@@ -33,7 +35,7 @@ pub(super) const LINES: TableDefinition<'_, RoomNumber, (u64, u64, u64)> = Table
 pub(super) const LAST: TableDefinition<'_, NodePlace, (u64, u64)> = TableDefinition::new("last");
 /// What is remembered of deleted rooms by their names: generation opened, incarnation, version, epoch. The name that no room can
 /// have, the empty one, stands for all that have no trace of their own any more.
-pub(super) const TRACES: TableDefinition<'_, &str, (u32, u8, u64, u64)> = TableDefinition::new("traces");
+pub(super) const TRACES: TableDefinition<'_, &str, StoredTrace> = TableDefinition::new("traces");
 /// Chunks of taken bits.
 pub(super) const CHUNKS: TableDefinition<'_, ChunkPlace, &[u8; 512]> = TableDefinition::new("chunks");
 /// Sessions.
@@ -52,16 +54,19 @@ pub(super) const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("
 /// The name under which names without a trace of their own share one.
 const SHARED_TRACE: &str = "";
 
+pub(super) const fn trace_of((opened, incarnation, version, epoch): StoredTrace) -> Trace {
+    Trace { generation: Generation { opened, incarnation }, version, epoch }
+}
+
 /// What a room of that name must be later than.
 pub(super) fn read_trace(
-    traces: &impl ReadableTable<&'static str, (u32, u8, u64, u64)>,
+    traces: &impl ReadableTable<&'static str, StoredTrace>,
     name: &str,
 ) -> Result<Option<Trace>, Failure> {
     let mut found: Option<Trace> = None;
     for name in [name, SHARED_TRACE] {
         if let Some(stored) = traces.get(name)? {
-            let (opened, incarnation, version, epoch) = stored.value();
-            let trace = Trace { generation: Generation { opened, incarnation }, version, epoch };
+            let trace = trace_of(stored.value());
             found = Some(found.map_or(trace, |found| found.joined_with(trace)));
         }
     }
@@ -70,7 +75,7 @@ pub(super) fn read_trace(
 
 /// Remembers a trace; with too many of them, the first gives up its own for the shared one.
 pub(super) fn leave_trace(
-    traces: &mut redb::Table<'_, &'static str, (u32, u8, u64, u64)>,
+    traces: &mut redb::Table<'_, &'static str, StoredTrace>,
     name: &str,
     trace: Trace,
 ) -> Result<(), Failure> {
@@ -100,4 +105,32 @@ pub(super) fn end_place(room: RoomNumber, end: UnixMillis, key: SessionKey) -> E
 
 pub(super) fn line(room: RoomNumber, generation: Generation) -> Line {
     (room, generation.opened, generation.incarnation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_a_trace_of_their_own_share_one_that_is_later_than_each() {
+        let database =
+            redb::Builder::new().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let mut traces = transaction.open_table(TRACES).unwrap();
+        let trace = |number: u64| Trace {
+            generation: Generation { opened: u32::try_from(number).unwrap(), incarnation: 1 },
+            version: 3 * number,
+            epoch: 1_000_000 - number,
+        };
+        let name = |number: u64| format!("-room-{number:06}");
+        for number in 0..TRACES_MAX + 3 {
+            leave_trace(&mut traces, &name(number), trace(number)).unwrap();
+            assert!(traces.len().unwrap() <= TRACES_MAX + 1, "their own, and the shared one");
+        }
+        // Three have given theirs up.
+        let shared = trace(0).joined_with(trace(2));
+        assert_eq!(read_trace(&traces, "never-deleted").unwrap(), Some(shared));
+        assert_eq!(read_trace(&traces, &name(2)).unwrap(), Some(shared));
+        assert_eq!(read_trace(&traces, &name(9)).unwrap(), Some(trace(9).joined_with(shared)));
+    }
 }

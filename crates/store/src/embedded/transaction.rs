@@ -13,8 +13,8 @@ use super::tables::{
 use super::{Failure, read_snapshot};
 use crate::codec;
 use crate::contract::{
-    AUDIT_MAX, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId, OUTBOX_MAX,
-    OwnJoins, SESSION_RETENTION_MILLIS, Snapshot, StoredEvent, Trace,
+    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
+    OUTBOX_MAX, OwnJoins, SESSION_RETENTION_MILLIS, Snapshot, StoredEvent, Trace,
 };
 
 /// How many records of closed lines and of retained sessions one round of housekeeping deletes.
@@ -176,8 +176,7 @@ pub(super) fn delete_room(
     transaction.open_table(LAST)?.retain_in((number, 0)..=(number, u128::MAX), |_, _| false)?;
     let generations: Vec<Generation> = room.segments.iter().map(|segment| segment.generation).collect();
     close_lines(transaction, number, &generations)?;
-    let audit: Vec<Vec<u8>> = deletion.audit.iter().map(codec::encode_audit).collect();
-    append(transaction, AUDIT, &audit, AUDIT_MAX)?;
+    note_audit(transaction, deletion.audit.as_ref())?;
     Ok(DeletionOutcome::Done)
 }
 
@@ -253,6 +252,14 @@ fn close_lines(
     Ok(())
 }
 
+pub(super) fn note_audit(
+    transaction: &WriteTransaction,
+    record: Option<&AuditRecord>,
+) -> Result<(), Failure> {
+    let record: Vec<Vec<u8>> = record.into_iter().map(codec::encode_audit).collect();
+    append(transaction, AUDIT, &record, AUDIT_MAX)
+}
+
 /// Adds records under the next numbers and drops the oldest beyond `limit`.
 fn append(
     transaction: &WriteTransaction,
@@ -305,11 +312,13 @@ pub(super) fn replace_value(
     name: &str,
     expected: Option<&[u8]>,
     new: &[u8],
+    audit: Option<&AuditRecord>,
 ) -> Result<bool, Failure> {
     let mut values = transaction.open_table(VALUES)?;
     let unchanged = values.get(name)?.as_ref().map(redb::AccessGuard::value) == expected;
     if unchanged {
         values.insert(name, new)?;
+        note_audit(transaction, audit)?;
     }
     Ok(unchanged)
 }

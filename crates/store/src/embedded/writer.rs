@@ -5,12 +5,15 @@ use std::sync::{Arc, PoisonError};
 
 use anteroom_core::UnixMillis;
 use redb::{Database, WriteTransaction};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::transaction::{self, EncodedCommit};
-use super::{Failure, FirstOpen, Opener, SharedDatabase, open_database};
+use super::{Failure, FirstOpen, Opener, SharedDatabase, open_database, restore};
+use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
-use crate::contract::{CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, StoreError};
+use crate::contract::{
+    AuditRecord, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, StoreError,
+};
 
 /// How many requests share one transaction at most.
 const GROUP_MAX: usize = 512;
@@ -44,7 +47,12 @@ pub(super) enum Request {
         name: String,
         expected: Option<Vec<u8>>,
         new: Vec<u8>,
+        audit: Option<Box<AuditRecord>>,
         answer: Answer<bool>,
+    },
+    Restore {
+        restore: Box<Restore>,
+        answer: oneshot::Sender<Result<(), RestoreError>>,
     },
     /// A reader found the database missing: try to open it, nobody waits for an answer.
     Reopen,
@@ -56,6 +64,7 @@ enum Pending {
     Delete(Answer<DeletionOutcome>, DeletionOutcome),
     Join(Answer<JoinOutcome>, JoinOutcome),
     ReplaceValue(Answer<bool>, bool),
+    Restore(oneshot::Sender<Result<(), RestoreError>>),
 }
 
 impl Pending {
@@ -66,6 +75,7 @@ impl Pending {
             Self::Delete(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::Join(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::ReplaceValue(answer, outcome) => drop(answer.send(Ok(outcome))),
+            Self::Restore(answer) => drop(answer.send(Ok(()))),
         }
     }
 
@@ -75,6 +85,7 @@ impl Pending {
             Self::Delete(answer, _) => drop(answer.send(Err(error))),
             Self::Join(answer, _) => drop(answer.send(Err(error))),
             Self::ReplaceValue(answer, _) => drop(answer.send(Err(error))),
+            Self::Restore(answer) => drop(answer.send(Err(error.into()))),
         }
     }
 }
@@ -86,6 +97,7 @@ impl Request {
             Self::Delete { answer, .. } => drop(answer.send(Err(error))),
             Self::Join { answer, .. } => drop(answer.send(Err(error))),
             Self::ReplaceValue { answer, .. } => drop(answer.send(Err(error))),
+            Self::Restore { answer, .. } => drop(answer.send(Err(error.into()))),
             Self::Reopen => {}
         }
     }
@@ -97,6 +109,8 @@ pub(super) struct Writer {
     pub(super) queue: mpsc::Receiver<Request>,
     pub(super) ready: Arc<AtomicBool>,
     pub(super) clock: Arc<dyn Clock>,
+    /// Counts how often the database was let go of to open it again: whoever reads it for long must let go too.
+    pub(super) reopened: watch::Sender<u64>,
 }
 
 impl Writer {
@@ -116,7 +130,8 @@ impl Writer {
             if group.is_empty() {
                 continue;
             }
-            match write_group(&database, &mut group) {
+            let written = write_in_turn(&database, &mut group);
+            match written {
                 Ok(written) => {
                     // Whoever is answered finds the store as ready as his answer says.
                     self.note_success(&mut health);
@@ -184,6 +199,7 @@ impl Writer {
 
     fn reopen(&self, health: &mut Health, now: UnixMillis) {
         health.reopening_due = now.plus(REOPENING_INTERVAL_MILLIS);
+        self.reopened.send_modify(|reopened| *reopened += 1);
         // The lock is held only to take the old one out and to put the new one in: meanwhile readers are told to come back.
         let old = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut old) = old {
@@ -221,6 +237,48 @@ struct Health {
     failures_in_a_row: u64,
     /// When a lost database may be tried again.
     reopening_due: UnixMillis,
+}
+
+/// Writes a group, what replaces everything after the rest of it and in transactions of its own; returns the answers, to be sent
+/// now that everything is durable.
+fn write_in_turn(
+    database: &Database,
+    group: &mut Vec<Request>,
+) -> Result<Vec<Pending>, (Vec<Pending>, Failure)> {
+    let restores: Vec<Request> =
+        group.extract_if(.., |request| matches!(request, Request::Restore { .. })).collect();
+    let mut pending = if group.is_empty() { vec![] } else { write_group(database, group)? };
+    for request in restores {
+        let Request::Restore { restore, answer } = request else { continue };
+        match restore_alone(database, *restore) {
+            Ok(()) => pending.push(Pending::Restore(answer)),
+            Err(RestoreFailure::Refused(error)) => drop(answer.send(Err(error))),
+            Err(RestoreFailure::Database(failure)) => {
+                pending.push(Pending::Restore(answer));
+                return Err((pending, failure));
+            }
+        }
+    }
+    Ok(pending)
+}
+
+/// Why a backup was not restored: nothing was changed, or the database failed.
+enum RestoreFailure {
+    Refused(RestoreError),
+    Database(Failure),
+}
+
+fn restore_alone(database: &Database, restore: Restore) -> Result<(), RestoreFailure> {
+    let failed = |failure: Failure| RestoreFailure::Database(failure);
+    let transaction = database.begin_write().map_err(|error| failed(error.into()))?;
+    match restore::restore(&transaction, restore) {
+        Ok(()) => transaction.commit().map_err(|error| failed(error.into())),
+        Err(RestoreError::Store(error)) => Err(failed(error.into())),
+        Err(refused) => {
+            transaction.abort().map_err(|error| failed(error.into()))?;
+            Err(RestoreFailure::Refused(refused))
+        }
+    }
 }
 
 /// One transaction for the whole group: returns the answers, to be sent now that it is durable.
@@ -272,7 +330,9 @@ fn housekeep(database: &Database, now: UnixMillis) -> u64 {
 
 fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, (Option<Pending>, Failure)> {
     match request {
-        Request::Reopen => unreachable!("taken out before the transaction began"),
+        Request::Reopen | Request::Restore { .. } => {
+            unreachable!("taken out before the transaction began")
+        }
         Request::Commit { encoded, answer } => match transaction::commit(transaction, &encoded) {
             Ok(outcome) => Ok(Pending::Commit(answer, outcome)),
             Err(failure) => Err((Some(Pending::Commit(answer, CommitOutcome::Conflict(None))), failure)),
@@ -285,8 +345,9 @@ fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, 
             Ok(outcome) => Ok(Pending::Join(answer, outcome)),
             Err(failure) => Err((Some(Pending::Join(answer, JoinOutcome::Conflict(None))), failure)),
         },
-        Request::ReplaceValue { name, expected, new, answer } => {
-            match transaction::replace_value(transaction, &name, expected.as_deref(), &new) {
+        Request::ReplaceValue { name, expected, new, audit, answer } => {
+            let expected = expected.as_deref();
+            match transaction::replace_value(transaction, &name, expected, &new, audit.as_deref()) {
                 Ok(replaced) => Ok(Pending::ReplaceValue(answer, replaced)),
                 Err(failure) => Err((Some(Pending::ReplaceValue(answer, false)), failure)),
             }

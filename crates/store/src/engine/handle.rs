@@ -45,6 +45,7 @@ pub struct RoomHandle {
     changes: watch::Receiver<u64>,
     queue: mpsc::Sender<Request>,
     deleted: AtomicBool,
+    replaced: AtomicBool,
     counters: Arc<EngineCounters>,
 }
 
@@ -57,7 +58,8 @@ impl RoomHandle {
         counters: Arc<EngineCounters>,
     ) -> Self {
         let board = ArcSwap::from_pointee(Board::of(room));
-        Self { id, board, changes, queue, deleted: AtomicBool::new(false), counters }
+        let (deleted, replaced) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { id, board, changes, queue, deleted, replaced, counters }
     }
 
     /// Its name.
@@ -76,7 +78,8 @@ impl RoomHandle {
     }
 
     /// Tells of every board that shows something new, by a number that rises with each. It is closed when the room has no owner
-    /// any more: it was deleted (see [`RoomHandle::is_deleted`]), or the engine has stopped.
+    /// any more: it was deleted ([`RoomHandle::is_deleted`]), everything was replaced ([`RoomHandle::is_replaced`]), or the engine
+    /// has stopped.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
@@ -88,6 +91,15 @@ impl RoomHandle {
 
     pub(super) fn mark_deleted(&self) {
         self.deleted.store(true, Ordering::Release);
+    }
+
+    /// Whether a restore has ended this handle. The engine has another one for the room, if it is still there.
+    pub fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
+    }
+
+    pub(super) fn mark_replaced(&self) {
+        self.replaced.store(true, Ordering::Release);
     }
 
     /// Shows a board; returns whether it says anything new.
@@ -128,7 +140,11 @@ impl RoomHandle {
 
     /// Why there is no owner any more.
     fn gone(&self) -> EngineError {
-        if self.is_deleted() { EngineError::RoomDeleted } else { EngineError::Stopped }
+        match (self.is_deleted(), self.is_replaced()) {
+            (true, _) => EngineError::RoomDeleted,
+            (false, true) => EngineError::Restoring,
+            (false, false) => EngineError::Stopped,
+        }
     }
 
     fn send(&self, request: Request) -> Result<(), EngineError> {

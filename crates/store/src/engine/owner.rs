@@ -2,26 +2,27 @@
 //!
 //! A *turn* takes everything that has queued up, applies the rules to it, writes once, publishes, and answers.
 
+mod deletion;
+mod turn;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session,
-    SessionKey, Settings, Ticket, UnixMillis, apply,
+    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session, Settings,
+    Ticket, UnixMillis,
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
-use super::handle::{Request, RoomHandle, RoomMap, Seen};
+use self::turn::{Answers, Computed, Turn};
+use super::handle::{Request, RoomHandle, RoomMap};
 use super::{
-    Actor, CONFLICTS_MAX, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count,
+    CONFLICTS_MAX, ENDED_ERA, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count,
 };
 use crate::clock::{Clock, Stopwatch};
-use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot,
-    Store, StoreError,
-};
+use crate::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError};
 
 /// How often a busy owner lets others run before it closes a batch.
 const GATHER_ROUNDS_MAX: u32 = 16;
@@ -69,37 +70,12 @@ impl From<StoreError> for TurnError {
     }
 }
 
-/// What to tell everybody who asked.
-struct Answers {
-    joins: Vec<JoinedRange>,
-    join_refusal: Option<Refusal>,
-    operations: Vec<Result<Answer, Refusal>>,
-}
-
-/// A turn's result: the next room, what to write, and the answers.
-struct Computed {
-    room: Room,
-    effects: Effects,
-    answers: Answers,
-    audit: Vec<AuditRecord>,
-    joined_before: u64,
-    opens_line: bool,
-    expected: u64,
-}
-
-#[derive(Clone, Copy)]
-struct JoinedRange {
-    generation: Generation,
-    first: u64,
-    count: u64,
-    entered: u32,
-}
-
 impl Owner {
     pub(super) async fn run(
         mut self,
         mut requests: mpsc::Receiver<Request>,
-        mut stopping: watch::Receiver<bool>,
+        mut era: watch::Receiver<u64>,
+        own_era: u64,
     ) {
         let mut batch = Vec::new();
         let mut busy = false;
@@ -107,8 +83,8 @@ impl Owner {
             batch.clear();
             let pause = self.time_until_due();
             tokio::select! {
-                // An engine that is gone altogether counts as stopping.
-                _ = stopping.wait_for(|&stopping| stopping), if !requests.is_closed() => {
+                // An engine that is gone altogether counts as another era.
+                _ = era.wait_for(|&era| era != own_era || era == ENDED_ERA), if !requests.is_closed() => {
                     requests.close();
                     continue;
                 }
@@ -163,76 +139,6 @@ impl Owner {
             }
         }
         self.turn(batch).await
-    }
-
-    /// Deletes the room and says so. Where the outcome is not known, the store is asked whether the room is still there.
-    async fn delete(
-        &mut self,
-        expected: Option<&Seen>,
-        actor: &Actor,
-        answer: oneshot::Sender<Result<bool, EngineError>>,
-    ) -> Result<(), RoomGone> {
-        let existed = match self.try_to_delete(expected, actor).await {
-            Ok(Ok(())) => true,
-            Err(TurnError::Gone) => false,
-            Ok(Err(refusal)) => {
-                drop(answer.send(Err(refusal.into())));
-                return Ok(());
-            }
-            Err(TurnError::Store(error)) => {
-                self.note_failure(&error);
-                drop(answer.send(Err(error.into())));
-                return self.load_again().await;
-            }
-        };
-        // Whoever is told finds the name free.
-        self.mark_deleted();
-        drop(answer.send(Ok(existed)));
-        Err(RoomGone)
-    }
-
-    async fn try_to_delete(
-        &mut self,
-        expected: Option<&Seen>,
-        actor: &Actor,
-    ) -> Result<Result<(), Refusal>, TurnError> {
-        for _ in 0..CONFLICTS_MAX {
-            if self.room.is_none() {
-                self.load().await?;
-            }
-            let room = self.room.as_ref().ok_or(TurnError::Gone)?;
-            if expected.is_some_and(|(settings, state)| !room.is_configured(settings, *state)) {
-                return Ok(Err(Refusal::Changed));
-            }
-            let audit = audit::record(actor, &self.id, "delete room".into(), self.clock.now());
-            let deletion = Deletion { room: self.id.clone(), expected: room.version, audit };
-            match in_time(self.store.delete_room(&deletion)).await? {
-                DeletionOutcome::Done => return Ok(Ok(())),
-                DeletionOutcome::Conflict => {
-                    count(&self.counters.conflicts, 1);
-                    self.room = None;
-                }
-            }
-        }
-        Err(faster_every_time().into())
-    }
-
-    fn mark_deleted(&mut self) {
-        self.note_health(None);
-        if let Some(handle) = self.handle.upgrade() {
-            handle.mark_deleted();
-            self.rooms.remove(&handle);
-        }
-    }
-
-    /// Refuses what is left. Nothing can be put into a closed queue, so nobody waits in vain.
-    async fn end_as_deleted(mut self, mut requests: mpsc::Receiver<Request>, mut batch: Vec<Request>) {
-        self.mark_deleted();
-        requests.close();
-        while requests.recv_many(&mut batch, TURN_OPERATIONS_MAX).await > 0 {}
-        for request in batch {
-            request.refuse(EngineError::RoomDeleted);
-        }
     }
 
     /// Everything that has queued up, in one commit.
@@ -507,63 +413,6 @@ impl Owner {
                 Request::Delete { .. } => unreachable!("taken out before the turn"),
             }
         }
-    }
-}
-
-impl Computed {
-    /// Other nodes may have joined visitors in between: this node's then stand behind them.
-    fn shift_joins(&mut self, joined: u64) {
-        let shift = joined - self.room.newest().joined;
-        let newest = self.room.newest().generation;
-        for range in self.answers.joins.iter_mut().filter(|range| range.generation == newest) {
-            range.first += shift;
-        }
-        if let Some(segment) = self.room.segments.back_mut() {
-            segment.joined = joined;
-        }
-    }
-}
-
-/// The effects of a turn so far, and the sessions as they would be after it.
-struct Turn {
-    effects: Effects,
-    sessions: HashMap<SessionKey, Session>,
-    now: UnixMillis,
-}
-
-impl Turn {
-    fn apply(&mut self, room: Room, operation: &Operation, reads: Reads) -> (Room, Result<Answer, Refusal>) {
-        let applied = apply(room, self.now, operation, reads);
-        for session in &applied.effects.sessions {
-            self.sessions.insert(session.key, session.clone());
-        }
-        self.effects.absorb(applied.effects);
-        (applied.room, applied.answer)
-    }
-
-    /// Joins `wanted` visitors, opening a new generation where the positions run out.
-    fn join(&mut self, mut room: Room, wanted: u64, joins: &mut Vec<JoinedRange>) -> (Room, Option<Refusal>) {
-        let mut left = wanted;
-        while left > 0 {
-            let fitting = left.min(room.places_left());
-            let operation = if fitting == 0 && room.state.takes_joins() {
-                // Nobody can know this number beforehand, but nothing depends on that: the generation itself is new.
-                Operation::OpenSegment { incarnation: room.newest().generation.incarnation.wrapping_add(1) }
-            } else {
-                Operation::Join { count: fitting }
-            };
-            let answer;
-            (room, answer) = self.apply(room, &operation, Reads::default());
-            match answer {
-                Ok(Answer::Joined { generation, first, count, entered }) => {
-                    joins.push(JoinedRange { generation, first: first.get(), count, entered });
-                    left -= count;
-                }
-                Ok(_) => {}
-                Err(refusal) => return (room, Some(refusal)),
-            }
-        }
-        (room, None)
     }
 }
 

@@ -2,24 +2,18 @@
 //! (`Sun, 30 Aug 2015 12:36:00 GMT`). What is signed is always the first form.
 
 use anteroom_core::ids::UnixMillis;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
 
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-const SECONDS_PER_DAY: u64 = 86_400;
-
-/// The days from 1 March of the year 0, where the calendar arithmetic begins, to 1970.
-const DAYS_BEFORE_1970: u64 = 719_468;
-
-/// The days of 400 years.
-const DAYS_PER_ERA: u64 = 146_097;
-
-/// `now` as `x-amz-date` writes it.
+/// `now` as `x-amz-date` writes it. Moments beyond the year 9999 are written as the last one before it.
 pub fn timestamp(now: UnixMillis) -> String {
-    let (days, seconds) = (now.seconds() / SECONDS_PER_DAY, now.seconds() % SECONDS_PER_DAY);
-    let (year, month, day) = civil_from_days(days);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+    let milliseconds = i64::try_from(now.0).unwrap_or(i64::MAX);
+    let moment = Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX);
+    moment.strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 /// The moment an `x-amz-date` header means.
@@ -27,8 +21,8 @@ pub(super) fn parse_timestamp(value: &[u8]) -> Option<UnixMillis> {
     if value.len() != 16 || value[8] != b'T' || value[15] != b'Z' {
         return None;
     }
-    let date = (number(&value[0..4])?, number(&value[4..6])?, number(&value[6..8])?);
-    moment(date, (number(&value[9..11])?, number(&value[11..13])?, number(&value[13..15])?))
+    let month = number(&value[4..6])?;
+    moment([&value[0..4], &value[6..8], &value[9..11], &value[11..13], &value[13..15]], month)
 }
 
 /// The moment a `date` header means, in either form. Boto's signer writes Greenwich as `-0000`.
@@ -42,9 +36,11 @@ pub(super) fn parse_date_header(value: &[u8]) -> Option<UnixMillis> {
     if separators.iter().any(|(place, separator)| rest[*place] != *separator) {
         return None;
     }
-    let month = MONTHS.iter().position(|name| **name == rest[3..6])?;
-    let date = (number(&rest[7..11])?, u64::try_from(month).ok()? + 1, number(&rest[0..2])?);
-    moment(date, (number(&rest[12..14])?, number(&rest[15..17])?, number(&rest[18..20])?))
+    let month = 1 + MONTHS.iter().position(|name| **name == rest[3..6])?;
+    moment(
+        [&rest[7..11], &rest[0..2], &rest[12..14], &rest[15..17], &rest[18..20]],
+        i16::try_from(month).ok()?,
+    )
 }
 
 /// Whether these eight digits are a day of the calendar.
@@ -52,44 +48,24 @@ pub(super) fn is_day(text: &str) -> bool {
     text.len() == 8 && parse_timestamp(format!("{text}T000000Z").as_bytes()).is_some()
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
-    let add = |sum: u64, digit: &u8| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0'));
+/// The moment of a year, day, hour, minute and second, given as digits, if the calendar has it and it is not before 1970.
+fn moment(digits: [&[u8]; 5], month: i16) -> Option<UnixMillis> {
+    let [year, ..] = digits.map(number);
+    let [_, day, hour, minute, second] = digits.map(small_number);
+    let month = i8::try_from(month).ok()?;
+    let civil = DateTime::new(year?, month, day?, hour?, minute?, second?, 0).ok()?;
+    let moment = Offset::UTC.to_timestamp(civil).ok()?;
+    u64::try_from(moment.as_millisecond()).ok().map(UnixMillis)
+}
+
+/// The value of at most four digits.
+fn number(digits: &[u8]) -> Option<i16> {
+    let add = |sum: i16, digit: &u8| digit.is_ascii_digit().then(|| sum * 10 + i16::from(digit - b'0'));
     digits.iter().try_fold(0, add)
 }
 
-fn moment(date: (u64, u64, u64), (hour, minute, second): (u64, u64, u64)) -> Option<UnixMillis> {
-    let (year, month, day) = date;
-    let in_range = year >= 1970 && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !in_range || hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let days = days_from_civil(year, month, day);
-    // There is no 30 February: it comes back as another day.
-    if civil_from_days(days) != date {
-        return None;
-    }
-    Some(UnixMillis((days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second) * 1000))
-}
-
-/// The days since 1970 of a date in the Gregorian calendar. Years are counted from March, so that the leap day is the last.
-fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * DAYS_PER_ERA + day_of_era - DAYS_BEFORE_1970
-}
-
-/// The year, month and day so many days after 1 January 1970.
-fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let days = days + DAYS_BEFORE_1970;
-    let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let year = era * 400 + year_of_era;
-    if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
+fn small_number(digits: &[u8]) -> Option<i8> {
+    number(digits).and_then(|number| i8::try_from(number).ok())
 }
 
 #[cfg(test)]
@@ -99,6 +75,8 @@ mod tests {
     use super::*;
 
     const AUGUST: UnixMillis = UnixMillis(1_440_938_160_000);
+    /// The last one that the library knows: 30 December 9999, 22:00, so that it is in 9999 in every zone.
+    const LAST_SECOND: u64 = 253_402_207_200;
 
     #[test]
     fn both_forms_of_a_date_are_read() {
@@ -114,6 +92,9 @@ mod tests {
         }
         assert_eq!(timestamp(AUGUST), "20150830T123600Z");
         assert_eq!(timestamp(UnixMillis(0)), "19700101T000000Z");
+        assert_eq!(timestamp(UnixMillis(LAST_SECOND * 1000)), "99991230T220000Z");
+        assert_eq!(timestamp(UnixMillis(u64::MAX)), "99991230T220000Z");
+        assert_eq!(parse_timestamp(b"99991231T000000Z"), None);
         assert_eq!(parse_timestamp(b"20240229T235959Z"), Some(UnixMillis(1_709_251_199_000)));
     }
 
@@ -155,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_second_of_four_digit_years_is_written_and_read_back(seconds in 0_u64..253_402_300_800) {
+        fn every_second_until_the_end_of_9999_is_written_and_read_back(seconds in 0_u64..=LAST_SECOND) {
             let moment = UnixMillis(seconds * 1000);
             prop_assert_eq!(parse_timestamp(timestamp(moment).as_bytes()), Some(moment));
         }

@@ -1,0 +1,139 @@
+//! Whether a room from outside can be one that the rules made. The rules stop at a contradiction, and rightly so; what somebody
+//! hands in must be refused before it comes to that. Sums here cannot overflow, because each part is bounded first.
+
+use std::collections::HashMap;
+
+use anteroom_core::estimate::SAMPLES_MAX;
+use anteroom_core::ids::GENERATION_EPOCH_UNIX_SECONDS;
+use anteroom_core::operation::SERVING_MAX;
+use anteroom_core::room::SEGMENTS_MAX;
+use anteroom_core::segment::STEPS_MAX;
+use anteroom_core::taken::chunk_of;
+use anteroom_core::{Counts, Generation, MAX_POSITION, Room, Segment, Session, SessionStatus, UnixMillis};
+
+use crate::contract::Trace;
+
+/// The largest count, version or epoch: what comes after must be countable too.
+const COUNT_MAX: u64 = 1 << 60;
+/// The latest opening of a line, in seconds since the generations' epoch: others must be able to follow it.
+const OPENED_MAX: u32 = u32::MAX - (1 << 24);
+/// The latest moment a room may have seen.
+const CLOCK_MAX: UnixMillis = UnixMillis((GENERATION_EPOCH_UNIX_SECONDS + u32::MAX as u64) * 1000);
+
+/// What is wrong with a room, if anything is.
+pub(super) fn unsound(room: &Room) -> Option<&'static str> {
+    let sums = [room.version, room.epoch, room.offers_by_hand, room.pace.offers_made];
+    let wrong_numbers = sums.into_iter().any(|sum| sum > COUNT_MAX);
+    let late = |at: UnixMillis| at > room.clock;
+    let generations: Vec<Generation> = room.segments.iter().map(|segment| segment.generation).collect();
+    if room.segments.is_empty() || room.segments.len() > SEGMENTS_MAX {
+        Some("the number of its lines")
+    } else if !generations.is_sorted_by(|one, next| one < next) || generations.iter().copied().any(too_late) {
+        Some("the order of its lines")
+    } else if wrong_numbers || unsound_counts(&room.past) {
+        Some("its figures")
+    } else if room.clock > CLOCK_MAX || room.halted_since.is_some_and(late) {
+        Some("its clock")
+    } else if room.halted_since.is_some() == room.state.admits() {
+        Some("its state")
+    } else if room.settings.check().is_err() {
+        Some("its settings")
+    } else if unsound_pace(room) {
+        Some("its pace")
+    } else if let Some(wrong) = room.segments.iter().find_map(|segment| unsound_segment(segment, room.clock))
+    {
+        Some(wrong)
+    } else if room.exit_credits > room.counts().live_sessions() {
+        Some("its exits")
+    } else {
+        None
+    }
+}
+
+/// Whether no room can be made after the deleted one.
+pub(super) fn unsound_trace(trace: &Trace) -> bool {
+    trace.version > COUNT_MAX || trace.epoch > COUNT_MAX || too_late(trace.generation)
+}
+
+const fn too_late(generation: Generation) -> bool {
+    generation.opened > OPENED_MAX
+}
+
+const fn unsound_counts(counts: &Counts) -> bool {
+    let Counts { claimed, completed, abandoned, expired, lapsed, left } = *counts;
+    claimed > COUNT_MAX
+        || completed > COUNT_MAX
+        || abandoned > COUNT_MAX
+        || expired > COUNT_MAX
+        || lapsed > COUNT_MAX
+        || left > COUNT_MAX
+        || completed + abandoned + expired > claimed
+}
+
+fn unsound_pace(room: &Room) -> bool {
+    let samples = &room.pace.samples;
+    let ascending = samples.iter().zip(samples.iter().skip(1));
+    samples.len() > SAMPLES_MAX
+        || samples.iter().any(|sample| sample.at > room.clock || sample.offers_made > room.pace.offers_made)
+        || ascending.into_iter().any(|(one, next)| one.at > next.at || one.offers_made > next.offers_made)
+}
+
+fn unsound_segment(segment: &Segment, clock: UnixMillis) -> Option<&'static str> {
+    let Segment { base, joined, serving, floor, ref counts, .. } = *segment;
+    let in_order = base <= floor && floor <= joined && joined <= MAX_POSITION;
+    if !in_order || serving < base || serving > SERVING_MAX {
+        return Some("the positions of a line");
+    }
+    if unsound_counts(counts) || counts.claimed + counts.lapsed + counts.left > joined - base {
+        return Some("the figures of a line");
+    }
+    if segment.taken.chunks().any(|(index, _)| index > chunk_of(MAX_POSITION)) {
+        return Some("the places taken in a line");
+    }
+    let mut covered = floor;
+    for step in &segment.steps {
+        let wanted = segment.taken.live_between(covered, step.up_to);
+        if step.up_to <= covered || step.up_to > joined.min(serving) || step.at > clock || step.open != wanted
+        {
+            return Some("the offers of a line");
+        }
+        covered = step.up_to;
+    }
+    (segment.steps.len() > STEPS_MAX).then_some("the offers of a line")
+}
+
+/// How many sessions a room can have, by what its lines have counted.
+#[derive(Debug, Default)]
+pub(super) struct SessionBudget {
+    /// By generation: still active, and expired.
+    left: HashMap<Generation, (u64, u64)>,
+}
+
+impl SessionBudget {
+    /// That of a room which is sound otherwise.
+    pub(super) fn of(room: &Room) -> Self {
+        let of_segment = |segment: &Segment| {
+            (segment.generation, (segment.counts.live_sessions(), segment.counts.expired))
+        };
+        Self { left: room.segments.iter().map(of_segment).collect() }
+    }
+
+    /// Takes a session out of it; says what is wrong if there cannot be one more.
+    pub(super) fn spend(&mut self, session: &Session) -> Option<&'static str> {
+        let Some((active, expired)) = self.left.get_mut(&session.key.generation) else {
+            return Some("a session of no line");
+        };
+        let left = match session.status {
+            SessionStatus::Active => active,
+            SessionStatus::Expired => expired,
+            SessionStatus::Ended(_) => return None,
+        };
+        match left.checked_sub(1) {
+            Some(fewer) => {
+                *left = fewer;
+                None
+            }
+            None => Some("more sessions than were begun"),
+        }
+    }
+}

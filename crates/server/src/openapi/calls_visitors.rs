@@ -188,12 +188,13 @@ pub(super) fn figures() -> Call {
 }
 
 pub(super) fn watch() -> Call {
-    let event = format!("retry: 4711\n\nevent: board\nid: 17-42\ndata: {}\n\n", value(&board()));
+    let data = serde_json::to_string(&board()).expect("our own structures can be written as JSON");
+    let event = format!("retry: 4711\n\nevent: board\nid: 17-42\ndata: {data}\n\n");
     new(
         "watch",
         "A room's public figures, live",
         "Server-sent events, for the browser's `EventSource`: `event: board`, and as `data` the same JSON as `GET /rooms/{id}`. One event comes at \
-         once, unless `Last-Event-ID` names the present board; then one for each change, at most one a second; and comments while nothing happens. \
+         once, unless `Last-Event-ID` names the present board; then one for each change, at most one a second unless configured otherwise; and comments while nothing happens. \
          `retry:` says when to come back if the stream ends.",
     )
     .optional_query::<RoomName>("room", "The room; the default room if it is not named.", "Sample")

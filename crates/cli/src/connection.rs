@@ -129,7 +129,7 @@ impl Connection {
 
     fn operator(self) -> anyhow::Result<Operator> {
         let mut options = ClientOptions::new(&*self.url);
-        options.key = Some(key(self.key_file.as_deref())?);
+        options.key = Some(key(self.key_file.as_deref())?.ok_or_else(no_key)?);
         options.ca_file = self.ca_file;
         options.request_timeout = self.timeout;
         options.connect_timeout = options.connect_timeout.min(self.timeout);
@@ -141,8 +141,8 @@ impl Connection {
     }
 }
 
-/// The key, from the file if one is named, else from the environment.
-fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
+/// The key, from the file if one is named, else from the environment; none if there is none.
+pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<Option<SecretString>> {
     let key = if let Some(path) = file {
         let unreadable =
             || Failure::new(Exit::CommandLine, format!("cannot read the key file {}", path.display()));
@@ -153,14 +153,15 @@ fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
     } else {
         Zeroizing::new(std::env::var(KEY_VARIABLE).unwrap_or_default())
     };
-    if key.trim().is_empty() {
-        let hint = "set ANTEROOM_ADMIN_KEY, or name a file that holds the key with --key-file; the first start of a \
-                    server prints one, `anteroom key create NAME --role admin --offline` makes one with the server stopped";
-        return Err(Failure::new(Exit::CommandLine, "there is no API key to show to the server")
-            .hint(hint)
-            .into());
-    }
-    Ok(SecretString::from(key.trim()))
+    let key = key.trim();
+    Ok((!key.is_empty()).then(|| SecretString::from(key)))
+}
+
+fn no_key() -> Failure {
+    Failure::new(Exit::CommandLine, "there is no API key to show to the server").hint(
+        "set ANTEROOM_ADMIN_KEY, or name a file that holds the key with --key-file; the first start of a server prints \
+         one, `anteroom key create NAME --role admin --offline` makes one with the server stopped",
+    )
 }
 
 /// Whether somebody on the way could read the key.

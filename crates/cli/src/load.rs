@@ -29,6 +29,7 @@ use std::time::Duration;
 use anteroom_store::clock::{Clock, SystemClock};
 use anyhow::Context;
 
+use crate::connection;
 use crate::http_client::{ClientOptions, HttpClient};
 
 pub(crate) use arguments::{Arguments, UsageError};
@@ -47,7 +48,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_MAX_BYTES: usize = 256 * 1024;
 
 /// Runs the load and tells about it; an error when anything is red.
-pub(crate) fn load(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn load(mut arguments: Arguments) -> anyhow::Result<()> {
+    arguments.key = connection::key(arguments.key_file.as_deref())?;
+    let arguments = &arguments;
     let file_limit = rlimit::increase_nofile_limit(u64::MAX).context("asking for the limit of open files")?;
     let plan = arguments.plan(file_limit)?;
     for path in [&arguments.json, &arguments.html].into_iter().flatten() {

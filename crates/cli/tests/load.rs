@@ -20,7 +20,7 @@ fn load(options: &[&str], key: Option<&str>) -> Output {
     // The same binary that the server is started from.
     let binary = env::var_os("ANTEROOM_TEST_BINARY").unwrap_or_else(|| OsString::from(BINARY));
     let mut command = Command::new(binary);
-    command.arg("load").args(options).env_remove("ANTEROOM_ADMIN_KEY");
+    command.arg("load").args(options).env_remove("ANTEROOM_ADMIN_KEY").env_remove("ANTEROOM_URL");
     if let Some(key) = key {
         command.env("ANTEROOM_ADMIN_KEY", key);
     }
@@ -211,7 +211,11 @@ fn a_server_that_dies_is_red_and_no_riddle() {
 
 /// Exit code and standard error of a run that does not begin.
 fn refused(options: &str) -> (Option<i32>, String) {
-    let output = load(&options.split_whitespace().collect::<Vec<_>>(), None);
+    refused_with(options, None)
+}
+
+fn refused_with(options: &str, key: Option<&str>) -> (Option<i32>, String) {
+    let output = load(&options.split_whitespace().collect::<Vec<_>>(), key);
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     (output.status.code(), text(&output.stderr))
 }
@@ -219,8 +223,8 @@ fn refused(options: &str) -> (Option<i32>, String) {
 #[test]
 fn a_target_that_is_not_this_machine_is_refused() {
     // Addresses for documentation: nobody is there, and nobody is asked.
-    for options in ["--public http://192.0.2.1:8080", "--private http://192.0.2.1 --key k --let-out 1/s"] {
-        let (code, told) = refused(options);
+    for options in ["--public http://192.0.2.1:8080", "--private http://192.0.2.1 --let-out 1/s"] {
+        let (code, told) = refused_with(options, Some("k"));
         assert_eq!(code, Some(2), "{told}");
         assert!(
             told.contains("error: http://192.0.2.1")
@@ -263,7 +267,10 @@ fn a_wrong_room_key_or_address_is_said_before_anybody_is_sent() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("there is no room `Nowhere`") && told.contains("hint: "), "{told}");
 
-    let (output, _) = load_on(&server, "--let-out 10/s --key not-the-key-of-this-server");
+    // The file is the more explicit word, so it wins over the environment.
+    let file = server.directory().join("key");
+    fs::write(&file, "not-the-key-of-this-server\n").expect("a file");
+    let (output, _) = load_on(&server, &format!("--let-out 10/s --key-file {}", file.display()));
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("401") && told.contains("hint: ") && !told.contains("not-the-key"), "{told}");

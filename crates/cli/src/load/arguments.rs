@@ -26,9 +26,14 @@ pub(crate) struct Arguments {
     pub(super) public: String,
     /// Where the operator calls; only used with --let-out and --create-room
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8081")]
+    #[arg(env = "ANTEROOM_URL", hide_env_values = true)]
     pub(super) private: String,
-    /// The operator's key; only used with --let-out and --create-room
-    #[arg(long, value_name = "KEY", env = "ANTEROOM_ADMIN_KEY", hide_env_values = true)]
+    /// A file with the operator's key, in place of the variable `ANTEROOM_ADMIN_KEY`; only used with --let-out and
+    /// --create-room
+    #[arg(long, value_name = "FILE")]
+    pub(super) key_file: Option<PathBuf>,
+    /// The operator's key, once it is read: no argument takes it, because arguments show up in lists of processes.
+    #[arg(skip)]
     pub(super) key: Option<SecretString>,
     /// Certificates to trust beside the system's, in PEM form
     #[arg(long, value_name = "FILE")]
@@ -168,7 +173,7 @@ impl Arguments {
         if self.needs_operator() && self.key.is_none() {
             return Err(UsageError {
                 what: "--let-out and --create-room need the operator's key".to_owned(),
-                hint: "set ANTEROOM_ADMIN_KEY, or give --key".to_owned(),
+                hint: "set ANTEROOM_ADMIN_KEY, or name a file with --key-file".to_owned(),
             });
         }
         let connections = self.connections_within(file_limit)?;
@@ -268,7 +273,9 @@ mod tests {
 
     fn parsed(line: &str) -> Result<Arguments, clap::Error> {
         let words = std::iter::once("load").chain(line.split_whitespace());
-        Line::try_parse_from(words).map(|line| line.arguments)
+        let mut arguments = Line::try_parse_from(words)?.arguments;
+        arguments.key = Some("k".into());
+        Ok(arguments)
     }
 
     #[track_caller]
@@ -278,8 +285,7 @@ mod tests {
 
     #[test]
     fn rates_and_pauses_are_scaled_in_time() {
-        let line =
-            "--key k --clients 10000 --arrivals 500/s --let-out 1000/min --time-scale 10 --poll 30 --seed 7";
+        let line = "--clients 10000 --arrivals 500/s --let-out 1000/min --time-scale 10 --poll 30 --seed 7";
         let plan = parsed(line).unwrap().plan(20_000).unwrap();
         assert_eq!(
             (plan.arrivals.to_string(), plan.let_out.unwrap().to_string()),
@@ -305,13 +311,12 @@ mod tests {
         }
         let other = "--private http://192.0.2.1:8081";
         parsed(other).unwrap().plan(20_000).unwrap();
-        assert!(refused(&format!("{other} --key k --let-out 1/s")).hint.contains("--target-is-mine"));
+        assert!(refused(&format!("{other} --let-out 1/s")).hint.contains("--target-is-mine"));
     }
 
     #[test]
     fn letting_people_out_needs_a_key() {
         let mut arguments = parsed("--let-out 10/s").unwrap();
-        // The environment of whoever runs the tests may hold one.
         arguments.key = None;
         assert!(arguments.plan(20_000).unwrap_err().hint.contains("ANTEROOM_ADMIN_KEY"));
     }

@@ -20,8 +20,10 @@ struct Line {
 }
 
 fn plan() -> Plan {
-    let words = "load --room <Sale> --key k --clients 4 --arrivals 2/s --let-out 60/min --seed 9".split(' ');
-    Line::parse_from(words).arguments.plan(1024).unwrap()
+    let words = "load --room <Sale> --clients 4 --arrivals 2/s --let-out 60/min --seed 9".split(' ');
+    let mut arguments = Line::parse_from(words).arguments;
+    arguments.key = Some("k".into());
+    arguments.plan(1024).unwrap()
 }
 
 fn at(milliseconds: u64) -> Moment {

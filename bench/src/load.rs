@@ -18,6 +18,12 @@ impl Requests {
         Self(format!("GET {target} HTTP/1.1\r\nhost: bench\r\n\r\n").into_bytes().into())
     }
 
+    /// With a ticket.
+    pub(crate) fn get_with(target: &str, ticket: &str) -> Self {
+        let text = format!("GET {target} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {ticket}\r\n\r\n");
+        Self(text.into_bytes().into())
+    }
+
     pub(crate) fn post(target: &str, body: &str) -> Self {
         let length = body.len();
         let text = format!(

@@ -57,10 +57,15 @@ fn http(binary: &str, rounds: usize, round: Duration, only: &str) -> Result<()> 
     let queue_nums = tickets
         .iter()
         .map(|ticket| Requests::get(&format!("/queue_num?event_id=Sample&request_id={ticket}")));
+    let statuses =
+        anteroom.tickets(1_000)?.into_iter().map(|ticket| Requests::get_with("/status", &ticket)).collect();
     let cases = [
         ("serving_num", vec![Requests::get("/serving_num?event_id=Sample")], vec![64, 256], "0.9 / 1.0"),
         ("waiting_num", vec![Requests::get("/waiting_num?event_id=Sample")], vec![64, 256], "0.9 / 1.0"),
+        ("the board", vec![Requests::get("/rooms/Sample")], vec![64, 256], "0.9 / 1.0"),
         ("queue_num of a ticket", queue_nums.collect(), vec![64, 256], "0.8 / 0.9"),
+        ("status of a ticket token", statuses, vec![64, 256], "0.8 / 0.9"),
+        ("join, durable", vec![Requests::post("/join", r#"{"room":"Sample"}"#)], vec![64, 256], "0.5 / 0.7"),
         (
             "assign_queue_num, durable",
             vec![Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#)],

@@ -63,14 +63,24 @@ impl Anteroom {
     pub(crate) fn join_many(&self, count: usize) -> Result<Vec<String>> {
         block_on(async {
             let request = Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#);
-            let mut connection = Connection::open(self.public()).await?;
-            let mut ids = Vec::with_capacity(count);
-            for _ in 0..count {
-                let (_, body_at) = connection.call(&request).await?;
-                ids.push(request_id(connection.last(body_at)?.1)?);
-            }
-            Ok(ids)
+            self.each(&request, count).await
         })
+    }
+
+    /// Takes places by our own API; returns their ticket tokens.
+    pub(crate) fn tickets(&self, count: usize) -> Result<Vec<String>> {
+        block_on(async { self.each(&Requests::post("/join", r#"{"room":"Sample"}"#), count).await })
+    }
+
+    /// The first text in each of the answers to a request that is sent so often.
+    async fn each(&self, request: &Requests, count: usize) -> Result<Vec<String>> {
+        let mut connection = Connection::open(self.public()).await?;
+        let mut texts = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (_, body_at) = connection.call(request).await?;
+            texts.push(first_text(connection.last(body_at)?.1)?);
+        }
+        Ok(texts)
     }
 
     pub(crate) fn advance(&self, by: i64) -> Result<()> {
@@ -81,8 +91,8 @@ impl Anteroom {
     }
 }
 
-fn request_id(body: &str) -> Result<String> {
-    body.split('"').nth(3).map(str::to_owned).with_context(|| format!("no request id in {body}"))
+fn first_text(body: &str) -> Result<String> {
+    body.split('"').nth(3).map(str::to_owned).with_context(|| format!("no text in {body}"))
 }
 
 fn tempfile_script(binary: &str) -> Result<String> {

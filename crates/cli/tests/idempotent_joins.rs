@@ -17,12 +17,14 @@ fn start() -> Server {
 }
 
 fn joined(server: &Server) -> u64 {
-    server.operator().get("/rooms/Sample").unwrap().json()["figures"]["joined"].as_u64().unwrap()
+    server.operator().get("/rooms/Sample").expect("an answer as it should be").json()["figures"]["joined"]
+        .as_u64()
+        .expect("an answer as it should be")
 }
 
 fn join(client: &mut Client, key: &str) -> Value {
     let request = Request::post_json("/join", &json!({"room": "Sample"})).header("Idempotency-Key", key);
-    let answer = client.send(&request).unwrap();
+    let answer = client.send(&request).expect("an answer as it should be");
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -34,13 +36,13 @@ fn lose(address: SocketAddr, key: &str, how: usize) {
         "POST /join HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: {key}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let mut stream = TcpStream::connect(address).unwrap();
+    let mut stream = TcpStream::connect(address).expect("an answer as it should be");
     let sent = if how == 0 { request.len() - 5 } else { request.len() };
-    stream.write_all(&request.as_bytes()[..sent]).unwrap();
+    stream.write_all(&request.as_bytes()[..sent]).expect("an answer as it should be");
     if how == 2 {
         // One byte of the answer shows that it was made; the rest is lost.
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream.read_exact(&mut [0]).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an answer as it should be");
+        stream.read_exact(&mut [0]).expect("an answer as it should be");
     }
     // The server may have closed first.
     let _ = stream.shutdown(Shutdown::Both);
@@ -62,13 +64,14 @@ fn ten_thousand_lost_joins_retried_get_one_place_each() {
                     let again = join(&mut client, &key);
                     assert_eq!(first["request_id"], again["request_id"]);
                     assert_eq!(first["ticket"], again["ticket"]);
-                    positions.push(first["position"].as_u64().unwrap());
+                    positions.push(first["position"].as_u64().expect("an answer as it should be"));
                 }
                 positions
             })
         })
         .collect();
-    let positions: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let positions: Vec<u64> =
+        threads.into_iter().flat_map(|thread| thread.join().expect("an answer as it should be")).collect();
     assert_eq!(positions.len(), keys);
     let distinct: BTreeSet<u64> = positions.iter().copied().collect();
     assert_eq!(distinct.len(), keys, "no two visitors share a place");
@@ -84,9 +87,9 @@ fn the_aws_call_remembers_keys_too_and_rooms_do_not_share_them() {
     let mut client = server.visitor();
     let mut assign = |room: &str, key: &str| {
         let request = Request::post_json("/assign_queue_num", &json!({"event_id": room}));
-        let answer = client.send(&request.header("Idempotency-Key", key)).unwrap();
+        let answer = client.send(&request.header("Idempotency-Key", key)).expect("an answer as it should be");
         assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()["api_request_id"].as_str().unwrap().to_owned()
+        answer.json()["api_request_id"].as_str().expect("an answer as it should be").to_owned()
     };
     let first = assign("Sample", "0123456789abcdef");
     assert_eq!(first, assign("Sample", "0123456789abcdef"));
@@ -103,13 +106,13 @@ fn keys_that_are_no_keys_are_refused_and_take_no_place() {
         for key in ["", "short", "fifteen-letters", "with a space in it", &"x".repeat(129), "ünïcödé-ünïcödé"]
         {
             let request = Request::post_json(path, &body).header("Idempotency-Key", key);
-            let answer = client.send(&request).unwrap();
+            let answer = client.send(&request).expect("an answer as it should be");
             assert_eq!(answer.status, 400, "{path} {key:?}: {answer:?}");
         }
         let twice = Request::post_json(path, &body)
             .header("Idempotency-Key", "0123456789abcdef")
             .header("Idempotency-Key", "0123456789abcdef");
-        assert_eq!(client.send(&twice).unwrap().status, 400, "{path}");
+        assert_eq!(client.send(&twice).expect("an answer as it should be").status, 400, "{path}");
     }
     assert_eq!(joined(&server), 0);
 }

@@ -12,7 +12,7 @@ fn start() -> Server {
 }
 
 fn create(admin: &mut Client, body: &Value) -> Answer {
-    admin.post("/keys", body).unwrap()
+    admin.post("/keys", body).expect("an answer as it should be")
 }
 
 fn key_of(answer: &Answer) -> String {
@@ -21,7 +21,7 @@ fn key_of(answer: &Answer) -> String {
 }
 
 fn delete(client: &mut Client, path: &str) -> Answer {
-    client.send(&Request::new("DELETE", path)).unwrap()
+    client.send(&Request::new("DELETE", path)).expect("an answer as it should be")
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_key_is_shown_once_works_and_ends_when_it_is_revoked() {
     let made = create(&mut admin, &json!({"name": "night-shift", "role": "operator"}));
     let key = key_of(&made);
     assert!(key.starts_with("ar_operator_"), "recognisable to scanners");
-    let listed = admin.get("/keys").unwrap();
+    let listed = admin.get("/keys").expect("an answer as it should be");
     assert!(!listed.text().contains(&key), "shown only once");
     let first = listed.json()["keys"][0].clone();
     let expected = json!({
@@ -42,18 +42,25 @@ fn a_key_is_shown_once_works_and_ends_when_it_is_revoked() {
     let holder = || Client::new(server.private()).with_bearer(&key);
     let paused = json!({"state": "paused"}).to_string();
     let pause = Request::new("PATCH", "/rooms/Sample").body(paused);
-    assert_eq!(holder().send(&pause).unwrap().status, 200);
+    assert_eq!(holder().send(&pause).expect("an answer as it should be").status, 200);
     // It is in the record under the key's name.
-    let record = admin.get("/audit?limit=1").unwrap().json()["records"][0].clone();
+    let record = admin.get("/audit?limit=1").expect("an answer as it should be").json()["records"][0].clone();
     assert_eq!((&record["actor"], &record["room"]), (&json!("night-shift"), &json!("Sample")));
-    assert!(record["action"].as_str().unwrap().contains("state open -> paused"), "{record}");
-    server.terminate().unwrap();
-    server.restart().unwrap();
+    assert!(
+        record["action"].as_str().expect("an answer as it should be").contains("state open -> paused"),
+        "{record}"
+    );
+    server.terminate().expect("an answer as it should be");
+    server.restart().expect("an answer as it should be");
     let mut holder = Client::new(server.private()).with_bearer(&key);
     let mut admin = server.operator();
-    assert_eq!(holder.get("/rooms").unwrap().status, 200, "keys survive a restart");
+    assert_eq!(
+        holder.get("/rooms").expect("an answer as it should be").status,
+        200,
+        "keys survive a restart"
+    );
     assert_eq!(delete(&mut admin, "/keys/night-shift").status, 204);
-    assert_eq!(holder.get("/rooms").unwrap().status, 401);
+    assert_eq!(holder.get("/rooms").expect("an answer as it should be").status, 401);
     assert_eq!(delete(&mut admin, "/keys/night-shift").problem(), "unknown-name");
     let text = server.stderr();
     assert!(!text.contains(&key), "no key in the log");
@@ -65,8 +72,10 @@ fn a_key_that_expires_stops_by_itself() {
     let mut admin = server.operator();
     let made = create(&mut admin, &json!({"name": "brief", "role": "viewer", "expires_in_seconds": 1}));
     let mut holder = Client::new(server.private()).with_bearer(&key_of(&made));
-    wait_until("the key expires", Duration::from_secs(20), || holder.get("/rooms").unwrap().status == 401);
-    let listed = admin.get("/keys").unwrap().json();
+    wait_until("the key expires", Duration::from_secs(20), || {
+        holder.get("/rooms").expect("an answer as it should be").status == 401
+    });
+    let listed = admin.get("/keys").expect("an answer as it should be").json();
     assert_eq!(listed["keys"][0]["expired"], true, "still listed, so that it can be found and revoked");
 }
 
@@ -92,9 +101,19 @@ fn bad_keys_are_refused_and_change_nothing() {
         let answer = create(&mut admin, &body);
         assert_eq!((answer.status, answer.problem().as_str()), (status, expected), "{body}: {answer:?}");
     }
-    assert_eq!(admin.get("/keys").unwrap().json()["keys"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        admin.get("/keys").expect("an answer as it should be").json()["keys"]
+            .as_array()
+            .expect("an answer as it should be")
+            .len(),
+        1
+    );
     for query in ["limit=0", "limit=1001", "limit=x", "before=x", "room=a%20b", "limit=1&limit=2"] {
-        assert_eq!(admin.get(&format!("/audit?{query}")).unwrap().status, 400, "{query}");
+        assert_eq!(
+            admin.get(&format!("/audit?{query}")).expect("an answer as it should be").status,
+            400,
+            "{query}"
+        );
     }
 }
 
@@ -105,7 +124,7 @@ fn the_first_start_prints_a_key_and_the_last_admin_key_cannot_be_revoked() {
     let talk = server.stderr();
     let key = talk.split_whitespace().find(|word| word.starts_with("ar_admin_")).expect("a key").to_owned();
     let mut admin = Client::new(server.private()).with_bearer(&key);
-    assert_eq!(admin.get("/keys").unwrap().json()["keys"][0]["name"], "admin");
+    assert_eq!(admin.get("/keys").expect("an answer as it should be").json()["keys"][0]["name"], "admin");
     let refused = delete(&mut admin, "/keys/admin");
     assert_eq!((refused.status, refused.problem().as_str()), (409, "conflict"), "{refused:?}");
     let brief = json!({"name": "brief", "role": "admin", "expires_in_seconds": 100});
@@ -113,27 +132,48 @@ fn the_first_start_prints_a_key_and_the_last_admin_key_cannot_be_revoked() {
     assert_eq!(delete(&mut admin, "/keys/admin").status, 409, "one that expires is not enough");
     let second = key_of(&create(&mut admin, &json!({"name": "second", "role": "admin"})));
     assert_eq!(delete(&mut admin, "/keys/admin").status, 204);
-    assert_eq!(admin.get("/keys").unwrap().status, 401);
-    assert_eq!(Client::new(server.private()).with_bearer(&second).get("/keys").unwrap().status, 200);
+    assert_eq!(admin.get("/keys").expect("an answer as it should be").status, 401);
+    assert_eq!(
+        Client::new(server.private())
+            .with_bearer(&second)
+            .get("/keys")
+            .expect("an answer as it should be")
+            .status,
+        200
+    );
 }
 
 #[test]
 fn a_new_signing_key_is_announced_before_it_signs() {
     let server = start();
     let (mut admin, mut visitor) = (server.operator(), server.visitor());
-    let before = admin.get("/signing_keys").unwrap().json();
-    assert_eq!(before["keys"].as_array().unwrap().len(), 1);
+    let before = admin.get("/signing_keys").expect("an answer as it should be").json();
+    assert_eq!(before["keys"].as_array().expect("an answer as it should be").len(), 1);
     assert_eq!(before["keys"][0]["status"], "current");
-    let rotated = admin.send(&Request::new("POST", "/signing_keys")).unwrap();
+    let rotated = admin.send(&Request::new("POST", "/signing_keys")).expect("an answer as it should be");
     assert_eq!(rotated.status, 201, "{rotated:?}");
     assert_eq!(rotated.json()["status"], "announced");
-    let after = admin.get("/signing_keys").unwrap().json();
-    let kids: Vec<&str> =
-        after["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap()).collect();
-    assert_eq!(kids, [before["keys"][0]["kid"].as_str().unwrap(), rotated.json()["kid"].as_str().unwrap()]);
-    let published = visitor.get("/.well-known/jwks.json").unwrap().json();
-    assert_eq!(published["keys"].as_array().unwrap().len(), 2, "verifiers can fetch it before it is used");
-    let signing = visitor.get("/public_key?event_id=Sample").unwrap().json();
+    let after = admin.get("/signing_keys").expect("an answer as it should be").json();
+    let kids: Vec<&str> = after["keys"]
+        .as_array()
+        .expect("an answer as it should be")
+        .iter()
+        .map(|key| key["kid"].as_str().expect("an answer as it should be"))
+        .collect();
+    assert_eq!(
+        kids,
+        [
+            before["keys"][0]["kid"].as_str().expect("an answer as it should be"),
+            rotated.json()["kid"].as_str().expect("an answer as it should be")
+        ]
+    );
+    let published = visitor.get("/.well-known/jwks.json").expect("an answer as it should be").json();
+    assert_eq!(
+        published["keys"].as_array().expect("an answer as it should be").len(),
+        2,
+        "verifiers can fetch it before it is used"
+    );
+    let signing = visitor.get("/public_key?event_id=Sample").expect("an answer as it should be").json();
     assert_eq!(signing["kid"], before["keys"][0]["kid"], "the old one still signs");
 }
 
@@ -142,22 +182,26 @@ fn every_change_is_in_the_record_newest_first_and_in_pages() {
     let server = start();
     let mut admin = server.operator();
     let put = |path: &str| Request::new("PUT", path).body("{}");
-    assert_eq!(admin.send(&put("/rooms/one")).unwrap().status, 201);
-    assert_eq!(admin.send(&put("/rooms/two")).unwrap().status, 201);
+    assert_eq!(admin.send(&put("/rooms/one")).expect("an answer as it should be").status, 201);
+    assert_eq!(admin.send(&put("/rooms/two")).expect("an answer as it should be").status, 201);
     server.line("one").advance(3);
     server.line("one").reset();
     key_of(&create(&mut admin, &json!({"name": "k", "role": "viewer"})));
     assert_eq!(delete(&mut admin, "/keys/k").status, 204);
     assert_eq!(delete(&mut admin, "/rooms/two").status, 204);
-    let all = admin.get("/audit?limit=1000").unwrap().json();
+    let all = admin.get("/audit?limit=1000").expect("an answer as it should be").json();
     assert_eq!(all["next_before"], Value::Null);
-    let records = all["records"].as_array().unwrap();
+    let records = all["records"].as_array().expect("an answer as it should be");
     let actions: Vec<String> = records
         .iter()
         .take(7)
         .map(|record| {
             assert_eq!(record["actor"], "environment");
-            format!("{}: {}", record["room"].as_str().unwrap_or("-"), record["action"].as_str().unwrap())
+            format!(
+                "{}: {}",
+                record["room"].as_str().unwrap_or("-"),
+                record["action"].as_str().expect("an answer as it should be")
+            )
         })
         .collect();
     let begins = [
@@ -175,15 +219,21 @@ fn every_change_is_in_the_record_newest_first_and_in_pages() {
     // Page by page it is the same.
     let (mut paged, mut before) = (vec![], String::new());
     loop {
-        let page = admin.get(&format!("/audit?limit=2{before}")).unwrap().json();
-        paged.extend(page["records"].as_array().unwrap().iter().cloned());
+        let page = admin.get(&format!("/audit?limit=2{before}")).expect("an answer as it should be").json();
+        paged.extend(page["records"].as_array().expect("an answer as it should be").iter().cloned());
         match page["next_before"].as_u64() {
             Some(number) => before = format!("&before={number}"),
             None => break,
         }
     }
     assert_eq!(&paged, records);
-    let of_one = admin.get("/audit?room=one").unwrap().json();
-    assert!(of_one["records"].as_array().unwrap().iter().all(|record| record["room"] == "one"));
-    assert_eq!(of_one["records"].as_array().unwrap().len(), 3);
+    let of_one = admin.get("/audit?room=one").expect("an answer as it should be").json();
+    assert!(
+        of_one["records"]
+            .as_array()
+            .expect("an answer as it should be")
+            .iter()
+            .all(|record| record["room"] == "one")
+    );
+    assert_eq!(of_one["records"].as_array().expect("an answer as it should be").len(), 3);
 }

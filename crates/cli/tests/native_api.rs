@@ -14,19 +14,21 @@ fn start_with(config: &str) -> Server {
 }
 
 fn join(client: &mut Client) -> Value {
-    let answer = client.post("/join", &json!({})).unwrap();
+    let answer = client.post("/join", &json!({})).expect("an answer as it should be");
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
 
 fn with_ticket(client: &mut Client, method: &str, path: &str, ticket: &str) -> Answer {
-    client.send(&Request::new(method, path).header("Authorization", &format!("Bearer {ticket}"))).unwrap()
+    client
+        .send(&Request::new(method, path).header("Authorization", &format!("Bearer {ticket}")))
+        .expect("an answer as it should be")
 }
 
 fn status_of(client: &mut Client, ticket: &str) -> String {
     let answer = with_ticket(client, "GET", "/status", ticket);
     assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()["status"].as_str().unwrap().to_owned()
+    answer.json()["status"].as_str().expect("an answer as it should be").to_owned()
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -64,7 +66,7 @@ fn assert_problem(answer: &Answer, status: u16, slug: &str) {
     assert_eq!(body["status"], status, "{body}");
     assert!(text(&body, "type").ends_with(&format!("/.anteroom/problems#{slug}")), "{body}");
     assert!(text(&body, "title").len() > 5 && text(&body, "detail").len() > 5, "{body}");
-    assert_eq!(body.as_object().unwrap().len(), 4, "{body}");
+    assert_eq!(body.as_object().expect("an answer as it should be").len(), 4, "{body}");
 }
 
 #[test]
@@ -90,7 +92,7 @@ fn the_answers_of_join_status_claim_leave_and_refresh_are_as_documented() {
     active["serving"] = 1.into();
     active["claim_expires_in_seconds"] = 900.into();
     let mut told = shape(&with_ticket(&mut client, "GET", "/status", &ticket).json());
-    let remaining = told["claim_expires_in_seconds"].as_u64().unwrap();
+    let remaining = told["claim_expires_in_seconds"].as_u64().expect("an answer as it should be");
     assert!((1..=900).contains(&remaining), "{remaining}");
     told["claim_expires_in_seconds"] = 900.into();
     assert_eq!(told, active);
@@ -118,11 +120,14 @@ fn the_answers_of_join_status_claim_leave_and_refresh_are_as_documented() {
     assert_eq!(again["access_token"], claimed["access_token"], "the same bytes every time");
 
     let refresh = json!({"refresh_token": claimed["refresh_token"]});
-    let refreshed = client.post("/refresh", &refresh).unwrap();
+    let refreshed = client.post("/refresh", &refresh).expect("an answer as it should be");
     assert_eq!(refreshed.status, 200, "{refreshed:?}");
     let refreshed = refreshed.json();
     assert_eq!(refreshed["token_type"], "Bearer");
-    assert!((3590..=3600).contains(&refreshed["expires_in"].as_u64().unwrap()), "{refreshed}");
+    assert!(
+        (3590..=3600).contains(&refreshed["expires_in"].as_u64().expect("an answer as it should be")),
+        "{refreshed}"
+    );
     let old = jwt::claims(text(&claimed, "access_token"));
     let new = jwt::claims(text(&refreshed, "access_token"));
     assert_eq!((&new["sub"], &new["exp"], &new["token_use"]), (&old["sub"], &old["exp"], &json!("access")));
@@ -130,7 +135,11 @@ fn the_answers_of_join_status_claim_leave_and_refresh_are_as_documented() {
     let left = with_ticket(&mut client, "POST", "/leave", &ticket);
     assert_eq!((left.status, left.json()), (200, json!({"status": "left"})));
     assert_eq!(status_of(&mut client, &ticket), "expired");
-    assert_problem(&client.post("/refresh", &refresh).unwrap(), 410, "session-ended");
+    assert_problem(
+        &client.post("/refresh", &refresh).expect("an answer as it should be"),
+        410,
+        "session-ended",
+    );
     assert_problem(&with_ticket(&mut client, "POST", "/claim", &ticket), 410, "session-ended");
     assert_problem(&with_ticket(&mut client, "POST", "/leave", &ticket), 410, "session-ended");
 }
@@ -157,7 +166,9 @@ fn a_ticket_is_shown_with_or_without_bearer_as_token_or_as_id() {
     let (ticket, id) = (text(&joined, "ticket"), text(&joined, "request_id"));
     for shown in [ticket.to_owned(), format!("Bearer {ticket}"), format!("bearer {ticket}"), id.to_owned()] {
         for path in ["/status", "/status?room=Sample", "/.anteroom/status", "/status?room=Sampl%65"] {
-            let answer = client.send(&Request::new("GET", path).header("Authorization", &shown)).unwrap();
+            let answer = client
+                .send(&Request::new("GET", path).header("Authorization", &shown))
+                .expect("an answer as it should be");
             assert_eq!(
                 (answer.status, &answer.json()["position"]),
                 (200, &json!(1)),
@@ -166,9 +177,10 @@ fn a_ticket_is_shown_with_or_without_bearer_as_token_or_as_id() {
             assert_eq!(answer.json()["ticket"], joined["ticket"]);
         }
     }
-    let claimed = client.post("/claim", &json!({"ticket": ticket})).unwrap();
+    let claimed = client.post("/claim", &json!({"ticket": ticket})).expect("an answer as it should be");
     assert_problem(&claimed, 409, "not-served");
-    let left = client.post("/leave", &json!({"ticket": id, "room": "Sample"})).unwrap();
+    let left =
+        client.post("/leave", &json!({"ticket": id, "room": "Sample"})).expect("an answer as it should be");
     assert_eq!(left.status, 200, "{left:?}");
 }
 
@@ -188,7 +200,8 @@ fn a_place_that_is_served_at_once_is_claimed_in_the_same_call() {
     assert_eq!(text(&third, "status"), "waiting");
     assert!(third.get("access_token").is_none(), "{third}");
     // A visitor goes, the next one comes in.
-    let figures = server.operator().get("/rooms/shop").unwrap().json()["figures"].clone();
+    let figures =
+        server.operator().get("/rooms/shop").expect("an answer as it should be").json()["figures"].clone();
     assert_eq!((&figures["active"], &figures["waiting"]), (&json!(2), &json!(1)));
 }
 
@@ -210,34 +223,64 @@ fn statuses_follow_the_room_lapse_close_and_leave() {
     let closed = server
         .operator()
         .send(&Request::new("PATCH", "/rooms/Sample").body(json!({"state": "closed"}).to_string()));
-    assert_eq!(closed.unwrap().status, 200);
+    assert_eq!(closed.expect("an answer as it should be").status, 200);
     assert_eq!(status_of(&mut client, &tickets[2]), "closed");
     assert_problem(&with_ticket(&mut client, "POST", "/claim", &tickets[2]), 410, "room-closed");
-    assert_problem(&client.post("/join", &json!({})).unwrap(), 409, "not-joinable");
+    assert_problem(
+        &client.post("/join", &json!({})).expect("an answer as it should be"),
+        409,
+        "not-joinable",
+    );
 }
 
 #[test]
 fn bad_calls_get_a_problem_whose_type_leads_to_its_entry_and_change_nothing() {
     let server = start_with("[[room]]\nid = \"Sample\"\n[[room]]\nid = \"Other\"\n");
     let mut client = server.visitor();
-    let joined = client.post("/join", &json!({"room": "Sample"})).unwrap().json();
+    let joined = client.post("/join", &json!({"room": "Sample"})).expect("an answer as it should be").json();
     let ticket = text(&joined, "ticket");
     let before = server.line("Sample").figures();
-    assert_problem(&client.post("/join", &json!({})).unwrap(), 404, "unknown-room");
-    assert_problem(&client.post("/join", &json!({"room": "sample"})).unwrap(), 404, "unknown-room");
-    assert_problem(&client.post("/join", &json!({"room": 7})).unwrap(), 400, "bad-request");
-    assert_problem(&client.post("/join?room=Other", &json!({"room": "Sample"})).unwrap(), 400, "bad-request");
-    assert_problem(&client.send(&Request::new("POST", "/join").body("[]")).unwrap(), 400, "bad-request");
     assert_problem(
-        &client.send(&Request::new("POST", "/join").body("x".repeat(20_000))).unwrap(),
+        &client.post("/join", &json!({})).expect("an answer as it should be"),
+        404,
+        "unknown-room",
+    );
+    assert_problem(
+        &client.post("/join", &json!({"room": "sample"})).expect("an answer as it should be"),
+        404,
+        "unknown-room",
+    );
+    assert_problem(
+        &client.post("/join", &json!({"room": 7})).expect("an answer as it should be"),
+        400,
+        "bad-request",
+    );
+    assert_problem(
+        &client.post("/join?room=Other", &json!({"room": "Sample"})).expect("an answer as it should be"),
+        400,
+        "bad-request",
+    );
+    assert_problem(
+        &client.send(&Request::new("POST", "/join").body("[]")).expect("an answer as it should be"),
+        400,
+        "bad-request",
+    );
+    assert_problem(
+        &client
+            .send(&Request::new("POST", "/join").body("x".repeat(20_000)))
+            .expect("an answer as it should be"),
         413,
         "too-large",
     );
-    assert_problem(&client.get("/join").unwrap(), 405, "method-not-allowed");
-    assert_problem(&client.get("/nothing").unwrap(), 404, "not-found");
-    assert_problem(&client.get("/rooms/nothing").unwrap(), 404, "unknown-room");
-    assert_problem(&client.get("/status").unwrap(), 401, "ticket-missing");
-    assert_problem(&client.post("/claim", &json!({})).unwrap(), 401, "ticket-missing");
+    assert_problem(&client.get("/join").expect("an answer as it should be"), 405, "method-not-allowed");
+    assert_problem(&client.get("/nothing").expect("an answer as it should be"), 404, "not-found");
+    assert_problem(&client.get("/rooms/nothing").expect("an answer as it should be"), 404, "unknown-room");
+    assert_problem(&client.get("/status").expect("an answer as it should be"), 401, "ticket-missing");
+    assert_problem(
+        &client.post("/claim", &json!({})).expect("an answer as it should be"),
+        401,
+        "ticket-missing",
+    );
     let (head, tail) = ticket.split_at(ticket.len() - 3);
     let altered = format!("{head}{}", if tail == "AAA" { "BBB" } else { "AAA" });
     for wrong in [altered.as_str(), "x", "a.b.c", "0123abcd-ef01-8234-9678-9abcdef01234", "Bearer", ".."] {
@@ -247,17 +290,22 @@ fn bad_calls_get_a_problem_whose_type_leads_to_its_entry_and_change_nothing() {
     let other = with_ticket(&mut client, "GET", "/status?room=Other", ticket);
     assert_problem(&other, 404, "unknown-ticket");
     for wrong in ["", "x", ticket] {
-        let answer = client.post("/refresh", &json!({"refresh_token": wrong})).unwrap();
+        let answer =
+            client.post("/refresh", &json!({"refresh_token": wrong})).expect("an answer as it should be");
         assert_problem(&answer, 404, "unknown-ticket");
     }
-    assert_problem(&client.post("/refresh", &json!({})).unwrap(), 400, "bad-request");
+    assert_problem(
+        &client.post("/refresh", &json!({})).expect("an answer as it should be"),
+        400,
+        "bad-request",
+    );
     assert_eq!(server.line("Sample").figures(), before);
 
     // The type of a problem is the address of its entry.
-    let problem = client.get("/nothing").unwrap().json();
-    let (address, slug) = text(&problem, "type").split_once('#').unwrap();
+    let problem = client.get("/nothing").expect("an answer as it should be").json();
+    let (address, slug) = text(&problem, "type").split_once('#').expect("an answer as it should be");
     let path = address.strip_prefix(&format!("http://{}", server.public())).expect("our own address");
-    let page = client.get(path).unwrap();
+    let page = client.get(path).expect("an answer as it should be");
     assert_eq!(page.status, 200);
     assert!(page.text().contains(&format!("id=\"{slug}\"")), "{slug}");
 }
@@ -269,9 +317,13 @@ fn renewal_can_be_switched_off() {
     let joined = join(&mut client);
     server.line("Sample").advance(1);
     let pass = with_ticket(&mut client, "POST", "/claim", text(&joined, "ticket")).json();
-    let refused = client.post("/refresh", &json!({"refresh_token": pass["refresh_token"]})).unwrap();
+    let refused = client
+        .post("/refresh", &json!({"refresh_token": pass["refresh_token"]}))
+        .expect("an answer as it should be");
     assert_problem(&refused, 409, "conflict");
-    let access = client.post("/refresh", &json!({"refresh_token": pass["access_token"]})).unwrap();
+    let access = client
+        .post("/refresh", &json!({"refresh_token": pass["access_token"]}))
+        .expect("an answer as it should be");
     assert_problem(&access, 404, "unknown-ticket");
 }
 
@@ -289,14 +341,20 @@ fn only_the_cdn_may_come_in_where_it_shows_a_secret() {
             if let Some(wrong) = wrong {
                 request = request.header("x-api-key", wrong);
             }
-            assert_problem(&client.send(&request).unwrap(), 403, "forbidden");
+            assert_problem(&client.send(&request).expect("an answer as it should be"), 403, "forbidden");
         }
     }
     let shown = Request::new("GET", "/rooms/Sample").header("X-Api-Key", "the-secret-of-the-cdn");
-    assert_eq!(client.send(&shown).unwrap().status, 200);
+    assert_eq!(client.send(&shown).expect("an answer as it should be").status, 200);
     let join = Request::post_json("/join", &json!({}));
-    assert_problem(&client.send(&join).unwrap(), 403, "forbidden");
-    assert_eq!(client.send(&join.header("x-api-key", "the-secret-of-the-cdn")).unwrap().status, 200);
+    assert_problem(&client.send(&join).expect("an answer as it should be"), 403, "forbidden");
+    assert_eq!(
+        client
+            .send(&join.header("x-api-key", "the-secret-of-the-cdn"))
+            .expect("an answer as it should be")
+            .status,
+        200
+    );
     // The private listener has keys of its own.
-    assert_eq!(server.operator().get("/rooms/Sample").unwrap().status, 200);
+    assert_eq!(server.operator().get("/rooms/Sample").expect("an answer as it should be").status, 200);
 }

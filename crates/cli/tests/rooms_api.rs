@@ -10,11 +10,13 @@ fn start() -> Server {
 }
 
 fn send(client: &mut Client, method: &str, path: &str, body: &Value) -> Answer {
-    client.send(&Request::new(method, path).body(body.to_string())).unwrap()
+    client.send(&Request::new(method, path).body(body.to_string())).expect("an answer as it should be")
 }
 
 fn with(client: &mut Client, method: &str, path: &str, header: (&str, &str), body: &Value) -> Answer {
-    client.send(&Request::new(method, path).header(header.0, header.1).body(body.to_string())).unwrap()
+    client
+        .send(&Request::new(method, path).header(header.0, header.1).body(body.to_string()))
+        .expect("an answer as it should be")
 }
 
 #[test]
@@ -28,19 +30,28 @@ fn a_room_is_made_changed_and_deleted_while_the_server_runs() {
     assert_eq!(body["settings"]["validity_period"], 60);
     assert_eq!(body["settings"]["issuer"], Value::Null);
     assert_eq!(body["figures"]["joined"], 0);
-    let time = body["updated_at"].as_str().unwrap();
+    let time = body["updated_at"].as_str().expect("an answer as it should be");
     assert!(time.len() == 24 && time.ends_with('Z') && time.as_bytes()[10] == b'T', "{time}");
     // It works at once, on both APIs.
-    assert_eq!(visitor.post("/join", &json!({"room": "sale"})).unwrap().json()["position"], 1);
-    assert_eq!(visitor.post("/assign_queue_num", &json!({"event_id": "sale"})).unwrap().status, 200);
-    assert_eq!(visitor.get("/rooms/sale").unwrap().json()["joined"], 2);
+    assert_eq!(
+        visitor.post("/join", &json!({"room": "sale"})).expect("an answer as it should be").json()["position"],
+        1
+    );
+    assert_eq!(
+        visitor
+            .post("/assign_queue_num", &json!({"event_id": "sale"}))
+            .expect("an answer as it should be")
+            .status,
+        200
+    );
+    assert_eq!(visitor.get("/rooms/sale").expect("an answer as it should be").json()["joined"], 2);
     let names = |client: &mut Client| -> Vec<String> {
-        let rooms = client.get("/rooms").unwrap().json();
+        let rooms = client.get("/rooms").expect("an answer as it should be").json();
         rooms["rooms"]
             .as_array()
-            .unwrap()
+            .expect("an answer as it should be")
             .iter()
-            .map(|room| room["id"].as_str().unwrap().to_owned())
+            .map(|room| room["id"].as_str().expect("an answer as it should be").to_owned())
             .collect()
     };
     assert_eq!(names(&mut operator), ["Sample", "sale"]);
@@ -71,17 +82,29 @@ fn a_room_is_made_changed_and_deleted_while_the_server_runs() {
         "everything at its default"
     );
 
-    let ticket = visitor.post("/join", &json!({"room": "sale"})).unwrap().json()["ticket"].clone();
+    let ticket =
+        visitor.post("/join", &json!({"room": "sale"})).expect("an answer as it should be").json()["ticket"]
+            .clone();
     assert_eq!(send(&mut operator, "DELETE", "/rooms/sale", &json!(null)).status, 204);
     assert_eq!(names(&mut operator), ["Sample"]);
-    assert_eq!(visitor.get("/rooms/sale").unwrap().status, 404);
-    assert_eq!(visitor.post("/assign_queue_num", &json!({"event_id": "sale"})).unwrap().status, 400);
+    assert_eq!(visitor.get("/rooms/sale").expect("an answer as it should be").status, 404);
+    assert_eq!(
+        visitor
+            .post("/assign_queue_num", &json!({"event_id": "sale"}))
+            .expect("an answer as it should be")
+            .status,
+        400
+    );
     assert_eq!(send(&mut operator, "DELETE", "/rooms/sale", &json!(null)).status, 404);
     // Made again, it is another room: old tickets are unknown.
     assert_eq!(send(&mut operator, "PUT", "/rooms/sale", &json!({})).status, 201);
-    let shown = Request::new("GET", "/status").header("Authorization", ticket.as_str().unwrap());
-    assert_eq!(visitor.send(&shown).unwrap().status, 404);
-    assert_eq!(visitor.post("/join", &json!({"room": "sale"})).unwrap().json()["position"], 1);
+    let shown = Request::new("GET", "/status")
+        .header("Authorization", ticket.as_str().expect("an answer as it should be"));
+    assert_eq!(visitor.send(&shown).expect("an answer as it should be").status, 404);
+    assert_eq!(
+        visitor.post("/join", &json!({"room": "sale"})).expect("an answer as it should be").json()["position"],
+        1
+    );
 }
 
 #[test]
@@ -95,42 +118,61 @@ fn changes_survive_a_restart_and_a_deleted_room_of_the_file_stays_deleted() {
     assert_eq!(changed.status, 200, "{changed:?}");
     assert_eq!(send(&mut operator, "DELETE", "/rooms/two", &json!(null)).status, 204);
     assert_eq!(send(&mut operator, "PUT", "/rooms/three", &json!({})).status, 201);
-    server.terminate().unwrap();
-    server.restart().unwrap();
+    server.terminate().expect("an answer as it should be");
+    server.restart().expect("an answer as it should be");
     let mut operator = server.operator();
-    assert_eq!(operator.get("/rooms/one").unwrap().json()["settings"]["validity_period"], 77);
-    assert_eq!(operator.get("/rooms/two").unwrap().status, 404, "deleted by an operator, not by the file");
-    assert_eq!(operator.get("/rooms/three").unwrap().status, 200);
+    assert_eq!(
+        operator.get("/rooms/one").expect("an answer as it should be").json()["settings"]["validity_period"],
+        77
+    );
+    assert_eq!(
+        operator.get("/rooms/two").expect("an answer as it should be").status,
+        404,
+        "deleted by an operator, not by the file"
+    );
+    assert_eq!(operator.get("/rooms/three").expect("an answer as it should be").status, 200);
     // An edited file wins, for the rooms it changes.
-    server.terminate().unwrap();
+    server.terminate().expect("an answer as it should be");
     server.set_config(
         "[[room]]\nid = \"one\"\nvalidity_period = 88\n[[room]]\nid = \"two\"\nvalidity_period = 99\n",
     );
-    server.restart().unwrap();
+    server.restart().expect("an answer as it should be");
     let mut operator = server.operator();
-    assert_eq!(operator.get("/rooms/one").unwrap().json()["settings"]["validity_period"], 88);
-    assert_eq!(operator.get("/rooms/two").unwrap().json()["settings"]["validity_period"], 99);
+    assert_eq!(
+        operator.get("/rooms/one").expect("an answer as it should be").json()["settings"]["validity_period"],
+        88
+    );
+    assert_eq!(
+        operator.get("/rooms/two").expect("an answer as it should be").json()["settings"]["validity_period"],
+        99
+    );
 }
 
 #[test]
 fn nobody_overwrites_what_he_has_not_seen() {
     let server = start();
     let mut operator = server.operator();
-    let seen = operator.get("/rooms/Sample").unwrap();
-    let tag = seen.header("ETag").unwrap().to_owned();
+    let seen = operator.get("/rooms/Sample").expect("an answer as it should be");
+    let tag = seen.header("ETag").expect("an answer as it should be").to_owned();
     // Visitors do not change the tag.
-    server.visitor().post("/join", &json!({})).unwrap();
-    assert_eq!(operator.get("/rooms/Sample").unwrap().header("ETag"), Some(tag.as_str()));
+    server.visitor().post("/join", &json!({})).expect("an answer as it should be");
+    assert_eq!(
+        operator.get("/rooms/Sample").expect("an answer as it should be").header("ETag"),
+        Some(tag.as_str())
+    );
     let mine = json!({"settings": {"validity_period": 100}});
     let first = with(&mut operator, "PATCH", "/rooms/Sample", ("If-Match", &tag), &mine);
     assert_eq!(first.status, 200, "{first:?}");
-    let newer = first.header("ETag").unwrap().to_owned();
+    let newer = first.header("ETag").expect("an answer as it should be").to_owned();
     assert_ne!(newer, tag);
     for method in ["PATCH", "PUT", "DELETE"] {
         let late = with(&mut operator, method, "/rooms/Sample", ("If-Match", &tag), &json!({}));
         assert_eq!((late.status, late.problem().as_str()), (412, "changed"), "{method}: {late:?}");
     }
-    assert_eq!(operator.get("/rooms/Sample").unwrap().json()["settings"]["validity_period"], 100);
+    assert_eq!(
+        operator.get("/rooms/Sample").expect("an answer as it should be").json()["settings"]["validity_period"],
+        100
+    );
     let taken = with(&mut operator, "PUT", "/rooms/Sample", ("If-None-Match", "*"), &json!({}));
     assert_eq!((taken.status, taken.problem().as_str()), (412, "changed"));
     let nothing = with(&mut operator, "PUT", "/rooms/new", ("If-Match", "*"), &json!({}));
@@ -158,8 +200,11 @@ fn changes_at_the_same_time_are_all_there_in_the_end() {
             })
         })
         .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let settings = server.operator().get("/rooms/Sample").unwrap().json()["settings"].clone();
+    for thread in threads {
+        thread.join().expect("every change was made");
+    }
+    let settings =
+        server.operator().get("/rooms/Sample").expect("an answer as it should be").json()["settings"].clone();
     for field in fields {
         assert_eq!(settings[field], 20, "{field}");
     }
@@ -169,7 +214,7 @@ fn changes_at_the_same_time_are_all_there_in_the_end() {
 fn bad_changes_are_refused_by_name_and_change_nothing() {
     let server = start();
     let mut operator = server.operator();
-    let before = operator.get("/rooms/Sample").unwrap().json()["settings"].clone();
+    let before = operator.get("/rooms/Sample").expect("an answer as it should be").json()["settings"].clone();
     let bad = [
         (json!({"settings": {"validity_period": 0}}), "validity_period"),
         (json!({"settings": {"validity_period": 1.5}}), "validity_period"),
@@ -194,7 +239,7 @@ fn bad_changes_are_refused_by_name_and_change_nothing() {
                 (400, "bad-request"),
                 "{method} {body}: {answer:?}"
             );
-            let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+            let detail = answer.json()["detail"].as_str().expect("an answer as it should be").to_owned();
             assert!(detail.contains(named), "{body}: {detail}");
         }
     }
@@ -202,8 +247,14 @@ fn bad_changes_are_refused_by_name_and_change_nothing() {
         let answer = send(&mut operator, "PUT", &format!("/rooms/{name}"), &json!({}));
         assert_eq!(answer.status, 400, "{name}: {answer:?}");
     }
-    assert_eq!(operator.get("/rooms/Sample").unwrap().json()["settings"], before);
-    assert_eq!(operator.get("/rooms").unwrap().json()["rooms"].as_array().unwrap().len(), 1);
+    assert_eq!(operator.get("/rooms/Sample").expect("an answer as it should be").json()["settings"], before);
+    assert_eq!(
+        operator.get("/rooms").expect("an answer as it should be").json()["rooms"]
+            .as_array()
+            .expect("an answer as it should be")
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -215,7 +266,9 @@ fn opening_a_room_again_wakes_an_inlet_that_rests() {
     let mut line = server.line("Sample");
     line.join_many(2);
     line.advance(-1);
-    let figures = |operator: &mut Client| operator.get("/rooms/Sample").unwrap().json()["figures"].clone();
+    let figures = |operator: &mut Client| {
+        operator.get("/rooms/Sample").expect("an answer as it should be").json()["figures"].clone()
+    };
     assert_eq!(figures(&mut operator)["inlet_rests"], true);
     // A change of something else lets it rest.
     let other = json!({"settings": {"validity_period": 5}});
@@ -234,18 +287,18 @@ fn an_operator_reads_what_a_ticket_says() {
     let ids = line.join_many(2);
     line.advance(1);
     let path = |id: &str| format!("/rooms/Sample/tickets/{id}");
-    let waiting = line.operator.get(&path(&ids[1])).unwrap();
+    let waiting = line.operator.get(&path(&ids[1])).expect("an answer as it should be");
     assert_eq!(waiting.status, 200, "{waiting:?}");
     let waiting = waiting.json();
     assert_eq!((&waiting["position"], &waiting["status"]), (&json!(2), &json!("waiting")));
     assert_eq!((&waiting["people_ahead"], &waiting["session"]), (&json!(0), &Value::Null));
     line.claim(&ids[0]);
-    let admitted = line.operator.get(&path(&ids[0])).unwrap().json();
+    let admitted = line.operator.get(&path(&ids[0])).expect("an answer as it should be").json();
     assert_eq!((&admitted["status"], &admitted["session"]["status"]), (&json!("admitted"), &json!("active")));
     line.close(&ids[0], 1);
-    let over = line.operator.get(&path(&ids[0])).unwrap().json();
+    let over = line.operator.get(&path(&ids[0])).expect("an answer as it should be").json();
     assert_eq!(over["session"]["status"], "completed");
     for unknown in ["x", "0123abcd-ef01-8234-9678-9abcdef01234"] {
-        assert_eq!(line.operator.get(&path(unknown)).unwrap().status, 404);
+        assert_eq!(line.operator.get(&path(unknown)).expect("an answer as it should be").status, 404);
     }
 }

@@ -274,6 +274,40 @@ settings! {
     disable_session_renewal: bool = false,
 }
 
+/// A setting of the design that a later version brings: not taken for a typing error, and not taken at all.
+pub struct PlannedSetting {
+    /// Its name.
+    pub name: &'static str,
+    /// Its default, as the reference will write it.
+    pub default: &'static str,
+    /// The issue that builds what it sets.
+    pub issue: u8,
+}
+
+const fn planned(name: &'static str, default: &'static str, issue: u8) -> PlannedSetting {
+    PlannedSetting { name, default, issue }
+}
+
+/// Settings that do nothing yet, so that nobody relies on them.
+pub const PLANNED: &[PlannedSetting] = &[
+    planned("enable_events_generation", "false", 8),
+    planned("increment_by", "10", 4),
+    planned("interval_seconds", "60", 4),
+    planned("start_time", "0", 4),
+    planned("end_time", "0", 4),
+    planned("alarms", "[]", 4),
+    planned("run_ahead", "false", 4),
+    planned("window_size", "", 4),
+    planned("active_windows", "2", 4),
+    planned("discipline", "counter", 4),
+    planned("round_seconds", "10", 4),
+    planned("new_users_per_minute", "", 4),
+    planned("session_duration", "", 6),
+    planned("queueing_method", "", 6),
+    planned("queueing_status_code", "", 6),
+    planned("queue_all", "", 6),
+];
+
 impl Settings {
     /// Sets one setting by its name.
     pub fn set(&mut self, name: &str, value: &Value) -> Result<(), SettingsError> {

@@ -534,9 +534,8 @@ impl Play {
         assert!(!asked.effects.changed, "asking changes nothing");
         let Ok(Answer::Place(place)) = asked.answer else { panic!("{:?}", asked.answer) };
         let fits = match story {
-            Story::Waiting => place == Place::Waiting,
             Story::Offered(_) if self.room.state.admits() => place == Place::Offered,
-            Story::Offered(_) => place == Place::Waiting,
+            Story::Waiting | Story::Offered(_) => place == Place::Waiting,
             Story::Claimed => matches!(place, Place::Claimed(_)),
             Story::Left | Story::Lapsed => place == Place::Gone,
         };

@@ -107,7 +107,7 @@ pub(crate) struct Doorkeeper {
 
 impl Doorkeeper {
     /// Whether a request says that it is signed rather than showing a key.
-    pub(crate) fn is_signed(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
         authorization(headers).is_some_and(Authorization::is_meant)
     }
 
@@ -118,7 +118,7 @@ impl Doorkeeper {
         body: &[u8],
         now: UnixMillis,
     ) -> Result<Principal, ApiError> {
-        if self.is_signed(&parts.headers) {
+        if Self::is_signed(&parts.headers) {
             return self.keys.by_signature(parts, body, now).map_err(signature_refused);
         }
         let key = authorization(&parts.headers).and_then(bearer).ok_or_else(unauthorized)?;
@@ -126,8 +126,11 @@ impl Doorkeeper {
     }
 }
 
-fn authorization(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()
+/// The one `Authorization`; with two, nobody could say which was meant.
+pub(crate) fn authorization(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next()?;
+    if values.next().is_some() { None } else { value.to_str().ok() }
 }
 
 /// The key of `Authorization: Bearer …`.

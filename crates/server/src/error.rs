@@ -27,9 +27,12 @@ pub(crate) enum Style {
     Problem,
 }
 
-/// Something that did not work, and how to say so.
+/// Something that did not work, and how to say so. Boxed, because every answer that works would carry its size.
 #[derive(Debug, Clone)]
-pub(crate) struct ApiError {
+pub(crate) struct ApiError(Box<Trouble>);
+
+#[derive(Debug, Clone)]
+struct Trouble {
     problem: Problem,
     text: String,
     /// What AWS's clients read where that differs.
@@ -40,13 +43,12 @@ pub(crate) struct ApiError {
 impl ApiError {
     /// A problem, with what it was this time.
     pub(crate) fn problem(problem: Problem, text: impl Into<String>) -> Self {
-        Self { problem, text: text.into(), aws: None, header: None }
+        Self(Box::new(Trouble { problem, text: text.into(), aws: None, header: None }))
     }
 
     /// An error of an AWS path. Also used where AWS answers 202 with an error.
     pub(crate) fn aws(status: StatusCode, text: &'static str) -> Self {
-        let error = Self::problem(Problem::of_status(status), text);
-        Self { aws: Some((status, text)), ..error }
+        Self::problem(Problem::of_status(status), text).with_aws(status, text)
     }
 
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
@@ -60,44 +62,43 @@ impl ApiError {
 
     /// With one more header.
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.header = Some((name, value));
+        self.0.header = Some((name, value));
         self
     }
 
     /// With another status and text for AWS's clients.
     pub(crate) fn with_aws(mut self, status: StatusCode, text: &'static str) -> Self {
-        self.aws = Some((status, text));
+        self.0.aws = Some((status, text));
         self
     }
 
     /// Whether it is of this kind.
     pub(crate) fn is(&self, problem: Problem) -> bool {
-        self.problem == problem
+        self.0.problem == problem
     }
 
     /// The answer, in the style of its path.
     pub(crate) fn render(self, style: Style, public_url: &str) -> Answered {
+        let Trouble { problem, text, aws, header } = *self.0;
         let mut response = match style {
             Style::Aws => {
-                let (status, text) = self
-                    .aws
-                    .map_or((self.problem.status(), self.text.as_str()), |(status, text)| (status, text));
+                let (status, text) = aws.unwrap_or((problem.status(), &text));
                 answer::json(status, Caching::Never, &json!({"error": text}))
             }
             Style::Problem => {
-                let status = self.problem.status();
+                let status = problem.status();
                 let body = json!({
-                    "type": self.problem.address(public_url),
-                    "title": self.problem.title(),
+                    "type": problem.address(public_url),
+                    "title": problem.title(),
                     "status": status.as_u16(),
-                    "detail": self.text,
+                    "detail": text,
                 });
                 let mut response = answer::json(status, Caching::Never, &body);
                 response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
                 response
             }
         };
-        if let Some((name, value)) = self.header {
+        if let Some((name, value)) = header {
             response.headers_mut().insert(name, value);
         }
         response
@@ -108,7 +109,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Answered {
         let mut response = Response::new(Body::empty());
-        *response.status_mut() = self.problem.status();
+        *response.status_mut() = self.0.problem.status();
         response.extensions_mut().insert(self);
         response
     }

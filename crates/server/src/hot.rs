@@ -92,6 +92,7 @@ fn status(app: &App, query: Option<&str>, headers: &HeaderMap) -> Option<Respons
 
 /// The writes with a short way, without a router or boxes around bodies: taking a place, which a hundred thousand people do
 /// at once. Gives any other request back.
+#[expect(clippy::result_large_err, reason = "what is given back is the request itself")]
 pub(crate) fn join(app: &Arc<App>, request: Request<Incoming>) -> Result<Joining, Request<Incoming>> {
     if request.method() != Method::POST {
         return Err(request);

@@ -14,7 +14,7 @@ use anteroom_store::engine::Actor;
 use anteroom_tokens::{request_id, ticket_token};
 use axum::body::Body;
 use axum::extract::{Path, State};
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -45,10 +45,14 @@ pub(crate) struct TicketAnswer<'room> {
     estimated_wait_seconds: Option<u64>,
     estimated_wait_p90_seconds: Option<u64>,
     next_poll_seconds: u64,
-    /// Told while the place may be claimed; null if the offer stands for ever.
+    /// Told while the place may be claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    claim_expires_in_seconds: Option<Option<u64>>,
+    claim_expires_in_seconds: Option<ClaimExpiry>,
 }
+
+/// How long an offer still stands; null if for ever.
+#[derive(Debug, Serialize)]
+struct ClaimExpiry(Option<u64>);
 
 /// The pass as it is told beside its ticket.
 #[derive(Debug, Serialize)]
@@ -105,7 +109,7 @@ impl Shown {
             next_poll_seconds: next_poll_seconds(people_ahead, wait, ticket.position.get()),
             claim_expires_in_seconds: match status {
                 Status::Active { remaining_millis } => {
-                    Some(remaining_millis.map(|remaining| remaining.div_ceil(1000)))
+                    Some(ClaimExpiry(remaining_millis.map(|remaining| remaining.div_ceil(1000))))
                 }
                 _ => None,
             },
@@ -185,7 +189,7 @@ fn is_alive(session: &Session, app: &App) -> bool {
 
 /// What `Authorization` shows, with or without `Bearer `.
 pub(crate) fn shown_text(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let value = crate::access::authorization(headers)?.trim();
     match value.split_once(' ') {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => Some(rest.trim()),
         Some(_) => None,

@@ -137,9 +137,9 @@ pub(crate) fn page() -> String {
     for problem in Problem::ALL {
         let (slug, status, title) = (problem.slug(), problem.status().as_u16(), problem.title());
         let meaning = code_marked(problem.meaning().trim());
-        write!(
+        writeln!(
             entries,
-            "<section id=\"{slug}\"><h2>{slug}</h2><p><strong>{status} {title}.</strong> {meaning}</p></section>\n"
+            "<section id=\"{slug}\"><h2>{slug}</h2><p><strong>{status} {title}.</strong> {meaning}</p></section>"
         )
         .expect("a String takes everything");
     }
@@ -150,11 +150,8 @@ pub(crate) fn page() -> String {
 fn code_marked(text: &str) -> String {
     let mut marked = String::new();
     for (index, part) in text.split('`').enumerate() {
-        if index % 2 == 0 {
-            marked.push_str(part)
-        } else {
-            write!(marked, "<code>{part}</code>").expect("a String")
-        }
+        let (open, close) = if index % 2 == 0 { ("", "") } else { ("<code>", "</code>") };
+        marked.extend([open, part, close]);
     }
     marked
 }

@@ -1,12 +1,12 @@
 //! Rooms at run time, for operators: list, show, make, change, delete, and what a ticket says.
 //!
-//! A room's ETag is made of its settings and state, so it changes when an operator changes something and not with every
+//! A room's `ETag` is made of its settings and state, so it changes when an operator changes something and not with every
 //! visitor. A change is applied to the settings it was computed from: if somebody else was faster, it is computed anew, or
 //! refused where the caller asked for that with If-Match.
 
 use std::sync::Arc;
 
-use anteroom_core::settings::FIELDS;
+use anteroom_core::settings::{FIELDS, PLANNED};
 use anteroom_core::{
     Board, Operation, Reconfigure, Refusal, RoomId, RoomState, Session, SessionKey, SessionStatus, Settings,
     Standing, UnixMillis, Value,
@@ -35,7 +35,7 @@ type Outcome = Result<Answered, ApiError>;
 /// How often a change is computed anew when somebody else was faster.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// What an operator set: all that an ETag stands for.
+/// What an operator set: all that an `ETag` stands for.
 type Configured = (Settings, RoomState);
 
 /// What an operator wants; without a state, the present one stays.
@@ -99,6 +99,9 @@ impl ChangeBody {
 
 fn unknown_setting(name: &str) -> String {
     let shown = crate::config::shown(name);
+    if PLANNED.iter().any(|planned| planned.name == name) {
+        return format!("The setting {shown} is planned, but this version does not have it yet");
+    }
     match crate::config::nearest(name, FIELDS.iter().map(|field| field.name)) {
         Some(near) => format!("There is no setting {shown}; did you mean `{near}`?"),
         None => format!("There is no setting {shown}"),

@@ -22,7 +22,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tower::ServiceExt;
 
-use crate::access::Principal;
+use crate::access::{Doorkeeper, Principal};
 use crate::answer::{self, AnswerBody, Answered, mark_cross_origin};
 use crate::app::App;
 use crate::error::{ApiError, Style};
@@ -209,7 +209,7 @@ impl Phases {
             return Ok(request);
         }
         let (mut parts, body) = request.into_parts();
-        let (principal, body) = if self.app.access.is_signed(&parts.headers) {
+        let (principal, body) = if Doorkeeper::is_signed(&parts.headers) {
             // A signature covers the body, so the body is read before it is known who sent it; never more than any other
             // call may send, also where the route itself would take a stream.
             let body = read_body_within(body, self.app.request_body_max_bytes).await?;

@@ -1,5 +1,7 @@
 //! Sockets taken out of hyper: by handlers of the paths that may, with their slots, and without a trace in hyper.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the way to fail")]
+
 mod listener_support;
 
 use std::convert::Infallible;

@@ -118,11 +118,15 @@ impl RawRequest {
     /// Sends it over a connection of its own.
     #[track_caller]
     pub(crate) fn send(&self, server: &Server) -> Answer {
-        let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target());
-        for (name, value) in &self.headers {
-            bytes.push_str(&format!("{name}: {value}\r\n"));
-        }
-        bytes.push_str(&format!("Content-Length: {}\r\n\r\n{}", self.body.len(), self.body));
+        let headers: String =
+            self.headers.iter().flat_map(|(name, value)| [name, ": ", value, "\r\n"]).collect();
+        let bytes = format!(
+            "{} {} HTTP/1.1\r\n{headers}Content-Length: {}\r\n\r\n{}",
+            self.method,
+            self.target(),
+            self.body.len(),
+            self.body
+        );
         let answer = Client::new(server.private()).send_raw(bytes.as_bytes());
         answer.expect("HTTP").expect("an answer before the end of the connection")
     }

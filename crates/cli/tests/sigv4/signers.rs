@@ -30,7 +30,7 @@ impl Signer {
         require("Node with aws4fetch", present).then_some(signer)
     }
 
-    /// PyPI's aws-requests-auth with requests.
+    /// `PyPI`'s aws-requests-auth with requests.
     pub(crate) fn aws_requests_auth() -> Option<Self> {
         let python = python_with("aws_requests_auth, requests");
         Self::python("Python with aws-requests-auth and requests", python, "aws_requests_auth_calls.py")

@@ -180,8 +180,7 @@ impl Call {
     /// A body of bytes.
     pub(super) fn bytes_body(mut self, text: &str) -> Self {
         let schema = ObjectBuilder::new().description(Some(text));
-        let content =
-            ContentBuilder::new().schema(Some(schema.schema_type(Type::String)));
+        let content = ContentBuilder::new().schema(Some(schema.schema_type(Type::String)));
         let body = RequestBodyBuilder::new().required(Some(Required::True));
         self.body = Some(body.content("application/octet-stream", content.build()).build());
         self

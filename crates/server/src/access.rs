@@ -126,8 +126,11 @@ impl Doorkeeper {
     }
 }
 
-fn authorization(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()
+/// The one `Authorization`; with two, nobody could say which was meant.
+pub(crate) fn authorization(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next()?;
+    if values.next().is_some() { None } else { value.to_str().ok() }
 }
 
 /// The key of `Authorization: Bearer …`.

@@ -6,7 +6,7 @@ use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_core::{RoomId, UnixMillis};
 use anteroom_store::AuditRecord;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::{Request, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::keys::KeyStatus;
 use crate::problem::Problem;
-use crate::request::{Parameters, WholeNumber, read_json};
+use crate::request::{Parameters, Path, WholeNumber, read_json};
 use crate::timestamp::rfc3339;
 
 type Shared = State<Arc<App>>;

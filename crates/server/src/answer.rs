@@ -14,6 +14,8 @@ use serde_json::Value;
 pub(crate) const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
     "Content-Type,X-Amz-Date,Authorization,X-Api-Key,X-Amz-Security-Token,X-Amz-Content-Sha256,If-None-Match,If-Match,Idempotency-Key,Last-Event-ID",
 );
+/// What a page may read beside the body.
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("ETag,Retry-After,Allow,WWW-Authenticate");
 /// How long a browser may remember a preflight.
 pub(crate) const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
@@ -105,6 +107,7 @@ pub(crate) fn mark_json(headers: &mut HeaderMap, caching: Caching) {
 /// Lets any page read the answer. No answer depends on a cookie, so nothing is given away by it.
 pub(crate) fn mark_cross_origin(headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
 }
 
 /// An answer to a preflight for a path with these methods.

@@ -25,6 +25,8 @@ const FIRST_KEY_VALUE: &str = "admin-key";
 pub(crate) const FIRST_KEY_NAME: &str = "admin";
 /// The name under which the key of `ANTEROOM_ADMIN_KEY` acts.
 pub(crate) const ENVIRONMENT_KEY_NAME: &str = "environment";
+/// Names under which the program itself acts in the audit.
+const RESERVED_NAMES: [&str; 3] = [ENVIRONMENT_KEY_NAME, "anteroom", "offline"];
 /// How many keys there may be: each is compared with every key shown.
 pub(crate) const KEYS_MAX: usize = 1_000;
 /// How often the value is tried again when another node changed it in between.
@@ -144,6 +146,11 @@ impl ApiKey {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
+    /// Whether its holder can administer the server without an end.
+    fn lets_in_for_good(&self) -> bool {
+        self.role == Role::Admin && self.expires_at.is_none()
+    }
+
     fn principal(&self) -> Principal {
         Principal { name: self.name.clone(), role: self.role }
     }
@@ -209,6 +216,8 @@ pub(crate) struct ApiKeys {
     store: Arc<dyn Store>,
     secrets: Arc<MasterSecrets>,
     keys: ArcSwap<Vec<ApiKey>>,
+    /// Held from reading the stored keys until those in memory are the same, so that no older list replaces a newer one.
+    changing: tokio::sync::Mutex<()>,
     /// Of `ANTEROOM_ADMIN_KEY`: an admin's, as long as the variable is set.
     environment: Option<ApiKeyDigest>,
 }
@@ -219,13 +228,15 @@ impl ApiKeys {
         secrets: Arc<MasterSecrets>,
         environment: Option<ApiKeyDigest>,
     ) -> Result<Self, KeyError> {
-        let keys = Self { store, secrets, keys: ArcSwap::default(), environment };
+        let (keys, changing) = (ArcSwap::default(), tokio::sync::Mutex::default());
+        let keys = Self { store, secrets, keys, changing, environment };
         keys.reload().await?;
         Ok(keys)
     }
 
     /// Reads the keys again, for a store that was restored or changed by another node.
     pub(crate) async fn reload(&self) -> Result<(), KeyError> {
+        let _one_at_a_time = self.changing.lock().await;
         let (keys, _) = self.stored().await?;
         self.keys.store(Arc::new(keys));
         Ok(())
@@ -270,7 +281,8 @@ impl ApiKeys {
     ) -> Result<Principal, sigv4::SigV4Error> {
         let checked = self.checked_signature(parts, body, now);
         if let Err(error) = &checked {
-            tracing::warn!(%error, "a signed request was refused");
+            // Anybody who reaches the port can cause this, so it must not fill the log.
+            tracing::debug!(%error, "a signed request was refused");
         }
         checked
     }
@@ -346,7 +358,8 @@ impl ApiKeys {
             ApiKey { name: new.name, role: new.role, created_at: now, expires_at: new.expires_at, proof };
         let action = format!("create key {} with role {}", key.name, key.role.as_str());
         self.replace(actor, action, now, |keys| {
-            if key.name == ENVIRONMENT_KEY_NAME || keys.iter().any(|other| other.name == key.name) {
+            if RESERVED_NAMES.contains(&key.name.as_str()) || keys.iter().any(|other| other.name == key.name)
+            {
                 return Err(KeyError::NameTaken);
             }
             if keys.len() >= KEYS_MAX {
@@ -363,14 +376,10 @@ impl ApiKeys {
     pub(crate) async fn revoke(&self, name: &str, actor: &str, now: UnixMillis) -> Result<(), KeyError> {
         let environment = self.environment.is_some();
         self.replace(actor, format!("revoke key {name}"), now, |keys| {
-            let before = keys.len();
-            keys.retain(|key| key.name != name);
-            if keys.len() == before {
-                return Err(KeyError::Unknown);
-            }
-            let admin_left =
-                environment || keys.iter().any(|key| key.role == Role::Admin && key.expires_at.is_none());
-            if admin_left { Ok(()) } else { Err(KeyError::LastAdmin) }
+            let place = keys.iter().position(|key| key.name == name).ok_or(KeyError::Unknown)?;
+            let lets_in = keys.remove(place).lets_in_for_good();
+            let somebody_left = environment || keys.iter().any(ApiKey::lets_in_for_good);
+            if lets_in && !somebody_left { Err(KeyError::LastAdmin) } else { Ok(()) }
         })
         .await
     }
@@ -380,7 +389,9 @@ impl ApiKeys {
         if !self.keys.load().is_empty() || self.environment.is_some() {
             return Ok(None);
         }
-        if let Some(stored) = self.store.value(FIRST_KEY_VALUE).await? {
+        let were_keys = self.store.value(KEYS_VALUE).await?.is_some();
+        // Only into a store that has no list yet: a key that was taken over and revoked since must not come back.
+        if let Some(stored) = self.store.value(FIRST_KEY_VALUE).await?.filter(|_| !were_keys) {
             let digest = stored.try_into().map_err(|_| KeyError::Unreadable)?;
             let proof = Proof::Bearer(ApiKeyDigest::from_bytes(digest));
             let key = ApiKey {
@@ -422,6 +433,7 @@ impl ApiKeys {
         change: impl Fn(&mut Vec<ApiKey>) -> Result<(), KeyError>,
     ) -> Result<(), KeyError> {
         let audit = AuditRecord { at: now, room: None, actor: actor.into(), action, detail: None };
+        let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let (mut keys, before) = self.stored().await?;
             change(&mut keys)?;
@@ -445,7 +457,7 @@ fn read(bytes: &[u8]) -> Option<Vec<ApiKey>> {
 pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, has_environment_key: bool) -> Result<(), String> {
     let keys = values.get(KEYS_VALUE).map_or(Some(vec![]), |bytes| read(bytes));
     let keys = keys.ok_or("The API keys of the backup cannot be read")?;
-    if has_environment_key || keys.iter().any(|key| key.role == Role::Admin && key.expires_at.is_none()) {
+    if has_environment_key || keys.iter().any(ApiKey::lets_in_for_good) {
         return Ok(());
     }
     Err("The backup holds no admin key, so nobody could get in; start this server with ANTEROOM_ADMIN_KEY first".into())

@@ -13,6 +13,7 @@ use anteroom_tokens::ticket_token::TicketTokens;
 use arc_swap::ArcSwap;
 
 use crate::access::{Doorkeeper, OriginSecret};
+use crate::error::ApiError;
 use crate::idempotency::{KeyDigest, RepeatableJoins};
 use crate::keys::Keys;
 use crate::metrics::Metrics;
@@ -30,6 +31,8 @@ pub(crate) struct App {
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
     pub(crate) watch: Watch,
+    /// Held by the one restore that runs, from its first byte on.
+    pub(crate) restoring: tokio::sync::Mutex<()>,
     /// The issuer of rooms that have none of their own.
     pub(crate) public_url: String,
     /// The room of calls of our own API that name none.
@@ -56,6 +59,19 @@ impl App {
     pub(crate) fn now(&self) -> UnixMillis {
         self.engine.now()
     }
+}
+
+/// Work that must not stop half-way because the client who asked for it goes away: it goes on to its end in a task of its own.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the named helper for changes: each ends with the store's answer, which is bounded in time"
+)]
+pub(crate) async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    let broken =
+        |_| Err(ApiError::unavailable("It is not known whether this was done; look before you ask again"));
+    tokio::spawn(work).await.unwrap_or_else(broken)
 }
 
 /// The rooms as handlers see them, following those of the engine.
@@ -129,7 +145,11 @@ impl RoomView {
     pub(crate) async fn join(&self, key: Option<KeyDigest>, now: UnixMillis) -> Result<Ticket, EngineError> {
         match key {
             None => self.handle.join().await,
-            Some(key) => self.repeatable_joins.join(&self.handle, key, now).await,
+            Some(key) => {
+                let board = self.handle.board();
+                let known = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
+                self.repeatable_joins.join(&self.handle, key, now, known).await
+            }
         }
     }
 

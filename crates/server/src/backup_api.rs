@@ -10,20 +10,21 @@ use std::task::{Context, Poll};
 use anteroom_store::StoreError;
 use anteroom_store::backup::BackupStream;
 use anteroom_store::backup::restore::RestoreError;
-use anteroom_store::engine::restore::RestoreRequest;
+use anteroom_store::engine::Actor;
+use anteroom_store::engine::restore::{RestoreRequest, Restored};
 use anteroom_tokens::random;
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use serde_json::json;
 
 use crate::access::Principal;
 use crate::answer::{self, Answered, Caching, mark_json};
-use crate::app::App;
+use crate::app::{App, to_the_end};
 use crate::error::ApiError;
 use crate::problem::Problem;
 use crate::request::BODY_READ_TIMEOUT;
@@ -34,10 +35,14 @@ use crate::{api_keys, keys};
 type Outcome = Result<Answered, ApiError>;
 
 /// GET `/backup`: everything the store has, as of one moment, as a stream.
-pub(crate) async fn backup(State(app): State<Arc<App>>, principal: Principal) -> Outcome {
-    let stream = app.engine.backup().await?;
-    tracing::info!(actor = principal.name, "a backup is being taken");
-    let mut response = Answered::new(Body::new(BackupBody::new(stream)));
+pub(crate) async fn backup(State(app): State<Arc<App>>, principal: Principal, method: Method) -> Outcome {
+    let body = if method == Method::HEAD {
+        Body::empty()
+    } else {
+        tracing::info!(actor = principal.name, "a backup is being taken");
+        Body::new(BackupBody::new(app.engine.backup().await?))
+    };
+    let mut response = Answered::new(body);
     let headers = response.headers_mut();
     mark_json(headers, Caching::Never);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -88,7 +93,22 @@ pub(crate) async fn restore(
     principal: Principal,
     request: Request<Body>,
 ) -> Outcome {
+    let Ok(_only_one) = app.restoring.try_lock() else {
+        return Err(ApiError::unavailable("Another backup is being restored"));
+    };
     let file = received(request.into_body()).await?;
+    let restored = to_the_end(replace_everything(Arc::clone(&app), principal.actor(), file)).await?;
+    let body = json!({
+        "rooms": restored.rooms,
+        "sessions": restored.sessions,
+        "taken_at": rfc3339(restored.taken_at),
+    });
+    Ok(answer::json(StatusCode::OK, Caching::Never, &body))
+}
+
+/// Restores the backup, and then takes over rooms and keys as they are in the store now; also after a failure, because
+/// one whose outcome is not known may have happened.
+async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) -> Result<Restored, ApiError> {
     let secrets = Arc::clone(app.access.keys.secrets());
     let has_environment_key = app.access.keys.has_environment_key();
     let accept_values = move |values: &BTreeMap<String, Vec<u8>>| {
@@ -99,25 +119,21 @@ pub(crate) async fn restore(
         source: Box::new(file),
         accept_values: Box::new(accept_values),
         incarnation: Box::new(|| random::bytes::<1>()[0]),
-        actor: principal.actor(),
+        actor,
     };
     let outcome = app.engine.restore(request).await;
-    // Also after a failure: the engine has taken hold of its rooms anew.
     app.rooms.follow(&app.engine);
-    let restored = outcome?;
-    app.keys.reload(&**app.engine.store()).await.map_err(|error| {
+    let signing_keys = app.keys.reload(&**app.engine.store()).await.map_err(|error| {
         tracing::error!(%error, "the signing keys of the backup cannot be read");
         ApiError::unavailable(
             "The backup was restored, but its signing keys cannot be read: restart the server",
         )
-    })?;
-    app.access.keys.reload().await?;
-    let body = json!({
-        "rooms": restored.rooms,
-        "sessions": restored.sessions,
-        "taken_at": rfc3339(restored.taken_at),
     });
-    Ok(answer::json(StatusCode::OK, Caching::Never, &body))
+    let api_keys = app.access.keys.reload().await;
+    let restored = outcome?;
+    signing_keys?;
+    api_keys?;
+    Ok(restored)
 }
 
 /// The body as a temporary file, which vanishes when it is closed.

@@ -70,14 +70,16 @@ enum Join {
 
 impl RepeatableJoins {
     /// The place of this key: the one it got before, or a new one. Once begun, a join is finished even if its client goes
-    /// away in the middle, so that the client finds its place when it asks again.
+    /// away in the middle, so that the client finds its place when it asks again. A place that is not `known` any more, because the
+    /// line was reset, is forgotten.
     pub(crate) async fn join(
         self: &Arc<Self>,
         room: &Arc<RoomHandle>,
         key: KeyDigest,
         now: UnixMillis,
+        known: impl Fn(&Ticket) -> bool,
     ) -> Result<Ticket, EngineError> {
-        let mut outcome = match self.begin(key, now) {
+        let mut outcome = match self.begin(key, now, known) {
             Beginning::Known(ticket) => return Ok(ticket),
             Beginning::Follow(outcome) => outcome,
             Beginning::Lead(tell, outcome) => {
@@ -97,13 +99,13 @@ impl RepeatableJoins {
         }
     }
 
-    fn begin(&self, key: KeyDigest, now: UnixMillis) -> Beginning {
+    fn begin(&self, key: KeyDigest, now: UnixMillis, known: impl Fn(&Ticket) -> bool) -> Beginning {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.forget(now);
         match table.entries.get(&key).map(|entry| &entry.join) {
-            Some(Join::Taken(ticket)) => Beginning::Known(*ticket),
+            Some(Join::Taken(ticket)) if known(ticket) => Beginning::Known(*ticket),
             Some(Join::Taking(outcome)) => Beginning::Follow(outcome.clone()),
-            None => {
+            Some(Join::Taken(_)) | None => {
                 let (tell, outcome) = watch::channel(None);
                 table.entries.insert(key, Entry { at: now, join: Join::Taking(outcome.clone()) });
                 table.order.push_back((now, key));

@@ -26,6 +26,8 @@ pub(crate) struct Keys {
     ring: ArcSwap<KeyRing>,
     secrets: Arc<MasterSecrets>,
     algorithm: SigningAlgorithm,
+    /// Held from reading the stored ring until the one in memory is the same.
+    changing: tokio::sync::Mutex<()>,
 }
 
 /// A signing key as operators see it.
@@ -80,6 +82,7 @@ impl Keys {
     /// Announces a new key of the configured algorithm.
     pub(crate) async fn rotate(&self, engine: &Engine, actor: &str) -> anyhow::Result<KeyStatus> {
         let (store, now) = (engine.store(), engine.now());
+        let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
             let ring = rotated(KeyRing::open(&self.secrets, &stored)?, self.algorithm, now).await?;
@@ -104,6 +107,7 @@ impl Keys {
 
     /// Reads the ring again, for a store that was restored.
     pub(crate) async fn reload(&self, store: &dyn Store) -> anyhow::Result<()> {
+        let _one_at_a_time = self.changing.lock().await;
         let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
         self.ring.store(Arc::new(KeyRing::open(&self.secrets, &stored)?));
         Ok(())
@@ -132,7 +136,7 @@ impl Keys {
             let sealed = ring.seal(secrets)?;
             if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
                 let (ring, secrets) = (ArcSwap::from_pointee(ring), Arc::clone(secrets));
-                return Ok(Self { ring, secrets, algorithm });
+                return Ok(Self { ring, secrets, algorithm, changing: tokio::sync::Mutex::default() });
             }
         }
         bail!("the signing keys in the store keep changing; is another node starting over and over?")

@@ -13,8 +13,8 @@ use anteroom_core::{
 use anteroom_store::engine::Actor;
 use anteroom_tokens::{request_id, ticket_token};
 use axum::body::Body;
-use axum::extract::{Path, State};
-use http::{HeaderMap, Request, StatusCode, header};
+use axum::extract::State;
+use http::{HeaderMap, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -26,7 +26,7 @@ use crate::idempotency;
 use crate::passes::{self, Overrides, Pass};
 use crate::prepared::Prepared;
 use crate::problem::Problem;
-use crate::request::{Parameters, parse_json, read_body, read_optional_json};
+use crate::request::{Parameters, Path, parse_json, read_body, read_optional_json};
 
 type Shared = State<Arc<App>>;
 type Outcome = Result<Answered, ApiError>;
@@ -189,7 +189,7 @@ fn is_alive(session: &Session, app: &App) -> bool {
 
 /// What `Authorization` shows, with or without `Bearer `.
 pub(crate) fn shown_text(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let value = crate::access::authorization(headers)?.trim();
     match value.split_once(' ') {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => Some(rest.trim()),
         Some(_) => None,
@@ -281,14 +281,21 @@ pub(crate) async fn join_with(
     if let Some(status) = status_from_board(app, &shown) {
         return Ok(told(&shown.answer(app, status)));
     }
-    match admit(app, shown).await? {
-        Ok(admitted) => Ok(admitted),
+    let (room, token) = (Arc::clone(&shown.room), shown.token.clone());
+    let shown = match admit(app, shown).await {
+        Ok(Ok(admitted)) => return Ok(admitted),
         // Between the join and the claim the room was paused, or somebody moved the frontier back.
-        Err(shown) => {
-            let status = status_from_room(app, &shown).await?;
-            Ok(told(&shown.answer(app, status)))
+        Ok(Err(shown)) => shown,
+        // The place is taken, so its ticket must be told: whoever got none would come again and take another. The pass that
+        // could not be made now is made by `/claim`.
+        Err(error) if error.is(Problem::Unavailable) => {
+            let board = room.handle.board();
+            Shown { room, ticket, request_id, board, token }
         }
-    }
+        Err(error) => return Err(error),
+    };
+    let status = status_from_room(app, &shown).await.unwrap_or(Status::Active { remaining_millis: None });
+    Ok(told(&shown.answer(app, status)))
 }
 
 /// Claims a place that is served; gives the ticket back if it is not any more.

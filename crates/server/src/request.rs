@@ -121,6 +121,19 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
     }
 }
 
+/// What stands in a path in the place of its parameters, decoded.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(path)| Self(path))
+            .map_err(|_| ApiError::bad_request("The path holds something that is not text"))
+    }
+}
+
 /// The value of `name` in a query that holds it once and without escapes; everything else goes the careful way.
 pub(crate) fn plain_parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     let mut found = None;

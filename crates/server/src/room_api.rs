@@ -14,7 +14,7 @@ use anteroom_core::{
 use anteroom_store::EngineError;
 use anteroom_tokens::{random, request_id};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode};
 use serde::Deserialize;
@@ -22,11 +22,11 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::access::Principal;
 use crate::answer::{self, Answered, Caching};
-use crate::app::{App, RoomView};
+use crate::app::{App, RoomView, to_the_end};
 use crate::error::ApiError;
 use crate::native;
 use crate::problem::Problem;
-use crate::request::read_optional_json;
+use crate::request::{Path, read_optional_json};
 use crate::timestamp::rfc3339;
 
 type Shared = State<Arc<App>>;
@@ -55,6 +55,7 @@ pub(crate) async fn list(State(app): Shared) -> Answered {
 /// GET `/rooms/{id}`.
 pub(crate) async fn show(State(app): Shared, Path(id): Path<String>) -> Outcome {
     let room = native::named_room(&app, Some(&id))?;
+    // No 304 on If-None-Match: the tag stands for what an operator set, and the figures beside it change all the time.
     Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()))
 }
 
@@ -128,9 +129,13 @@ pub(crate) async fn create_or_replace(
     })?;
     preconditions.check(None)?;
     let [incarnation] = random::bytes::<1>();
-    let actor = principal.actor();
-    let (_, created) = app.engine.create_room(name, settings.clone(), state, incarnation, actor).await?;
-    app.rooms.follow(&app.engine);
+    let (making, actor, wanted_settings) = (Arc::clone(&app), principal.actor(), settings.clone());
+    let created = to_the_end(async move {
+        let made = making.engine.create_room(name, wanted_settings, state, incarnation, actor).await;
+        making.rooms.follow(&making.engine);
+        Ok(made?.1)
+    });
+    let created = created.await?;
     let room = native::named_room(&app, Some(&id))?;
     if created {
         return Ok(told(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
@@ -188,9 +193,14 @@ pub(crate) async fn delete(
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;
         let expected = preconditions.if_match.is_some().then_some(present);
-        match app.engine.delete_room(room.handle.id(), principal.actor(), expected).await {
+        let (deleting, actor, id) = (Arc::clone(&app), principal.actor(), room.handle.id().clone());
+        let deleted = to_the_end(async move {
+            let deleted = deleting.engine.delete_room(&id, actor, expected).await;
+            deleting.rooms.follow(&deleting.engine);
+            Ok(deleted)
+        });
+        match deleted.await? {
             Ok(_) => {
-                app.rooms.follow(&app.engine);
                 let mut response = Answered::new(Body::empty());
                 *response.status_mut() = StatusCode::NO_CONTENT;
                 return Ok(response);

@@ -214,6 +214,7 @@ async fn compose(
         access,
         origin_secret: origin_secret(config, secrets)?,
         watch,
+        restoring: tokio::sync::Mutex::default(),
         public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),
         default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,

@@ -269,17 +269,24 @@ impl Engine {
     pub async fn stop(&self) {
         self.era.send_replace(ENDED_ERA);
         self.rooms.clear();
+        let aborts = Mutex::new(vec![]);
         let ended = tokio::time::timeout(STOP_TIMEOUT, async {
             // What makes rooms, or restores them, comes to its end first.
             let _nothing_is_begun = self.changing_rooms.lock().await;
             self.rooms.clear();
             let owners = std::mem::take(&mut *self.owners.lock().unwrap_or_else(PoisonError::into_inner));
-            for owner in owners {
-                let _ = owner.task.await;
+            let handles = owners.iter().map(|owned| owned.task.abort_handle());
+            aborts.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
+            for owned in owners {
+                let _ = owned.task.await;
             }
         });
         if ended.await.is_err() {
             tracing::error!("a room's last commit did not end in time; leaving it");
+            // Whoever still waits for such a room is told so.
+            for owner in aborts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                owner.abort();
+            }
         }
     }
 
@@ -288,6 +295,7 @@ impl Engine {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let dead = |owned: &Owned| owned.task.is_finished() && !owned.handle.is_deleted();
         self.store.is_ready()
+            && *self.era.borrow() != ENDED_ERA
             && !self.restoring.load(Ordering::Acquire)
             && !owners.iter().any(dead)
             && self.counters.rooms_failing.load(Ordering::Relaxed) == 0

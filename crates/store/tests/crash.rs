@@ -15,9 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anteroom_core::{
-    Answer, Claim, Event, Operation, Outcome, RequestId, RoomId, RoomState, Session, SessionKey, Settings,
-    Ticket, UnixMillis,
+    Answer, Claim, Event, Operation, Outcome, RequestId, Room, RoomId, RoomState, Session, SessionKey,
+    Settings, Ticket, UnixMillis,
 };
+use anteroom_store::backup::reader::VerifiedBackup;
+use anteroom_store::backup::restore::{Restore, RestoreError, ReturningRoom};
 use anteroom_store::embedded::OpenError;
 use anteroom_store::{Actor, EmbeddedStore, Engine, EngineError, NodeId, RoomHandle, Store, SystemClock};
 use disk::{Disk, Random};
@@ -320,4 +322,100 @@ fn what_was_acknowledged_survives_power_loss() {
     if first_seed.is_none() {
         assert!(lives > SEEDS && joins > 1_000 && claims > 100, "the test must get to work");
     }
+}
+
+/// The whole content of a store, told by what differs between before and after.
+async fn told(store: &EmbeddedStore) -> (Option<Vec<u8>>, u64, usize, usize) {
+    let id = RoomId::parse(ROOMS[0]).unwrap();
+    let room = store.load(&id, NodeId(0)).await.unwrap().unwrap().room;
+    room.assert_sound();
+    let generations: Vec<_> = room.segments.iter().map(|segment| segment.generation).collect();
+    let passes = store.expired_passes(&id, &generations, UnixMillis(u64::MAX)).await.unwrap();
+    assert_eq!(passes.len() as u64, room.counts().claimed);
+    let value = store.value("which").await.unwrap();
+    (value, room.newest().joined, passes.len(), store.rooms().await.unwrap().len())
+}
+
+async fn restore_into(store: &EmbeddedStore, bytes: Vec<u8>) -> Result<(), RestoreError> {
+    let backup = VerifiedBackup::verify(Box::new(std::io::Cursor::new(bytes))).unwrap();
+    let revise = Box::new(|returning: ReturningRoom<'_>| {
+        Ok((Room { version: 1_000, ..returning.room }, anteroom_core::Effects::default()))
+    });
+    store.restore(Restore { backup, revise, audit: None }).await
+}
+
+#[test]
+fn power_loss_in_a_restore_leaves_all_of_it_or_nothing() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (image, backup, before) = runtime.block_on(prepare_for_restore());
+    let (mut old, mut new) = (0, 0);
+    for seed in 0..SEEDS {
+        let _named = SeedInPanic(seed);
+        let mut random = Random(seed);
+        let disk = Disk::new(image.clone(), Some(1 + random.below(FUSE_MAX)));
+        let acknowledged = runtime.block_on(async {
+            match open(&disk) {
+                Ok(store) => restore_into(&store, backup.clone()).await.is_ok(),
+                Err(_) => false,
+            }
+        });
+        let left = disk.surviving_image(&mut random);
+        let after = runtime.block_on(async { told(&open(&Disk::new(left, None)).unwrap()).await });
+        if after == before {
+            assert!(!acknowledged, "it was restored, and then it was not");
+            old += 1;
+        } else {
+            assert_eq!(after, (Some(b"backup".to_vec()), 4, 3, 1));
+            new += 1;
+        }
+    }
+    assert!(old > 0 && new > 0, "{old} as before, {new} restored");
+}
+
+/// A disk with content, a backup of earlier content, and what is told of the present.
+async fn prepare_for_restore() -> (Vec<u8>, Vec<u8>, (Option<Vec<u8>>, u64, usize, usize)) {
+    let disk = Disk::new(vec![], None);
+    let store = Arc::new(open(&disk).unwrap());
+    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NodeId(1)).await.unwrap();
+    let make = |name: &'static str| {
+        let (engine, id) = (engine.clone(), RoomId::parse(name).unwrap());
+        async move {
+            let actor = Actor::System("test");
+            engine.create_room(id, Settings::default(), RoomState::Open, 1, actor).await.unwrap().0
+        }
+    };
+    let admit = async |room: &RoomHandle| {
+        room.operate(Operation::Advance { by: 1 }, Actor::Visitor).await.unwrap();
+        let ticket = room.join().await.unwrap();
+        let claim = Claim {
+            ticket,
+            request_id: RequestId(u128::from(ticket.position.get()).to_be_bytes()),
+            issuer: "https://issuer.example".into(),
+            validity_seconds: None,
+            key_id: "key".into(),
+        };
+        room.operate(Operation::Claim(claim), Actor::Visitor).await.unwrap();
+    };
+    let room = make(ROOMS[0]).await;
+    for _ in 0..3 {
+        admit(&room).await;
+    }
+    room.join().await.unwrap();
+    assert!(store.replace_value("which", None, b"backup", None).await.unwrap());
+    let (mut stream, mut backup) = (engine.backup().await.unwrap(), vec![]);
+    while let Some(piece) = stream.next().await {
+        backup.extend(piece.unwrap());
+    }
+    make(ROOMS[1]).await;
+    assert!(store.replace_value("which", Some(b"backup"), b"present", None).await.unwrap());
+    room.operate(Operation::Reset { incarnation: 2 }, Actor::Visitor).await.unwrap();
+    for _ in 0..40 {
+        admit(&room).await;
+    }
+    engine.stop().await;
+    let before = told(&store).await;
+    assert_eq!(before, (Some(b"present".to_vec()), 40, 40, 2));
+    drop((room, engine));
+    drop(Arc::into_inner(store).unwrap());
+    (disk.surviving_image(&mut Random(0)), backup, before)
 }

@@ -6,10 +6,13 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Claim, Operation, RequestId, RoomId, RoomState, Settings, Ticket, UnixMillis,
+    Answer, Board, Claim, Operation, RequestId, RoomId, RoomState, SessionKey, Settings, Ticket, UnixMillis,
 };
+use anteroom_store::backup::reader::VerifiedBackup;
+use anteroom_store::clock::Stopwatch;
 use anteroom_store::embedded::{FILE_NAME, OpenError, SCHEMA_VERSION};
 use anteroom_store::{
     Actor, AuditRecord, EmbeddedStore, Engine, EngineError, ManualClock, NodeId, RoomHandle, Store,
@@ -207,17 +210,66 @@ async fn a_second_failure_makes_the_store_not_ready_and_says_why() {
     assert_eq!(room.board(), board, "reads go on from the last board");
     // Once the disk works again, so does the store, by itself.
     disk.broken.store(false, Ordering::SeqCst);
-    let deadline = std::time::Duration::from_secs(30);
+    let deadline = Duration::from_secs(30);
     let back = tokio::time::timeout(deadline, async {
         loop {
             match room.join().await {
                 Ok(ticket) => break ticket,
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
     });
     assert!(back.await.expect("the store comes back").position > ticket.position);
     assert!(store.is_ready());
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_reader_of_a_backup_holds_up_nobody_and_loses_it_when_the_database_is_opened_again() {
+    let disk = FailingDisk::default();
+    let store = Arc::new(disk.open().unwrap());
+    let (engine, room) = engine_on(store.clone()).await;
+    // More than may wait for a reader.
+    let long = vec![7; 50_000];
+    for name in 0..40 {
+        assert!(store.replace_value(&format!("value-{name}"), None, &long, None).await.unwrap());
+    }
+    let mut slow = store.backup(UnixMillis(1)).await.unwrap();
+    let first = slow.next().await.unwrap().unwrap();
+    assert!(first.starts_with(b"ANTEROOM BACKUP"));
+    let second = store.backup(UnixMillis(2)).await.unwrap();
+    let third = store.backup(UnixMillis(3)).await.unwrap_err().to_string();
+    assert_eq!(third, "the store is not available: 2 backups are being taken already");
+    room.join().await.unwrap();
+    disk.fails_after.store(1, Ordering::SeqCst);
+    let failed = room.join().await.unwrap_err();
+    assert!(matches!(failed, EngineError::Store(_)), "{failed}");
+    room.join().await.expect("the database is open again");
+    let mut stream = slow;
+    let broken_off = loop {
+        match stream.next().await.expect("an error before the end") {
+            Ok(_) => {}
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(broken_off.ends_with("the database is being opened again"), "{broken_off}");
+    assert!(stream.next().await.is_none());
+    // A reader who goes away gives his place to the next.
+    drop(second);
+    let watch = Stopwatch::start();
+    let mut whole = loop {
+        match store.backup(UnixMillis(4)).await {
+            Ok(stream) => break stream,
+            Err(_) => assert!(watch.elapsed() < Duration::from_secs(20), "no place is given back"),
+        }
+        tokio::task::yield_now().await;
+    };
+    let mut bytes = vec![];
+    while let Some(piece) = whole.next().await {
+        bytes.extend(piece.unwrap());
+    }
+    let verified = VerifiedBackup::verify(Box::new(io::Cursor::new(bytes))).unwrap();
+    assert_eq!((verified.values().len(), verified.rooms()), (40, 1));
     engine.stop().await;
 }
 
@@ -370,4 +422,53 @@ async fn housekeeping_deletes_the_records_of_closed_lines_little_by_little() {
             break;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_of_a_deleted_room_is_nobody_elses_and_goes_little_by_little() {
+    const VISITORS: u64 = 600;
+    let directory = tempfile::tempdir().unwrap();
+    // The clock stands still, so that every line opens in the same second.
+    let clock = Arc::new(ManualClock::at(UnixMillis(1_800_000_000_000)));
+    let open = || Arc::new(EmbeddedStore::open(directory.path(), clock.clone()).unwrap());
+    let engine = Engine::start(open(), clock.clone(), NodeId(1)).await.unwrap();
+    let actor = || Actor::System("test");
+    let make = async |name: &str| {
+        let id = RoomId::parse(name).unwrap();
+        engine.create_room(id, Settings::default(), RoomState::Open, 1, actor()).await.unwrap().0
+    };
+    let room = make("room").await;
+    advance(&room, i64::try_from(VISITORS).unwrap()).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for _ in 0..VISITORS {
+        let room = room.clone();
+        tasks.spawn(async move {
+            let ticket = room.join().await.unwrap();
+            claim(&room, ticket).await.unwrap();
+            ticket
+        });
+    }
+    let tickets = tasks.join_all().await;
+    assert!(engine.delete_room(room.id(), actor(), None).await.unwrap());
+    // One of another name has the very same generation, and none of those sessions.
+    let young = make("young").await;
+    let generation = young.board().segments[0].generation;
+    assert_eq!(generation, tickets[0].generation);
+    for ticket in &tickets {
+        let key = SessionKey { generation, position: ticket.position };
+        assert_eq!(engine.store().session(young.id(), key).await.unwrap(), None);
+    }
+    let generations = [generation];
+    let far = UnixMillis(u64::MAX);
+    assert_eq!(engine.store().expired_passes(young.id(), &generations, far).await.unwrap(), []);
+    for _ in 0..20 {
+        clock.advance(1_000);
+        advance(&young, 1).await.unwrap();
+    }
+    engine.stop().await;
+    drop((engine, room, young));
+    let left = rows(directory.path());
+    let of_rooms = ["by_end", "chunks", "closed_lines", "ending", "sessions"];
+    let left: Vec<_> = left.into_iter().filter(|(name, _)| of_rooms.contains(&name.as_str())).collect();
+    assert_eq!(left, []);
 }

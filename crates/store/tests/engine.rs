@@ -2,159 +2,33 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+#[path = "engine/interposed.rs"]
+mod interposed;
+
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::Cursor;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Claim, Effects, Generation, InletKind, MAX_POSITION, Operation, Outcome, Refusal,
-    RequestId, Room, RoomId, RoomState, Session, SessionKey, Settings, Ticket, UnixMillis,
+    Answer, Board, Claim, Effects, InletKind, MAX_POSITION, Operation, Outcome, Refusal, RequestId, Room,
+    RoomId, RoomState, Settings, Ticket, UnixMillis,
 };
-use anteroom_store::backup::restore::{Restore, RestoreError};
 use anteroom_store::clock::Stopwatch;
-use anteroom_store::contract::{
-    Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Snapshot, Trace,
-};
+use anteroom_store::contract::{Commit, CommitOutcome};
 use anteroom_store::engine::{OPERATORS_RESERVE, ROOM_QUEUE_MAX};
 use anteroom_store::{
-    Actor, AuditRecord, BackupStream, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore,
-    NodeId, RoomHandle, Store, StoreError, StoredEvent, SystemClock,
+    Actor, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore, NodeId, RestoreError,
+    RestoreRequest, RoomHandle, Store, StoreError, SystemClock,
 };
-use async_trait::async_trait;
-use tokio::sync::Semaphore;
+use interposed::{Fault, Interposed};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 const NODE: NodeId = NodeId(1);
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A store in front of another that does to its writes what a test wants.
-struct Interposed {
-    inner: MemoryStore,
-    /// Each write takes one and gives it back.
-    gate: Semaphore,
-    writes_begun: AtomicU64,
-    next_ends_asked: AtomicU64,
-    fault: Mutex<Box<dyn FnMut() -> Fault + Send>>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Fault {
-    None,
-    /// Nothing is written, and nobody is told so.
-    LostRequest,
-    /// It is written, and nobody is told so.
-    LostAnswer,
-}
-
-impl Interposed {
-    fn new(fault: impl FnMut() -> Fault + Send + 'static) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryStore::default(),
-            gate: Semaphore::new(1),
-            writes_begun: AtomicU64::new(0),
-            next_ends_asked: AtomicU64::new(0),
-            fault: Mutex::new(Box::new(fault)),
-        })
-    }
-
-    async fn write<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        self.writes_begun.fetch_add(1, Ordering::SeqCst);
-        let _passed = self.gate.acquire().await.unwrap();
-        let fault = (self.fault.lock().unwrap_or_else(PoisonError::into_inner))();
-        let lost = || StoreError::Ambiguous("the connection was lost".into());
-        match fault {
-            Fault::None => work.await,
-            Fault::LostRequest => Err(lost()),
-            Fault::LostAnswer => {
-                work.await?;
-                Err(lost())
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Store for Interposed {
-    async fn rooms(&self) -> Result<Vec<RoomId>, StoreError> {
-        self.inner.rooms().await
-    }
-    async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError> {
-        self.inner.load(room, node).await
-    }
-    async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
-        self.write(self.inner.commit(commit)).await
-    }
-    async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
-        self.write(self.inner.delete_room(deletion)).await
-    }
-    async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
-        self.inner.trace(room).await
-    }
-    async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
-        self.write(self.inner.join(batch)).await
-    }
-    async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
-        self.inner.session(room, key).await
-    }
-    async fn sessions_ended(
-        &self,
-        room: &RoomId,
-        generations: &[Generation],
-        until: UnixMillis,
-        limit: usize,
-    ) -> Result<Vec<Session>, StoreError> {
-        self.inner.sessions_ended(room, generations, until, limit).await
-    }
-    async fn next_session_end(
-        &self,
-        room: &RoomId,
-        generations: &[Generation],
-    ) -> Result<Option<UnixMillis>, StoreError> {
-        self.next_ends_asked.fetch_add(1, Ordering::SeqCst);
-        self.inner.next_session_end(room, generations).await
-    }
-    async fn expired_passes(
-        &self,
-        room: &RoomId,
-        generations: &[Generation],
-        before: UnixMillis,
-    ) -> Result<Vec<RequestId>, StoreError> {
-        self.inner.expired_passes(room, generations, before).await
-    }
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
-        self.inner.events(after, limit).await
-    }
-    async fn audit(
-        &self,
-        before: Option<u64>,
-        room: Option<&RoomId>,
-        limit: usize,
-    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
-        self.inner.audit(before, room, limit).await
-    }
-    async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.value(name).await
-    }
-    async fn replace_value(
-        &self,
-        name: &str,
-        expected: Option<&[u8]>,
-        new: &[u8],
-        audit: Option<&AuditRecord>,
-    ) -> Result<bool, StoreError> {
-        self.inner.replace_value(name, expected, new, audit).await
-    }
-    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
-        self.inner.backup(taken_at).await
-    }
-    async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
-        self.inner.restore(restore).await
-    }
-    fn is_ready(&self) -> bool {
-        self.inner.is_ready()
-    }
-}
 
 fn room_id() -> RoomId {
     RoomId::parse("room").unwrap()
@@ -422,4 +296,152 @@ async fn a_capacity_is_kept_across_the_edge_of_a_line() {
     assert!(operate(&room, claim(tickets[3])).await.is_ok());
     assert_eq!(room.board().active, 3);
     engine.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_counts_as_ambiguous_once_its_time_is_over() {
+    let store = Interposed::new(|| Fault::None);
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let closed = store.gate.acquire().await.unwrap();
+    let mut join = pin!(room.join());
+    let early = timeout(Duration::from_secs(9), &mut join).await;
+    assert!(early.is_err(), "it has ten seconds");
+    let late = timeout(Duration::from_secs(2), join).await.expect("and no more");
+    assert!(matches!(late, Err(EngineError::Store(StoreError::Ambiguous(_)))), "{late:?}");
+    assert!(!engine.is_ready(), "the room's last turn failed");
+    drop(closed);
+    assert_eq!(room.join().await.unwrap().position.get(), 1, "this one was lost");
+    assert!(engine.is_ready());
+    engine.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_leaves_a_room_behind_that_does_not_come_to_its_end() {
+    let store = Interposed::new(|| Fault::None);
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let _no_write = store.gate.acquire().await.unwrap();
+    let _no_load = store.loads.acquire().await.unwrap();
+    let mut join = pin!(room.join());
+    assert!(timeout(Duration::from_millis(1), &mut join).await.is_err());
+    let mut stop = pin!(engine.stop());
+    assert!(timeout(Duration::from_secs(9), &mut stop).await.is_err(), "it waits for ten seconds");
+    timeout(Duration::from_secs(2), stop).await.expect("and no longer");
+    assert!(matches!(join.await, Err(EngineError::Store(StoreError::Ambiguous(_)))));
+    assert!(matches!(room.join().await, Err(EngineError::Stopped)));
+}
+
+async fn backup_of(engine: &Engine) -> Vec<u8> {
+    let (mut stream, mut bytes) = (engine.backup().await.unwrap(), vec![]);
+    while let Some(piece) = stream.next().await {
+        bytes.extend(piece.unwrap());
+    }
+    bytes
+}
+
+fn restore_of(bytes: &[u8]) -> RestoreRequest {
+    RestoreRequest {
+        source: Box::new(Cursor::new(bytes.to_vec())),
+        accept_values: Box::new(|_| Ok(())),
+        incarnation: Box::new(|| 9),
+        actor: Actor::Operator("test".into()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_owner_makes_the_engine_not_ready_until_a_restore_gives_the_room_another() {
+    let deadly = Arc::new(AtomicBool::new(false));
+    let fault = deadly.clone();
+    let store =
+        Interposed::new(move || if fault.swap(false, Ordering::SeqCst) { Fault::Panic } else { Fault::None });
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let other = RoomId::parse("other").unwrap();
+    let (settings, actor) = (Settings::default(), Actor::System("test"));
+    engine.create_room(other.clone(), settings, RoomState::Open, 1, actor.clone()).await.unwrap();
+    let ticket = room.join().await.unwrap();
+    let bytes = backup_of(&engine).await;
+    assert!(engine.is_ready());
+    deadly.store(true, Ordering::SeqCst);
+    assert!(matches!(room.join().await, Err(EngineError::Stopped)));
+    until("the owner's death", || !engine.is_ready()).await;
+    // The end of another room is no death, and does not hide one.
+    assert!(engine.delete_room(&other, actor, None).await.unwrap());
+    assert!(!engine.is_ready());
+    engine.restore(restore_of(&bytes)).await.unwrap();
+    assert!(engine.is_ready());
+    let next = engine.room("room").unwrap().join().await.unwrap();
+    assert!(next.generation > ticket.generation);
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_room_is_no_dead_owner_and_leaves_none_behind() {
+    let (engine, _) = engine_on(Arc::new(MemoryStore::default()), Arc::new(SystemClock)).await;
+    for _ in 0..200 {
+        let (settings, actor) = (Settings::default(), Actor::System("test"));
+        let made = engine.create_room(room_id(), settings, RoomState::Open, 1, actor.clone()).await.unwrap();
+        assert!(engine.delete_room(&room_id(), actor, None).await.unwrap());
+        assert!(made.0.is_deleted() && engine.is_ready());
+    }
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_during_a_restore_is_told_to_come_back() {
+    let store = Interposed::new(|| Fault::None);
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let ticket = room.join().await.unwrap();
+    let bytes = backup_of(&engine).await;
+    let closed = store.gate.acquire().await.unwrap();
+    let begun = store.writes_begun.load(Ordering::SeqCst);
+    let mut restores = JoinSet::new();
+    let (restoring, request) = (engine.clone(), restore_of(&bytes));
+    restores.spawn(async move { restoring.restore(request).await });
+    until("the restore", || store.writes_begun.load(Ordering::SeqCst) > begun).await;
+    assert!(room.is_replaced() && !engine.is_ready());
+    assert!(matches!(room.join().await, Err(EngineError::Restoring)));
+    assert!(matches!(operate(&room, Operation::Advance { by: 1 }).await, Err(EngineError::Restoring)));
+    let (settings, actor) = (Settings::default(), Actor::System("test"));
+    let made = engine.create_room(RoomId::parse("x").unwrap(), settings, RoomState::Open, 1, actor.clone());
+    assert!(matches!(made.await, Err(EngineError::Restoring)));
+    assert!(matches!(engine.delete_room(&room_id(), actor, None).await, Err(EngineError::Restoring)));
+    assert!(matches!(engine.restore(restore_of(&bytes)).await, Err(RestoreError::Busy)));
+    assert_eq!(room.board().waiting, 1, "figures can still be read");
+    drop(closed);
+    assert_eq!(restores.join_next().await.unwrap().unwrap().unwrap().rooms, 1);
+    let replacement = engine.room("room").unwrap();
+    assert!(!Arc::ptr_eq(&replacement, &room) && engine.is_ready());
+    assert!(replacement.join().await.unwrap().generation > ticket.generation);
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_comes_to_its_end_without_whoever_asked_for_it_and_before_the_engine_stops() {
+    let store = Interposed::new(|| Fault::None);
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let bytes = backup_of(&engine).await;
+    for stops in [false, true] {
+        let closed = store.gate.acquire().await.unwrap();
+        let begun = store.writes_begun.load(Ordering::SeqCst);
+        let mut restores = JoinSet::new();
+        let (restoring, request) = (engine.clone(), restore_of(&bytes));
+        restores.spawn(async move { restoring.restore(request).await });
+        until("the restore", || store.writes_begun.load(Ordering::SeqCst) > begun).await;
+        restores.shutdown().await;
+        if stops {
+            let mut stop = pin!(engine.stop());
+            assert!(
+                timeout(Duration::from_millis(1), &mut stop).await.is_err(),
+                "there is something to wait for"
+            );
+            drop(closed);
+            stop.await;
+            assert!(engine.rooms().is_empty());
+        } else {
+            drop(closed);
+            until("the end of the restore", || engine.is_ready()).await;
+            assert_eq!(engine.room("room").unwrap().join().await.unwrap().position.get(), 1);
+        }
+    }
+    let stored = store.load(room.id(), NODE).await.unwrap().unwrap().room;
+    assert_eq!(stored.segments.len(), 3, "the backup's, the one of the first restore, that of the second");
 }

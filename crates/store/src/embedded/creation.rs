@@ -33,6 +33,15 @@ pub(super) fn create_if_missing(directory: &Path, unique: &str) -> io::Result<()
     }
 }
 
+/// Makes the directory, for its owner alone, unless there is one.
+pub(super) fn private_directory(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
 /// A file for its owner alone: request ids lie in it, and whoever has one can fetch the pass.
 fn private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();

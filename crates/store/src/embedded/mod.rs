@@ -9,6 +9,7 @@
 mod backup;
 mod creation;
 mod restore;
+mod schema;
 mod tables;
 mod transaction;
 mod writer;
@@ -19,7 +20,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use async_trait::async_trait;
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::backup::BackupStream;
@@ -31,6 +32,8 @@ use crate::contract::{
     Store, StoreError, StoredEvent, Trace,
 };
 use backup::{BACKUPS_MAX, Backup};
+pub use schema::SCHEMA_VERSION;
+use schema::{FirstOpen, SCHEMA_VALUE, open_database};
 use tables::{
     AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES,
     VALUES, read_trace, session_place,
@@ -40,14 +43,10 @@ use writer::{Request, Writer};
 
 /// The file inside the data directory.
 pub const FILE_NAME: &str = "anteroom.redb";
-/// What this program writes. A newer program migrates older files; an older program refuses newer ones.
-pub const SCHEMA_VERSION: u32 = 2;
 /// How many requests may wait for the writer.
 pub const WRITER_QUEUE_MAX: usize = 4096;
 /// How much of the file is kept in memory.
 pub const CACHE_MAX_BYTES: usize = 64 << 20;
-
-const SCHEMA_VALUE: &str = "schema";
 
 /// Something went wrong inside the database.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +128,7 @@ pub struct EmbeddedStore {
 impl EmbeddedStore {
     /// Opens or creates the store in a directory.
     pub fn open(directory: &Path, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        private_directory(directory)
+        creation::private_directory(directory)
             .map_err(|reason| OpenError::Directory { path: directory.to_owned(), reason })?;
         let unique = format!("{}-{}", std::process::id(), clock.now().0);
         creation::create_if_missing(directory, &unique)
@@ -200,74 +199,6 @@ impl Drop for EmbeddedStore {
             let _ = writer.join();
         }
     }
-}
-
-/// Whether a process opens the file for the first time, or again after a failure.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FirstOpen {
-    Yes,
-    No,
-}
-
-/// Makes the directory, for its owner alone, unless there is one.
-fn private_directory(directory: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
-/// Opens the database, makes its tables, and checks or sets its schema version.
-fn open_database(opener: &Opener, first_open: FirstOpen) -> Result<Database, OpenError> {
-    let database = opener().map_err(|error| match error {
-        redb::DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
-        other => OpenError::Other(other.to_string()),
-    })?;
-    let other = |failure: Failure| OpenError::Other(failure.to_string());
-    let transaction = database.begin_write().map_err(|error| other(error.into()))?;
-    let found = prepare_tables(&transaction).map_err(other)?;
-    if found > SCHEMA_VERSION {
-        return Err(OpenError::Newer { found });
-    }
-    if first_open == FirstOpen::Yes {
-        forget_nodes(&transaction).map_err(other)?;
-    }
-    transaction.commit().map_err(|error| other(error.into()))?;
-    Ok(database)
-}
-
-/// Makes every table, so that readers need not care whether one exists; returns the schema version of the file.
-fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
-    let mut values = transaction.open_table(VALUES)?;
-    let found =
-        values.get(SCHEMA_VALUE)?.map(|bytes| bytes.value().try_into().map_or(u32::MAX, u32::from_le_bytes));
-    // What a newer version wrote may have tables of other kinds: not touched, so that it is refused for the right reason.
-    if let Some(newer) = found.filter(|&found| found > SCHEMA_VERSION) {
-        return Ok(newer);
-    }
-    // Version 2 has traces of deleted rooms, and audit records that the first could not read but that read the first's. So there
-    // is nothing to rewrite but the number itself.
-    if found != Some(SCHEMA_VERSION) {
-        values.insert(SCHEMA_VALUE, SCHEMA_VERSION.to_le_bytes().as_slice())?;
-    }
-    transaction.open_table(ROOM_NUMBERS)?;
-    transaction.open_table(ROOMS)?;
-    transaction.open_table(LINES)?;
-    transaction.open_table(LAST)?;
-    transaction.open_table(TRACES)?;
-    transaction.open_table(CHUNKS)?;
-    transaction.open_table(SESSIONS)?;
-    transaction.open_table(ENDING)?;
-    transaction.open_table(BY_END)?;
-    transaction.open_table(tables::CLOSED_LINES)?;
-    transaction.open_table(OUTBOX)?;
-    transaction.open_table(AUDIT)?;
-    Ok(found.unwrap_or(SCHEMA_VERSION))
-}
-
-fn forget_nodes(transaction: &WriteTransaction) -> Result<(), Failure> {
-    Ok(transaction.open_table(LAST)?.retain(|_, _| false)?)
 }
 
 /// A room as its tables have it.

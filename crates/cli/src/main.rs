@@ -55,7 +55,6 @@ enum Command {
     /// Start a server on a temporary directory and show what to try
     #[command(after_help = "Examples:\n  anteroom demo")]
     Demo,
-    /// Send visitors in numbers, and check that the line is kept.
     Load(Box<load::Arguments>),
     Room(room::RoomArguments),
     Key(key::KeyArguments),

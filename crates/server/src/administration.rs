@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_core::{RoomId, UnixMillis};
 use anteroom_store::AuditRecord;
+use anteroom_tokens::key_ring::KeyRingError;
 use axum::body::Body;
 use axum::extract::State;
 use http::{Request, StatusCode};
@@ -141,6 +142,9 @@ fn signing_key(key: &KeyStatus) -> Json {
 /// POST `/signing_keys`: announces a new key, which signs once every verifier has had time to fetch it.
 pub(crate) async fn rotate_signing_key(State(app): Shared, principal: Principal) -> Outcome {
     let rotated = app.keys.rotate(&app.engine, &principal.name).await.map_err(|error| {
+        if let Some(full @ KeyRingError::Full) = error.downcast_ref() {
+            return ApiError::problem(Problem::Conflict, full.to_string());
+        }
         tracing::warn!(%error, "the signing key was not rotated");
         ApiError::unavailable("The key could not be rotated; see the log")
     })?;

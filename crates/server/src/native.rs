@@ -89,7 +89,7 @@ pub(crate) struct PassAnswer {
     /// Exchanged at `/refresh` for a new access token.
     #[schema(value_type = Jwt)]
     pub(crate) refresh_token: String,
-    /// Who was let in, for OpenID clients.
+    /// Who was let in, for clients that log people in.
     #[schema(value_type = Jwt)]
     pub(crate) id_token: String,
     /// How the access token is shown.

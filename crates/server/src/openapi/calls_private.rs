@@ -276,7 +276,7 @@ pub(super) fn restore() -> Call {
     )
     .bytes_body("A backup.")
     .json(200, "What was restored.", &Restored { rooms: 3, sessions: 120, taken_at: MOMENT })
-    .problems(&[Problem::BadRequest, Problem::Conflict])
+    .problems(&[Problem::Conflict])
 }
 
 pub(super) fn metrics() -> Call {

@@ -358,19 +358,18 @@ fn object_words(object: &Object) -> String {
         utoipa::Number::UInt(whole) => whole.to_string(),
         utoipa::Number::Float(float) => float.to_string(),
     };
-    match (object.minimum.as_ref().map(number), object.maximum.as_ref().map(number)) {
-        (Some(minimum), Some(maximum)) => put(&mut words, format_args!(" from {minimum} to {maximum}")),
+    let range = match (object.minimum.as_ref().map(number), object.maximum.as_ref().map(number)) {
+        (Some(minimum), Some(maximum)) => format!(" from {minimum} to {maximum}"),
         // That a number is not negative goes without saying.
-        (Some(minimum), None) if minimum != "0" => put(&mut words, format_args!(" from {minimum}")),
-        _ => {}
-    }
-    match (object.min_length, object.max_length) {
-        (Some(minimum), Some(maximum)) => {
-            put(&mut words, format_args!(" of {minimum} to {maximum} characters"))
-        }
-        (None, Some(maximum)) => put(&mut words, format_args!(" of up to {maximum} characters")),
-        _ => {}
-    }
+        (Some(minimum), None) if minimum != "0" => format!(" from {minimum}"),
+        _ => String::new(),
+    };
+    let length = match (object.min_length, object.max_length) {
+        (Some(minimum), Some(maximum)) => format!(" of {minimum} to {maximum} characters"),
+        (None, Some(maximum)) => format!(" of up to {maximum} characters"),
+        _ => String::new(),
+    };
+    words += &(range + &length);
     if let Some(pattern) = &object.pattern {
         put(&mut words, format_args!(" like <code>{}</code>", escaped(pattern)));
     }
@@ -414,10 +413,9 @@ fn marked_line(text: &str) -> String {
             let tag = if strong % 2 == 1 { ("<strong>", "</strong>") } else { ("", "") };
             markup.push_str(tag.0);
             for (stressed, part) in part.split('*').enumerate() {
-                if stressed % 2 == 1 {
-                    put(&mut markup, format_args!("<em>{part}</em>"))
-                } else {
-                    markup.push_str(part)
+                match stressed % 2 {
+                    0 => markup.push_str(part),
+                    _ => put(&mut markup, format_args!("<em>{part}</em>")),
                 }
             }
             markup.push_str(tag.1);

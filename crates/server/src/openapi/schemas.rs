@@ -139,7 +139,7 @@ impl Shape {
         if expected.starts_with('"') {
             return Some(Self::Choice(expected.split('"').skip(1).step_by(2).collect()));
         }
-        let length_max = usize::try_from(numbers.last()?).ok()?;
+        let length_max = usize::try_from(numbers.next_back()?).ok()?;
         if expected.starts_with("an address") {
             return Some(Self::Address { length_max });
         }

@@ -138,7 +138,7 @@ impl Connection {
 
     fn operator(self) -> anyhow::Result<Operator> {
         let mut options = ClientOptions::new(&*self.url);
-        options.key = Some(key(self.key_file.as_deref())?.ok_or_else(no_key)?);
+        options.key = Some(key(self.key_file.as_deref())?);
         options.ca_file = self.ca_file;
         options.request_timeout = self.timeout.unwrap_or(ANSWER_TIMEOUT);
         options.connect_timeout = options.connect_timeout.min(options.request_timeout);
@@ -150,8 +150,13 @@ impl Connection {
     }
 }
 
-/// The key, from the file if one is named, else from the environment; none if there is none.
-pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<Option<SecretString>> {
+/// The key, from the file if one is named, else from the environment.
+pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
+    Ok(any_key(file)?.ok_or_else(no_key)?)
+}
+
+/// The same; none if there is none.
+fn any_key(file: Option<&Path>) -> anyhow::Result<Option<SecretString>> {
     let key = if let Some(path) = file {
         let unreadable =
             || Failure::new(Exit::CommandLine, format!("cannot read the key file {}", path.display()));
@@ -174,7 +179,7 @@ fn no_key() -> Failure {
 }
 
 /// Whether somebody on the way could read the key.
-fn leaves_in_clear(url: &str) -> bool {
+pub(crate) fn leaves_in_clear(url: &str) -> bool {
     let Some(rest) = url.trim().strip_prefix("http://") else { return false };
     let authority = rest.split('/').next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {

@@ -7,7 +7,7 @@ use anteroom_server::Hinted;
 use anteroom_server::config::ConfigError;
 
 use crate::http_client::ClientError;
-use crate::{load, output};
+use crate::output;
 
 /// What `--help` and `docs/cli.md` say about exit codes.
 pub(crate) const EXIT_CODES: &str = "\
@@ -102,8 +102,6 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         let hint =
             "anteroom.sample.toml explains every setting; `anteroom check-config` checks without starting";
         (Exit::CommandLine, Some(hint))
-    } else if let Some(usage) = error.downcast_ref::<load::UsageError>() {
-        (Exit::CommandLine, Some(usage.hint.as_str()))
     } else if let Some(client) = error.downcast_ref::<ClientError>() {
         (if client.is_usage() { Exit::CommandLine } else { Exit::Failed }, client.hint())
     } else {

@@ -30,11 +30,14 @@ use anteroom_store::clock::{Clock, SystemClock};
 use anyhow::Context;
 
 use crate::connection;
+use crate::failure::{Exit, Failure};
 use crate::http_client::{ClientOptions, HttpClient};
+use crate::output::{self, Format, talk};
 
-pub(crate) use arguments::{Arguments, UsageError};
+pub(crate) use arguments::Arguments;
 
-use arguments::{Format, Plan};
+use arguments::Plan;
+use drive::End;
 use ledger::Ledger;
 use operator::Operator;
 use progress::Progress;
@@ -48,9 +51,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_MAX_BYTES: usize = 256 * 1024;
 
 /// Runs the load and tells about it; an error when anything is red.
-pub(crate) fn load(mut arguments: Arguments) -> anyhow::Result<()> {
-    arguments.key = connection::key(arguments.key_file.as_deref())?;
-    let arguments = &arguments;
+pub(crate) fn load(arguments: &Arguments) -> anyhow::Result<()> {
     let file_limit = rlimit::increase_nofile_limit(u64::MAX).context("asking for the limit of open files")?;
     let plan = arguments.plan(file_limit)?;
     for path in [&arguments.json, &arguments.html].into_iter().flatten() {
@@ -64,15 +65,21 @@ pub(crate) fn load(mut arguments: Arguments) -> anyhow::Result<()> {
     if let Some(path) = &arguments.html {
         write_file(path, &report::html::render(&report))?;
     }
-    let red = (!report.is_green()).then(|| report.what_is_red());
+    let outcome = judge(&report);
     match arguments.format {
-        Format::Text => print!("{}", report::text::render(&report)),
-        Format::Json => println!("{}", report.without_series().to_json()),
+        Format::Text => output::data(&report::text::render(&report))?,
+        Format::Json => output::data(&report.without_series().to_json())?,
     }
-    match red {
-        None => Ok(()),
-        Some(red) => anyhow::bail!("the run is red: {red}"),
+    outcome
+}
+
+/// Green, or a failure that says what is not.
+fn judge(report: &Report) -> anyhow::Result<()> {
+    if report.is_green() {
+        return Ok(());
     }
+    let exit = if report.ended_by == End::Interrupted.as_str() { Exit::Interrupted } else { Exit::Failed };
+    Err(Failure::new(exit, format!("the run is red: {}", report.what_is_red())).into())
 }
 
 async fn run(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Report> {
@@ -106,7 +113,12 @@ fn operator(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Operator> {
     let mut public = options(&arguments.public);
     public.idle_connections_max = usize::try_from(plan.connections).unwrap_or(usize::MAX);
     let mut private = options(&arguments.private);
-    private.key.clone_from(&arguments.key);
+    if arguments.needs_operator() {
+        private.key = Some(connection::key(arguments.key_file.as_deref())?);
+        if connection::leaves_in_clear(&arguments.private) {
+            talk("warning: the key travels in clear text; use https, or a tunnel to the server's loopback");
+        }
+    }
     Ok(Operator {
         public: HttpClient::new(&public)?,
         private: HttpClient::new(&private)?,
@@ -115,11 +127,11 @@ fn operator(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Operator> {
 }
 
 /// Before the load, not after it: a report that cannot be written is found now.
-fn check_writable(path: &Path) -> Result<(), UsageError> {
+fn check_writable(path: &Path) -> Result<(), Failure> {
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| UsageError {
-        what: format!("the report {} cannot be written: {error}", path.display()),
-        hint: "does its directory exist, and may you write there?".to_owned(),
+    opened.map(drop).map_err(|error| {
+        let what = format!("the report {} cannot be written: {error}", path.display());
+        Failure::new(Exit::CommandLine, what).hint("does its directory exist, and may you write there?")
     })
 }
 

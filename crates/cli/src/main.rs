@@ -55,10 +55,6 @@ enum Command {
     /// Start a server on a temporary directory and show what to try
     #[command(after_help = "Examples:\n  anteroom demo")]
     Demo,
-    /// Send visitors in numbers, and check that the line is kept
-    #[command(after_help = "Examples:
-  anteroom load --clients 200 --arrivals 100/s --let-out 3000/min --time-scale 10
-  anteroom load --scenario native --clients 50 --let-out 3000/min --time-scale 10 --html report.html")]
     Load(Box<load::Arguments>),
     Room(room::RoomArguments),
     Key(key::KeyArguments),
@@ -97,7 +93,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve { configuration } => serve::serve(configuration.load()?),
         Command::CheckConfig { configuration } => check_config::check(&configuration.load()?),
         Command::Demo => demo::demo(),
-        Command::Load(arguments) => load::load(*arguments),
+        Command::Load(arguments) => load::load(&arguments),
         Command::Room(arguments) => room::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Ticket(arguments) => ticket::run(arguments),

@@ -181,6 +181,7 @@ impl Desk {
         self.tidy(command);
         let mut bash = Command::new("bash");
         self.operator.surround(&mut bash);
+        bash.env("ANTEROOM_PUBLIC_URL", format!("http://{}", self.server.public()));
         let path = std::env::var("PATH").unwrap_or_default();
         bash.env("PATH", format!("{}:{path}", self.directory.path().display()));
         if command != "room create" {

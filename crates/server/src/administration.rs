@@ -10,6 +10,7 @@ use axum::extract::State;
 use http::{Request, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use utoipa::ToSchema;
 
 use crate::access::{Principal, Role};
 use crate::answer::{self, Answered, Caching};
@@ -17,6 +18,7 @@ use crate::api_keys::{ApiKey, CreatedKey, KeyError, KeyKind, NewKey};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::keys::KeyStatus;
+use crate::openapi::schemas::{KeyKindName, KeyName, RoleName};
 use crate::problem::Problem;
 use crate::request::{Parameters, Path, WholeNumber, read_json};
 use crate::timestamp::rfc3339;
@@ -25,9 +27,9 @@ type Shared = State<Arc<App>>;
 type Outcome = Result<Answered, ApiError>;
 
 /// How many records one page of the audit has when nobody says.
-const AUDIT_PAGE: usize = 100;
+pub(crate) const AUDIT_PAGE: usize = 100;
 /// How many it may have.
-const AUDIT_PAGE_MAX: usize = 1_000;
+pub(crate) const AUDIT_PAGE_MAX: usize = 1_000;
 
 impl From<KeyError> for ApiError {
     fn from(error: KeyError) -> Self {
@@ -66,12 +68,22 @@ fn described(key: &ApiKey, now: UnixMillis) -> Json {
     })
 }
 
-#[derive(Deserialize)]
+/// A key to be made.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct NewKeyBody {
+#[schema(as = WantedKey)]
+pub(crate) struct NewKeyBody {
+    /// How it is called in lists and in the audit.
+    #[schema(value_type = KeyName)]
     name: String,
+    /// What it may do.
+    #[schema(value_type = RoleName)]
     role: String,
+    /// What it is made of; `bearer` if not said.
+    #[schema(value_type = Option<KeyKindName>)]
     kind: Option<String>,
+    /// When it stops working, in seconds from now; never if not said.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 31_536_000)]
     expires_in_seconds: Option<WholeNumber>,
 }
 

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use crate::access::Principal;
 use crate::answer::{Answered, Caching, json, mark_json};
@@ -24,6 +25,7 @@ use crate::app::{App, RoomView};
 use crate::error::ApiError;
 use crate::hot;
 use crate::idempotency::{self, KeyDigest};
+use crate::openapi::schemas::{IssuerText, RequestIdText, RoomName};
 use crate::passes::{self, Overrides, Pass};
 use crate::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
 
@@ -60,8 +62,11 @@ fn queried_room_and_id(app: &App, parameters: &Parameters) -> Result<(Arc<RoomVi
     room_and_id(app, event_id, request_id)
 }
 
-#[derive(Deserialize)]
-struct EventBody {
+/// Which line to join.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct EventBody {
+    /// The room.
+    #[schema(value_type = RoomName)]
     event_id: String,
 }
 
@@ -166,9 +171,14 @@ fn session_key(ticket: &Ticket) -> SessionKey {
     SessionKey { generation: ticket.generation, position: ticket.position }
 }
 
-#[derive(Deserialize)]
-struct ClaimBody {
+/// Whose place becomes a pass.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct ClaimBody {
+    /// The room.
+    #[schema(value_type = RoomName)]
     event_id: String,
+    /// The ticket.
+    #[schema(value_type = RequestIdText)]
     request_id: String,
 }
 
@@ -195,11 +205,16 @@ async fn claim(app: &App, body: &ClaimBody, overrides: Overrides, actor: Actor) 
     ))
 }
 
-#[derive(Deserialize)]
-struct PrivateClaimBody {
+/// Whose place becomes a pass, and which.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct PrivateClaimBody {
     #[serde(flatten)]
     claim: ClaimBody,
+    /// `iss` of the pass instead of the room's, if it does not exist yet.
+    #[schema(value_type = Option<IssuerText>)]
     issuer: Option<String>,
+    /// How many seconds it is valid instead of the room's `validity_period`, if it does not exist yet.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 31_536_000)]
     validity_period: Option<WholeNumber>,
 }
 
@@ -226,9 +241,14 @@ pub(crate) async fn generate_token_private(
     claim(&app, &body.claim, overrides, principal.actor()).await
 }
 
-#[derive(Deserialize)]
-struct IncrementBody {
+/// How far the counter moves.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct IncrementBody {
+    /// The room.
+    #[schema(value_type = RoomName)]
     event_id: String,
+    /// By how many positions; negative moves it back, at most to the beginning of the line.
+    #[schema(value_type = i64)]
     increment_by: WholeNumber,
 }
 
@@ -277,10 +297,17 @@ pub(crate) async fn expired_tokens(State(app): Shared, parameters: Parameters) -
     Ok(answer)
 }
 
-#[derive(Deserialize)]
-struct UpdateBody {
+/// Whose visit is over, and how it ended.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct UpdateBody {
+    /// The room.
+    #[schema(value_type = RoomName)]
     event_id: String,
+    /// The ticket of the visitor.
+    #[schema(value_type = RequestIdText)]
     request_id: String,
+    /// 1: completed; -1: abandoned.
+    #[schema(value_type = crate::openapi::schemas::VisitOutcome)]
     status: WholeNumber,
 }
 
@@ -305,8 +332,11 @@ pub(crate) async fn update_session(
     Ok(ok(Caching::Never, &json!({})))
 }
 
-#[derive(Deserialize)]
-struct ResetBody {
+/// Which line is thrown away.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct ResetBody {
+    /// The room, if the query does not name it.
+    #[schema(value_type = Option<RoomName>)]
     event_id: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) const REMEMBERED_MILLIS: u64 = 120_000;
 /// How many keys are remembered for a room.
 pub(crate) const REMEMBERED_MAX: usize = 65_536;
 /// Bounds of a key's length: 128 random bits take at least 16 characters, and nobody needs more than 128.
-const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
+pub(crate) const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 const HEADER: &str = "idempotency-key";
 
 /// The key as it is kept: a digest cannot be long, and cannot be made to collide.

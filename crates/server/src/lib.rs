@@ -19,6 +19,7 @@ pub mod listener;
 mod metrics;
 mod native;
 pub mod offline;
+pub mod openapi;
 mod page;
 mod passes;
 mod prepared;

@@ -14,15 +14,19 @@ use anteroom_store::engine::Actor;
 use anteroom_tokens::{request_id, ticket_token};
 use axum::body::Body;
 use axum::extract::State;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use utoipa::ToSchema;
 
 use crate::answer::{self, Answered, Caching};
 use crate::app::{App, RoomView};
 use crate::error::ApiError;
 use crate::hot;
 use crate::idempotency;
+use crate::openapi::schemas::{
+    Generation, Jwt, RequestIdText, RoomName, TicketStatus, TicketText, TokenType, WebAddressText,
+};
 use crate::passes::{self, Overrides, Pass};
 use crate::prepared::Prepared;
 use crate::problem::Problem;
@@ -31,46 +35,81 @@ use crate::request::{Parameters, Path, parse_json, read_body, read_optional_json
 type Shared = State<Arc<App>>;
 type Outcome = Result<Answered, ApiError>;
 
-/// What is told about a ticket, in this order.
-#[derive(Debug, Serialize)]
+/// A ticket, and where it stands.
+// The order of the fields is the order in which they are told.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Ticket)]
 pub(crate) struct TicketAnswer<'room> {
-    ticket: String,
-    request_id: String,
-    room: &'room str,
-    generation: u64,
-    position: u64,
-    serving: u64,
-    people_ahead: u64,
-    status: &'static str,
-    estimated_wait_seconds: Option<u64>,
-    estimated_wait_p90_seconds: Option<u64>,
-    next_poll_seconds: u64,
-    /// Told while the place may be claimed.
+    /// The ticket token: shown in `Authorization` from now on.
+    #[schema(value_type = Jwt)]
+    pub(crate) ticket: String,
+    /// The same ticket in its short form, as the AWS calls take it.
+    #[schema(value_type = RequestIdText)]
+    pub(crate) request_id: String,
+    /// The room whose line it is in.
+    #[schema(value_type = RoomName)]
+    pub(crate) room: &'room str,
+    /// Which line of the room: a reset begins a new one.
+    #[schema(value_type = Generation)]
+    pub(crate) generation: u64,
+    /// Its number in line: 1, 2, 3, … in order of arrival.
+    pub(crate) position: u64,
+    /// The last position that is being served.
+    pub(crate) serving: u64,
+    /// How many people stand before it.
+    pub(crate) people_ahead: u64,
+    /// Where it stands.
+    #[schema(value_type = TicketStatus)]
+    pub(crate) status: &'static str,
+    /// How long it will probably wait; null while that is not known.
+    #[schema(required)]
+    pub(crate) estimated_wait_seconds: Option<u64>,
+    /// How long it will wait at most in nine cases of ten; null while that is not known.
+    #[schema(required)]
+    pub(crate) estimated_wait_p90_seconds: Option<u64>,
+    /// When to ask again.
+    pub(crate) next_poll_seconds: u64,
+    /// Told while the place may be claimed: how long that stays so; null if for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
-    claim_expires_in_seconds: Option<ClaimExpiry>,
+    #[schema(value_type = Option<u64>)]
+    pub(crate) claim_expires_in_seconds: Option<ClaimExpiry>,
 }
 
 /// How long an offer still stands; null if for ever.
 #[derive(Debug, Serialize)]
-struct ClaimExpiry(Option<u64>);
+pub(crate) struct ClaimExpiry(pub(crate) Option<u64>);
 
-/// The pass as it is told beside its ticket.
-#[derive(Debug, Serialize)]
-struct PassAnswer {
-    access_token: String,
-    refresh_token: String,
-    id_token: String,
-    token_type: &'static str,
-    expires_in: u64,
-    backend_uri: Option<String>,
+/// A pass: what the protected site lets its holder in with.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Pass)]
+pub(crate) struct PassAnswer {
+    /// Shown to the protected site, which checks it against `/.well-known/jwks.json`.
+    #[schema(value_type = Jwt)]
+    pub(crate) access_token: String,
+    /// Exchanged at `/refresh` for a new access token.
+    #[schema(value_type = Jwt)]
+    pub(crate) refresh_token: String,
+    /// Who was let in, for OpenID clients.
+    #[schema(value_type = Jwt)]
+    pub(crate) id_token: String,
+    /// How the access token is shown.
+    #[schema(value_type = TokenType)]
+    pub(crate) token_type: &'static str,
+    /// For how many more seconds it is valid.
+    pub(crate) expires_in: u64,
+    /// Where to go with it, if the room says so.
+    #[schema(value_type = Option<WebAddressText>, required)]
+    pub(crate) backend_uri: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct AdmittedAnswer<'room> {
+/// A ticket with its pass.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AdmittedTicket)]
+pub(crate) struct AdmittedAnswer<'room> {
     #[serde(flatten)]
-    ticket: TicketAnswer<'room>,
+    pub(crate) ticket: TicketAnswer<'room>,
     #[serde(flatten)]
-    pass: PassAnswer,
+    pub(crate) pass: PassAnswer,
 }
 
 /// A ticket that was shown, opened.
@@ -247,8 +286,11 @@ pub(crate) fn named_room(app: &App, name: Option<&str>) -> Result<Arc<RoomView>,
     })
 }
 
-#[derive(Deserialize, Default)]
-struct RoomBody {
+/// Which line to join.
+#[derive(Deserialize, Default, ToSchema)]
+pub(crate) struct RoomBody {
+    /// The room; the default room if it is not named.
+    #[schema(value_type = Option<RoomName>)]
     room: Option<String>,
 }
 
@@ -356,12 +398,18 @@ pub(crate) fn status_at_once(app: &App, room: Option<&str>, text: &str) -> Optio
 
 fn ticket_missing() -> ApiError {
     let text = "Show the ticket: Authorization: Bearer TICKET, or \"ticket\" in the body";
-    ApiError::problem(Problem::TicketMissing, text)
+    let error = ApiError::problem(Problem::TicketMissing, text);
+    error.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }
 
-#[derive(Deserialize, Default)]
-struct TicketBody {
+/// A ticket that is not shown in `Authorization`.
+#[derive(Deserialize, Default, ToSchema)]
+pub(crate) struct TicketBody {
+    /// The ticket token, or the request id.
+    #[schema(value_type = Option<TicketText>)]
     ticket: Option<String>,
+    /// The room of a request id, where it is not the default room. A ticket token names its own.
+    #[schema(value_type = Option<RoomName>)]
     room: Option<String>,
 }
 
@@ -394,8 +442,11 @@ pub(crate) async fn leave(State(app): Shared, parameters: Parameters, request: R
     Ok(told(&json!({"status": "left"})))
 }
 
-#[derive(Deserialize)]
-struct RefreshBody {
+/// The pass to renew.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct RefreshBody {
+    /// The refresh token of the pass.
+    #[schema(value_type = Jwt)]
     refresh_token: String,
 }
 

@@ -6,7 +6,9 @@ use anteroom_core::{Board, RoomId};
 use bytes::Bytes;
 use http::HeaderValue;
 use serde::Serialize;
+use utoipa::ToSchema;
 
+use crate::openapi::schemas::{Generation, Moment, RoomName, RoomStateName};
 use crate::timestamp::rfc3339;
 
 /// An answer that only depends on the board.
@@ -68,38 +70,48 @@ impl Prepared {
     }
 }
 
-/// What everybody may know about a room; the names and their order are the API's.
-#[derive(Debug, Serialize)]
-struct PublicFigures<'a> {
-    room: &'a str,
+/// What everybody may know about a room.
+// Names and order of the fields are the API's.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Board)]
+pub(crate) struct PublicFigures<'a> {
+    /// The room's name.
+    #[schema(value_type = RoomName)]
+    pub(crate) room: &'a str,
     /// The commit they are of.
-    version: u64,
+    pub(crate) version: u64,
     /// The room's clock at that commit.
-    updated_at: String,
-    state: &'static str,
+    #[schema(value_type = Moment)]
+    pub(crate) updated_at: String,
+    /// What the room does.
+    #[schema(value_type = RoomStateName)]
+    pub(crate) state: &'static str,
     /// The serving counter.
-    serving: u64,
+    pub(crate) serving: u64,
     /// People who have joined and neither claimed, left nor lapsed.
-    waiting: u64,
+    pub(crate) waiting: u64,
     /// People who have joined since the line began.
-    joined: u64,
+    pub(crate) joined: u64,
     /// How many places a minute the line has moved of late, to one decimal; null while that is not known.
-    admitted_per_minute: Option<f64>,
+    #[schema(required, minimum = 0)]
+    pub(crate) admitted_per_minute: Option<f64>,
     /// Oldest first.
-    generations: Vec<GenerationFigures>,
+    pub(crate) generations: Vec<GenerationFigures>,
 }
 
 /// One generation of tickets.
-#[derive(Debug, Serialize)]
-struct GenerationFigures {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BoardGeneration)]
+pub(crate) struct GenerationFigures {
     /// Its number: when it was opened, and a random byte.
-    generation: u64,
+    #[schema(value_type = Generation)]
+    pub(crate) generation: u64,
     /// The position before its first.
-    base: u64,
+    pub(crate) base: u64,
     /// The last position handed out.
-    joined: u64,
+    pub(crate) joined: u64,
     /// The last position served.
-    serving: u64,
+    pub(crate) serving: u64,
 }
 
 impl<'a> PublicFigures<'a> {

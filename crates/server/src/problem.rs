@@ -36,7 +36,7 @@ macro_rules! problems {
             }
 
             /// What it means and what to do.
-            fn meaning(self) -> &'static str {
+            pub(crate) fn meaning(self) -> &'static str {
                 match self { $( Self::$name => concat!($($meaning),+), )+ }
             }
         }

@@ -121,16 +121,16 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
     }
 }
 
-/// What stands in a path in the place of its parameters, decoded.
+/// The parts of a path that its row leaves open, decoded; a part that is not UTF-8 is refused like any other bad request.
 pub(crate) struct Path<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
-        let path = axum::extract::Path::from_request_parts(parts, state).await;
-        path.map(|axum::extract::Path(path)| Self(path))
-            .map_err(|_| ApiError::bad_request("The path holds something that is not text"))
+        let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        read.map(|axum::extract::Path(value)| Self(value))
+            .map_err(|_| ApiError::bad_request("The path cannot be read"))
     }
 }
 

@@ -19,12 +19,14 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
+use utoipa::ToSchema;
 
 use crate::access::Principal;
 use crate::answer::{self, Answered, Caching};
 use crate::app::{App, RoomView, to_the_end};
 use crate::error::ApiError;
 use crate::native;
+use crate::openapi::schemas::{RoomStateName, WantedSettings};
 use crate::problem::Problem;
 use crate::request::{Path, read_optional_json};
 use crate::timestamp::rfc3339;
@@ -59,12 +61,17 @@ pub(crate) async fn show(State(app): Shared, Path(id): Path<String>) -> Outcome 
     Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()))
 }
 
-/// What a change may say.
-#[derive(Deserialize, Default)]
+/// What a room shall be like.
+#[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ChangeBody {
+#[schema(as = WantedRoom)]
+pub(crate) struct ChangeBody {
+    /// What the room shall do.
+    #[schema(value_type = Option<RoomStateName>)]
     state: Option<String>,
+    /// Settings by name.
     #[serde(default)]
+    #[schema(value_type = WantedSettings)]
     settings: Map<String, Json>,
 }
 

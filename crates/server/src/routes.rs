@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
-use crate::{administration, aws, backup_api, health, native, room_api, watch};
+use crate::{administration, aws, backup_api, health, native, openapi, room_api, watch};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -154,6 +154,8 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     row(Get,  "/metrics", OpenIfConfigured(Read), Nothing, Problem, || get(health::metrics_text)),  // for Prometheus
     row(Get,  "/livez",   Open,                   Nothing, Problem, || get(health::live)),          // the process answers
     row(Get,  "/readyz",  Open,                   Nothing, Problem, || get(health::ready)),         // the store and every room work
+    row(Get,  "/openapi.json", Open,              Nothing, Problem, || get(openapi::json)),         // this table, for programs
+    row(Get,  "/docs",         Open,              Nothing, Problem, || get(openapi::docs)),         // the same for people
 ];
 
 /// Which listener a service stands behind.

@@ -4,13 +4,23 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::failure::{Exit, Failure};
+use crate::output::Format;
 use anteroom_tokens::random;
 use clap::ValueEnum;
 use hyper::Uri;
-use secrecy::SecretString;
 
 use super::rate::Rate;
 
+/// What `--help` ends with.
+const EXAMPLES: &str = "\
+Examples:
+  anteroom load --clients 500 --arrivals 100/s --let-out 6000/min --poll 1
+  anteroom load --scenario native --clients 300 --let-out 6000/min --html report.html
+  anteroom load --scenario watch --room Try --create-room --clients 300 --let-out 6000/min
+
+Exit codes: 0 all is green; 1 a check is red, or the deadline came; others as everywhere.
+docs/load.md explains the checks and the report.";
 /// The most visitors of one run.
 const CLIENTS_MAX: u64 = 5_000_000;
 /// The most sockets the visitors share unless told otherwise.
@@ -18,24 +28,22 @@ const CONNECTIONS_DEFAULT_MAX: u64 = 2_048;
 /// Open files kept for everything that is not a visitor's socket: reports, the operator's connection, the runtime.
 const FILES_RESERVED: u64 = 128;
 
-/// Options of `anteroom load`.
+/// Send visitors in numbers, and check that the line is kept
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Where visitors call
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, value_name = "URL", env = "ANTEROOM_PUBLIC_URL", hide_env_values = true)]
+    #[arg(default_value = "http://127.0.0.1:8080")]
     pub(super) public: String,
-    /// Where the operator calls; only used with --let-out and --create-room
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8081")]
-    #[arg(env = "ANTEROOM_URL", hide_env_values = true)]
+    /// Where the operator calls, with the key in `ANTEROOM_ADMIN_KEY`; only used with --let-out and --create-room
+    #[arg(long, value_name = "URL", env = "ANTEROOM_URL", hide_env_values = true)]
+    #[arg(default_value = "http://127.0.0.1:8081")]
     pub(super) private: String,
-    /// A file with the operator's key, in place of the variable `ANTEROOM_ADMIN_KEY`; only used with --let-out and
-    /// --create-room
+    /// A file with the operator's key, in place of the variable `ANTEROOM_ADMIN_KEY`
     #[arg(long, value_name = "FILE")]
     pub(super) key_file: Option<PathBuf>,
-    /// The operator's key, once it is read: no argument takes it, because arguments show up in lists of processes.
-    #[arg(skip)]
-    pub(super) key: Option<SecretString>,
-    /// Certificates to trust beside the system's, in PEM form
+    /// Certificates (PEM) to trust beside the system's
     #[arg(long, value_name = "FILE")]
     pub(super) ca_file: Option<PathBuf>,
     /// The room (AWS: the event)
@@ -95,8 +103,8 @@ pub(crate) struct Arguments {
     /// No progress on standard error
     #[arg(long)]
     pub(super) quiet: bool,
-    /// What is printed at the end
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// What is printed at the end: text for people, json for programs (the report without its series)
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", hide_possible_values = true)]
     pub(super) format: Format,
     /// I may put load on this target although it is not this machine
     #[arg(long)]
@@ -125,25 +133,6 @@ impl Scenario {
     }
 }
 
-/// What is printed at the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Text,
-    /// For programs: the report without its series
-    Json,
-}
-
-/// A mistake on the command line that only shows when options are seen together.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}")]
-pub(crate) struct UsageError {
-    /// What is wrong.
-    pub(crate) what: String,
-    /// What to do.
-    pub(crate) hint: String,
-}
-
 /// What will be done, with every rate and pause as the clock sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
@@ -168,14 +157,8 @@ pub(super) struct Plan {
 
 impl Arguments {
     /// Looks at the options together. `file_limit` is how many files this process may have open.
-    pub(super) fn plan(&self, file_limit: u64) -> Result<Plan, UsageError> {
+    pub(super) fn plan(&self, file_limit: u64) -> Result<Plan, Failure> {
         self.check_targets()?;
-        if self.needs_operator() && self.key.is_none() {
-            return Err(UsageError {
-                what: "--let-out and --create-room need the operator's key".to_owned(),
-                hint: "set ANTEROOM_ADMIN_KEY, or name a file with --key-file".to_owned(),
-            });
-        }
         let connections = self.connections_within(file_limit)?;
         Ok(Plan {
             scenario: self.scenario,
@@ -202,35 +185,33 @@ impl Arguments {
         self.let_out.is_some() || self.create_room
     }
 
-    fn check_targets(&self) -> Result<(), UsageError> {
+    fn check_targets(&self) -> Result<(), Failure> {
         let private = self.needs_operator().then_some(&self.private);
         let stranger = [Some(&self.public), private].into_iter().flatten().find(|url| !is_loopback(url));
         match stranger {
-            Some(url) if !self.target_is_mine => Err(UsageError {
-                what: format!("{url} is not this machine"),
-                hint:
-                    "load on other people's servers is an attack; if this one is yours, say --target-is-mine"
-                        .to_owned(),
-            }),
+            Some(url) if !self.target_is_mine => {
+                Err(Failure::new(Exit::CommandLine, format!("{url} is not this machine")).hint(
+                    "load on other people's servers is an attack; if this one is yours, say --target-is-mine",
+                ))
+            }
             _ => Ok(()),
         }
     }
 
     /// How many sockets visitors share. Followers of the live stream have one each beside these.
-    fn connections_within(&self, file_limit: u64) -> Result<u64, UsageError> {
+    fn connections_within(&self, file_limit: u64) -> Result<u64, Failure> {
         let streams = if self.scenario == Scenario::Watch { self.clients } else { 0 };
         // A socket can be in the making while another becomes free, so there may be twice as many for a moment.
         let room_for = file_limit.saturating_sub(FILES_RESERVED + streams) / 2;
         let wanted =
             self.connections.unwrap_or_else(|| self.clients.min(CONNECTIONS_DEFAULT_MAX).min(room_for));
         if wanted == 0 || wanted > room_for {
-            return Err(UsageError {
-                what: format!(
-                    "{streams} live streams and {} shared sockets are more than {file_limit} open files allow",
-                    wanted.max(1)
-                ),
-                hint: "fewer --clients or --connections, or a higher limit: `ulimit -n`".to_owned(),
-            });
+            let what = format!(
+                "{streams} live streams and {} shared sockets are more than {file_limit} open files allow",
+                wanted.max(1)
+            );
+            return Err(Failure::new(Exit::CommandLine, what)
+                .hint("fewer --clients or --connections, or a higher limit: `ulimit -n`"));
         }
         Ok(wanted)
     }
@@ -272,15 +253,18 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Result<Arguments, clap::Error> {
-        let words = std::iter::once("load").chain(line.split_whitespace());
-        let mut arguments = Line::try_parse_from(words)?.arguments;
-        arguments.key = Some("k".into());
-        Ok(arguments)
+        // The environment of whoever runs the tests may name other servers.
+        let public = if line.contains("--public") { "" } else { "--public http://127.0.0.1:8080" };
+        let private = if line.contains("--private") { "" } else { "--private http://127.0.0.1:8081" };
+        let words = ["load", public, private, line].into_iter().flat_map(str::split_whitespace);
+        Line::try_parse_from(words).map(|line| line.arguments)
     }
 
     #[track_caller]
-    fn refused(line: &str) -> UsageError {
-        parsed(line).unwrap().plan(20_000).unwrap_err()
+    fn refused(line: &str) -> Failure {
+        let failure = parsed(line).unwrap().plan(20_000).unwrap_err();
+        assert_eq!(failure.exit(), Exit::CommandLine);
+        failure
     }
 
     #[test]
@@ -306,31 +290,24 @@ mod tests {
             ["http://192.0.2.1", "https://line.example.com", "http://localhost.example.com", "nonsense"]
         {
             let error = refused(&format!("--public {url}"));
-            assert!(error.what.contains(url) && error.hint.contains("--target-is-mine"), "{error}");
+            assert_eq!(error.to_string(), format!("{url} is not this machine"));
             parsed(&format!("--public {url} --target-is-mine")).unwrap().plan(20_000).unwrap();
         }
         let other = "--private http://192.0.2.1:8081";
         parsed(other).unwrap().plan(20_000).unwrap();
-        assert!(refused(&format!("{other} --let-out 1/s")).hint.contains("--target-is-mine"));
-    }
-
-    #[test]
-    fn letting_people_out_needs_a_key() {
-        let mut arguments = parsed("--let-out 10/s").unwrap();
-        arguments.key = None;
-        assert!(arguments.plan(20_000).unwrap_err().hint.contains("ANTEROOM_ADMIN_KEY"));
+        assert!(refused(&format!("{other} --let-out 1/s")).to_string().contains("192.0.2.1"));
     }
 
     #[test]
     fn sockets_stay_within_the_file_limit() {
         assert_eq!(parsed("--clients 100").unwrap().plan(20_000).unwrap().connections, 100);
         assert_eq!(parsed("--clients 9999").unwrap().plan(1_024).unwrap().connections, 448);
-        assert!(refused("--connections 19000").hint.contains("ulimit"));
+        assert!(refused("--connections 19000").to_string().contains("19000 shared sockets"));
         assert_eq!(
             parsed("--scenario watch --clients 19000").unwrap().plan(20_000).unwrap().connections,
             436
         );
-        assert!(refused("--scenario watch --clients 20000").what.contains("20000 live streams"));
+        assert!(refused("--scenario watch --clients 20000").to_string().contains("20000 live streams"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anteroom_server::shutdown::{self, Signals};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -34,8 +35,19 @@ pub(super) enum End {
     Finished,
     /// Time was up.
     Deadline,
-    /// Somebody pressed Ctrl-C.
+    /// Ctrl-C, or another signal.
     Interrupted,
+}
+
+impl End {
+    /// In words that follow "ended by".
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "everybody finished",
+            Self::Deadline => "the deadline",
+            Self::Interrupted => "an interruption",
+        }
+    }
 }
 
 /// All that a run leaves behind.
@@ -66,7 +78,7 @@ pub(super) async fn drive(
     }
     let mut crowd = Crowd { shared, visitors: JoinSet::new(), records: Vec::new(), samples: Vec::new() };
     let end = tokio::select! {
-        end = crowd.watch_over(progress) => end,
+        end = crowd.watch_over(progress, shutdown::signals()?) => end,
         Some(failed) = letting_out.join_next() => {
             // It ends by itself only when it cannot go on.
             failed??;
@@ -95,12 +107,11 @@ struct Crowd {
 
 impl Crowd {
     /// Sends everybody out when due, and watches until all have ended or time is up.
-    async fn watch_over(&mut self, progress: &Progress) -> End {
+    async fn watch_over(&mut self, progress: &Progress, mut signals: Signals) -> End {
         let clock = self.shared.clock;
         let deadline = Moment::default().after(self.shared.plan.deadline);
         let mut sent_out = 0;
         let mut next_second = Moment::from_seconds(1.0);
-        let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
         loop {
             sent_out = self.send_out_who_is_due(sent_out);
             let all_out = sent_out == self.shared.plan.clients;
@@ -112,7 +123,7 @@ impl Crowd {
             tokio::select! {
                 Some(ended) = self.visitors.join_next() => self.note(ended),
                 () = clock.sleep_until(next_arrival.min(next_second).min(deadline)) => {}
-                _ = &mut interrupted => return End::Interrupted,
+                _ = signals.next() => return End::Interrupted,
             }
             if clock.now() >= next_second {
                 self.sample(progress);
@@ -162,10 +173,7 @@ impl Crowd {
     async fn gather(&mut self) {
         let all = async {
             while let Some(ended) = self.visitors.join_next().await {
-                match ended {
-                    Ok(record) => self.records.push(record),
-                    Err(error) => self.shared.ledger.visit_lost(&error.to_string()),
-                }
+                self.note(ended);
             }
         };
         // What cannot be stopped in time is aborted when the set is dropped.

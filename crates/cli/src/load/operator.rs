@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_server::Hinted;
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, IF_NONE_MATCH};
@@ -11,6 +10,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::failure::{Exit, Failure};
 use crate::http_client::{HttpClient, Reply, percent_encode};
 
 use super::ledger::{Ledger, Step};
@@ -80,11 +80,10 @@ impl Operator {
         let path = format!("/serving_num?event_id={}", percent_encode(&self.room));
         let reply = self.public.request(Method::GET, &path, HeaderMap::new(), None).await?;
         if reply.status == StatusCode::BAD_REQUEST {
-            return Err(Hinted {
-                what: format!("there is no room `{}` at {}", self.room, self.public.target()),
-                hint: "name one that is there with --room, or let --create-room make it".to_owned(),
-            }
-            .into());
+            let what = format!("there is no room `{}` at {}", self.room, self.public.target());
+            return Err(Failure::new(Exit::NotFound, what)
+                .hint("name one that is there with --room, or let --create-room make it")
+                .into());
         }
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let serving = &body["serving_counter"];
@@ -177,16 +176,17 @@ fn json_headers() -> HeaderMap {
 fn refused(what: &str, reply: &Reply) -> anyhow::Error {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let reason = ["detail", "error", "title"].into_iter().find_map(|name| body[name].as_str());
-    let hint = match reply.status.as_u16() {
-        401 => {
-            "is this the key of that server? `anteroom serve` shows one at its first start; ANTEROOM_ADMIN_KEY sets it"
-        }
-        403 => "this needs a key with the role operator or admin",
-        404 | 405 => "is --private the private listener of a server that is new enough?",
-        _ => "the server's log may say more",
+    let (exit, hint) = match reply.status.as_u16() {
+        401 => (
+            Exit::Access,
+            "is this the key of that server? its first start prints one, or ANTEROOM_ADMIN_KEY sets it",
+        ),
+        403 => (Exit::Access, "this needs a key with the role operator or admin"),
+        404 | 405 => (Exit::Failed, "is --private the private listener of that server?"),
+        _ => (Exit::Failed, "the server's log may say more"),
     };
     let what = format!("{what}: {} {}", reply.status.as_u16(), reason.unwrap_or("without a reason"));
-    Hinted { what, hint: hint.to_owned() }.into()
+    Failure::new(exit, what).hint(hint).into()
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! How it goes, on standard error: a bar for whoever sits before a terminal, else a line now and then.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output::talk;
 
 use super::arguments::Plan;
 use super::drive::Sample;
@@ -57,7 +59,7 @@ impl Progress {
             Self::Lines { clients, samples } => {
                 if samples.fetch_add(1, Ordering::Relaxed) % LINE_EVERY_SAMPLES == 0 {
                     let done = sample.figures.ended;
-                    say(&format!("{:>4.0} s  {done}/{clients} done  {}", sample.at.seconds(), told(sample)));
+                    talk(&format!("{:>4.0} s  {done}/{clients} done  {}", sample.at.seconds(), told(sample)));
                 }
             }
         }
@@ -81,9 +83,4 @@ fn told(sample: &Sample) -> String {
         figures.serving,
         sample.second.answers,
     )
-}
-
-/// Talk to whoever watches. Nobody may, and that is no reason to stop.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

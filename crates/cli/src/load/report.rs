@@ -7,6 +7,7 @@ pub(super) mod text;
 use std::collections::BTreeMap;
 
 use anteroom_core::UnixMillis;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::arguments::Plan;
@@ -176,11 +177,7 @@ impl Report {
             tool: format!("anteroom load {}", env!("CARGO_PKG_VERSION")),
             started_at: rfc_3339(started_at),
             verdict: if green { "green" } else { "red" },
-            ended_by: match driven.end {
-                End::Finished => "everybody finished",
-                End::Deadline => "the deadline",
-                End::Interrupted => "an interruption",
-            },
+            ended_by: driven.end.as_str(),
             generator_overloaded: arrival_lag.p99_ms > LAG_OVERLOADED_MILLISECONDS,
             duration_seconds: driven.duration.seconds(),
             plan: plan_report(plan, target),
@@ -207,8 +204,8 @@ impl Report {
     pub(super) fn what_is_red(&self) -> String {
         let red = self.checks.iter().filter(|check| check.verdict == "red");
         let mut reasons: Vec<String> =
-            red.map(|check| format!("{} ({})", check.name, check.offences)).collect();
-        if self.ended_by != "everybody finished" {
+            red.map(|check| format!("{} ({} offend)", check.name, check.offences)).collect();
+        if self.ended_by != End::Finished.as_str() {
             reasons.push(format!("ended by {}", self.ended_by));
         }
         reasons.join(", ")
@@ -421,20 +418,11 @@ pub(super) fn thousands(number: u64) -> String {
     grouped
 }
 
-/// A time as the API writes it: UTC with milliseconds. The calendar is Howard Hinnant's `civil_from_days`.
+/// A time as the API writes it: UTC with milliseconds.
 fn rfc_3339(time: UnixMillis) -> String {
-    let (seconds, milliseconds) = (time.0 / 1000, time.0 % 1000);
-    let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
+    let milliseconds = i64::try_from(time.0).unwrap_or(i64::MAX);
+    let timestamp = Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX);
+    format!("{timestamp:.3}")
 }
 
 #[cfg(test)]

@@ -21,9 +21,7 @@ struct Line {
 
 fn plan() -> Plan {
     let words = "load --room <Sale> --clients 4 --arrivals 2/s --let-out 60/min --seed 9".split(' ');
-    let mut arguments = Line::parse_from(words).arguments;
-    arguments.key = Some("k".into());
-    arguments.plan(1024).unwrap()
+    Line::parse_from(words).arguments.plan(1024).unwrap()
 }
 
 fn at(milliseconds: u64) -> Moment {
@@ -167,7 +165,6 @@ fn an_empty_run_has_a_report_too() {
 fn times_are_written_as_the_api_writes_them() {
     for (milliseconds, text) in [
         (0, "1970-01-01T00:00:00.000Z"),
-        (951_782_399_999, "2000-02-28T23:59:59.999Z"),
         (951_782_400_000, "2000-02-29T00:00:00.000Z"),
         (1_798_761_599_000, "2026-12-31T23:59:59.000Z"),
     ] {

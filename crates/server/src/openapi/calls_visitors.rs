@@ -1,0 +1,214 @@
+//! Our own calls for visitors.
+
+use serde_json::{Value as Json, json};
+
+use super::answers::{JoinAnswer, LeftAnswer, RefreshedPass};
+use super::call::{AnswerHeader, Call, Group, Ticket};
+use super::schemas::{EntityTags, EventId, IdempotencyKey, RoomName};
+use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
+use crate::native::{
+    AdmittedAnswer, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
+};
+use crate::prepared::{GenerationFigures, PublicFigures};
+use crate::problem::Problem;
+
+const ROOM: &str = "The room; the default room if it is not named. A ticket token names its own.";
+
+fn new(id: &'static str, summary: &'static str, description: &str) -> Call {
+    Call::new(id, Group::Visitors, summary, description)
+}
+
+fn waiting() -> TicketAnswer<'static> {
+    TicketAnswer {
+        ticket: JWT.to_owned(),
+        request_id: REQUEST_ID.to_owned(),
+        room: "Sample",
+        generation: GENERATION,
+        position: 42,
+        serving: 30,
+        people_ahead: 11,
+        status: "waiting",
+        estimated_wait_seconds: Some(66),
+        estimated_wait_p90_seconds: None,
+        next_poll_seconds: 5,
+        claim_expires_in_seconds: None,
+    }
+}
+
+fn active() -> TicketAnswer<'static> {
+    TicketAnswer {
+        serving: 50,
+        people_ahead: 0,
+        status: "active",
+        estimated_wait_seconds: None,
+        claim_expires_in_seconds: Some(ClaimExpiry(Some(612))),
+        ..waiting()
+    }
+}
+
+fn admitted() -> AdmittedAnswer<'static> {
+    AdmittedAnswer {
+        ticket: TicketAnswer { status: "admitted", claim_expires_in_seconds: None, ..active() },
+        pass: PassAnswer {
+            access_token: JWT.to_owned(),
+            refresh_token: JWT.to_owned(),
+            id_token: JWT.to_owned(),
+            token_type: "Bearer",
+            expires_in: 3600,
+            backend_uri: Some("https://shop.example.com/".to_owned()),
+        },
+    }
+}
+
+fn board() -> PublicFigures<'static> {
+    PublicFigures {
+        room: "Sample",
+        version: 17,
+        updated_at: MOMENT.to_owned(),
+        state: "open",
+        serving: 30,
+        waiting: 12,
+        joined: 42,
+        admitted_per_minute: Some(10.0),
+        generations: vec![GenerationFigures { generation: GENERATION, base: 0, joined: 42, serving: 30 }],
+    }
+}
+
+fn value(example: &impl serde::Serialize) -> Json {
+    serde_json::to_value(example).expect("our own structures can be written as JSON")
+}
+
+pub(super) fn join() -> Call {
+    new(
+        "join",
+        "Takes a place in line",
+        "The place is durable when this is answered. Where it is served at once, it is claimed in the same call: the status is `admitted`, and \
+         the pass is there too. A client whose connection broke may ask again with the same `Idempotency-Key` within two minutes, and gets \
+         the same place.\n\nThe room is named in the body or in the query.",
+    )
+    .optional_query::<RoomName>("room", "The room, if the body does not name it; else the default room.", "Sample")
+    .header::<IdempotencyKey>("Idempotency-Key", "Makes the call repeatable.", REQUEST_ID)
+    .optional_body::<RoomBody>(json!({"room": "Sample"}))
+    .json_like::<JoinAnswer>(
+        200,
+        "The ticket, and where it stands; its pass too, if it was served at once.",
+        vec![("waiting", value(&waiting())), ("admitted", value(&admitted()))],
+    )
+    .leads_to("claim", &[("body.ticket", "$response.body#/ticket")])
+    .leads_to("leave", &[("body.ticket", "$response.body#/ticket")])
+    .problems(&[
+        Problem::UnknownRoom,
+        Problem::UnknownTicket,
+        Problem::NotJoinable,
+        Problem::PlaceGone,
+        Problem::SessionEnded,
+        Problem::RoomClosed,
+    ])
+}
+
+pub(super) fn status() -> Call {
+    new(
+        "status",
+        "Where a ticket stands",
+        "Ask again after `next_poll_seconds`; or follow `/watch`, and ask when `serving` has reached your position.",
+    )
+    .ticket(Ticket::InHeader)
+    .optional_query::<RoomName>("room", ROOM, "Sample")
+    .json_like::<TicketAnswer>(
+        200,
+        "Where it stands.",
+        vec![("waiting", value(&waiting())), ("active", value(&active()))],
+    )
+    .problems(&[Problem::TicketMissing, Problem::UnknownTicket, Problem::UnknownRoom])
+}
+
+pub(super) fn claim() -> Call {
+    new(
+        "claim",
+        "Exchanges a served place for a pass",
+        "Asked again, it answers with the same tokens, byte for byte, and with what is left of `expires_in`.",
+    )
+    .ticket(Ticket::InHeaderOrBody)
+    .optional_query::<RoomName>("room", ROOM, "Sample")
+    .optional_body::<TicketBody>(json!({"ticket": JWT}))
+    .json(200, "The pass.", &admitted())
+    .leads_to("refresh", &[("body.refresh_token", "$response.body#/refresh_token")])
+    .problems(&[
+        Problem::TicketMissing,
+        Problem::UnknownTicket,
+        Problem::UnknownRoom,
+        Problem::NotServed,
+        Problem::PlaceGone,
+        Problem::SessionEnded,
+        Problem::RoomClosed,
+    ])
+}
+
+pub(super) fn leave() -> Call {
+    new(
+        "leave",
+        "Gives the place up, or ends the visit",
+        "The slot of a visit is free at once, and the next visitor is let in.",
+    )
+    .ticket(Ticket::InHeaderOrBody)
+    .optional_query::<RoomName>("room", ROOM, "Sample")
+    .optional_body::<TicketBody>(json!({"ticket": JWT}))
+    .json(200, "It was given up.", &LeftAnswer { status: "left" })
+    .problems(&[
+        Problem::TicketMissing,
+        Problem::UnknownTicket,
+        Problem::UnknownRoom,
+        Problem::PlaceGone,
+        Problem::SessionEnded,
+    ])
+}
+
+pub(super) fn refresh() -> Call {
+    new(
+        "refresh",
+        "A new access token while the visit lasts",
+        "It ends when the visit does; asking again does not make the visit longer.",
+    )
+    .body::<RefreshBody>(json!({"refresh_token": JWT}))
+    .json(200, "The token.", &RefreshedPass { access_token: JWT, token_type: "Bearer", expires_in: 1800 })
+    .problems(&[Problem::UnknownTicket, Problem::Conflict, Problem::SessionEnded])
+}
+
+pub(super) fn figures() -> Call {
+    new("board", "A room's public figures", "The board. The same for everybody, for a second.")
+        .path::<RoomName>("id", "The room.", "Sample")
+        .header::<EntityTags>("If-None-Match", "What was answered before.", "\"17-42-1794859200000\"")
+        .json(200, "The board.", &board())
+        .with(AnswerHeader::EntityTag)
+        .with(AnswerHeader::CachedForASecond)
+        .empty(304, "It is still what `If-None-Match` says.")
+        .with(AnswerHeader::EntityTag)
+        .with(AnswerHeader::CachedForASecond)
+        .problems(&[Problem::UnknownRoom])
+}
+
+pub(super) fn watch() -> Call {
+    let event = format!("retry: 4711\n\nevent: board\nid: 17-42\ndata: {}\n\n", value(&board()));
+    new(
+        "watch",
+        "A room's public figures, live",
+        "Server-sent events, for the browser's `EventSource`: `event: board`, and as `data` the same JSON as `GET /rooms/{id}`. One event comes at \
+         once, unless `Last-Event-ID` names the present board; then one for each change, at most one a second; and comments while nothing happens. \
+         `retry:` says when to come back if the stream ends.",
+    )
+    .optional_query::<RoomName>("room", "The room; the default room if it is not named.", "Sample")
+    .header::<EventId>("Last-Event-ID", "The `id` of the last event seen, as browsers send it when they come back.", "17-42")
+    .text(200, "The stream. It does not end by itself.", "text/event-stream", &event)
+    .problems(&[Problem::UnknownRoom, Problem::NotAcceptable])
+}
+
+pub(super) fn problems() -> Call {
+    Call::new(
+        "problems",
+        Group::Server,
+        "What each problem means",
+        "A readable page with one entry for each kind of problem.",
+    )
+    .text(200, "The page.", "text/html", "<!doctype html>…")
+    .with(AnswerHeader::CachedForMinutes)
+}

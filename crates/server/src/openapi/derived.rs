@@ -1,0 +1,131 @@
+//! What a row of `routes` implies for the document: who may call it, how much it reads, and the answers that follow from both.
+
+use utoipa::openapi::path::{Operation, OperationBuilder};
+use utoipa::openapi::response::ResponsesBuilder;
+use utoipa::openapi::security::SecurityRequirement;
+
+use super::call::{AnswerHeader, Call, Schemas, Ticket};
+use crate::access::Permission;
+use crate::config::SETTINGS;
+use crate::error::Style;
+use crate::problem::Problem;
+use crate::routes::{Access, BodyLimit, Listener, Route};
+
+pub(super) const BEARER_SCHEME: &str = "key";
+pub(super) const SIGNATURE_SCHEME: &str = "signature";
+pub(super) const TICKET_SCHEME: &str = "ticket";
+
+/// The operation of a row, and the schemas it refers to.
+pub(super) fn operation(listener: Listener, route: &Route, mut call: Call) -> (Operation, Schemas) {
+    add_answers(listener, route, &mut call);
+    let mut paragraphs = vec![call.description, who(listener, route, call.ticket)];
+    paragraphs.extend(reads(route));
+    let mut responses = ResponsesBuilder::new();
+    for (status, answer) in call.answers {
+        responses = responses.response(status.to_string(), answer.response());
+    }
+    let mut operation = OperationBuilder::new()
+        .tag(call.group.name())
+        .operation_id(Some(call.id))
+        .summary(Some(call.summary))
+        .description(Some(paragraphs.join("\n\n")))
+        .request_body(call.body)
+        .responses(responses.build())
+        .securities(Some(security(route, call.ticket)));
+    if !call.parameters.is_empty() {
+        operation = operation.parameters(Some(call.parameters));
+    }
+    (operation.build(), call.schemas)
+}
+
+fn security(route: &Route, ticket: Ticket) -> Vec<SecurityRequirement> {
+    let by = |scheme: &str| SecurityRequirement::new(scheme, Vec::<String>::new());
+    match (route.access, ticket) {
+        (Access::Needs(_) | Access::OpenIfConfigured(_), _) => vec![by(BEARER_SCHEME), by(SIGNATURE_SCHEME)],
+        (Access::Open, Ticket::NotNeeded) => vec![],
+        (Access::Open, Ticket::InHeader) => vec![by(TICKET_SCHEME)],
+        (Access::Open, Ticket::InHeaderOrBody) => vec![by(TICKET_SCHEME), SecurityRequirement::default()],
+    }
+}
+
+/// Who may call it, in words.
+fn who(listener: Listener, route: &Route, ticket: Ticket) -> String {
+    let keys = |permission: Permission| format!("keys with one of the roles {}", permission.roles());
+    let who = match (route.access, ticket) {
+        (Access::Needs(permission), _) => keys(permission),
+        (Access::OpenIfConfigured(permission), _) => {
+            format!("{}; anybody, if the server is configured with `metrics_open`", keys(permission))
+        }
+        (Access::Open, Ticket::InHeader) => {
+            "whoever holds the ticket, and shows it in `Authorization`, with or without `Bearer `".into()
+        }
+        (Access::Open, Ticket::InHeaderOrBody) => {
+            "whoever holds the ticket, and shows it in `Authorization`, with or without `Bearer `, or in the body".into()
+        }
+        (Access::Open, Ticket::NotNeeded) if listener == Listener::Private => {
+            "anybody who reaches the private listener; no key is needed".into()
+        }
+        (Access::Open, Ticket::NotNeeded) => "anybody".into(),
+    };
+    format!("**Who may call it:** {who}.")
+}
+
+/// How much it reads, in words.
+fn reads(route: &Route) -> Option<String> {
+    match route.body {
+        BodyLimit::Nothing => None,
+        BodyLimit::Configured => {
+            let setting = SETTINGS.iter().find(|setting| setting.name == "request_body_max_bytes")?;
+            let (name, default) = (setting.name, setting.sample);
+            Some(format!(
+                "**Body:** JSON, whatever its `Content-Type` says; at most `{name}` ({default} unless configured)."
+            ))
+        }
+        BodyLimit::Streamed(limit) => Some(format!("**Body:** read as it comes; at most {limit} bytes.")),
+    }
+}
+
+fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
+    let needs_key = !matches!(route.access, Access::Open);
+    let reads = route.body != BodyLimit::Nothing;
+    let takes_something = reads || call.body.is_some() || !call.parameters.is_empty();
+    let aws = route.errors == Style::Aws;
+    let mut add = |problem: Problem, text: &str| {
+        // Whoever comes past the CDN is turned away before anybody looks at the path.
+        if aws && !(problem == Problem::Forbidden && listener == Listener::Public) {
+            call.add_error(problem.status().as_u16(), text);
+        } else {
+            call.add_problem(problem, Some(text));
+        }
+    };
+    if takes_something {
+        add(
+            Problem::BadRequest,
+            "A parameter, a header or the body is missing, malformed or out of range. Nothing was changed.",
+        );
+    }
+    if needs_key {
+        add(
+            Problem::Unauthorized,
+            "The key is missing, unknown, expired or revoked, or the signature does not fit.",
+        );
+        add(Problem::Forbidden, "The key is known, but its role does not allow this.");
+    }
+    if listener == Listener::Public {
+        add(
+            Problem::Forbidden,
+            "Only if `origin_secret_header` is configured: the request did not come by way of the CDN.",
+        );
+    }
+    // A signature covers the body, so a signed request's body is read even where nothing is done with it.
+    if reads || needs_key {
+        add(Problem::BodyTimeout, "The body did not arrive in time.");
+        add(Problem::TooLarge, "The body is larger than this call reads.");
+    }
+    add(Problem::Unavailable, "Not possible at the moment; `Retry-After` says when to ask again.");
+    for (status, header) in [(401, AnswerHeader::WwwAuthenticate), (503, AnswerHeader::RetryAfter)] {
+        if let Some(answer) = call.answers.get_mut(&status) {
+            answer.headers.push(header);
+        }
+    }
+}

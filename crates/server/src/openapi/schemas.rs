@@ -1,0 +1,261 @@
+//! The small types of the documents: names, ids, tokens, moments, and the settings of a room, which come from the one table
+//! in `core`.
+//!
+//! Bodies and answers refer to them as the types of their fields; nothing is ever made of them.
+
+use anteroom_core::settings::{DURATION_MAX_SECONDS, FIELDS, Field, ISSUER_MAX_LENGTH};
+use anteroom_core::{RoomState, Settings, Value};
+use serde_json::Value as Json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::access::Role;
+use crate::api_keys::KeyKind;
+
+/// Names of rooms and keys.
+pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_.-]{1,64}$";
+/// Three parts in base64url.
+const JWT_PATTERN: &str = r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$";
+/// Visible ASCII without spaces.
+const VISIBLE_PATTERN: &str = "^[!-~]+$";
+const ADDRESS_PATTERN: &str = r"^https?://[A-Za-z0-9\[][!-~]*$";
+
+/// Types without values: each has a name in the documents, its doc comment as the description, and what it allows.
+macro_rules! small_types {
+    ($( $(#[doc = $meaning:literal])+ $name:ident, $documented:literal: $allows:expr; )+) => { $(
+        $(#[doc = $meaning])+
+        pub(crate) enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let described: ObjectBuilder = $allows;
+                described.description(Some(concat!($($meaning),+).trim())).into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                $documented.into()
+            }
+        }
+    )+ };
+}
+
+small_types! {
+    /// A room's name. Upper and lower case differ.
+    RoomName, "RoomName": text().pattern(Some(NAME_PATTERN)).examples(["Sample"]);
+    /// A key's name.
+    KeyName, "KeyName": text().pattern(Some(NAME_PATTERN)).examples(["grafana"]);
+    /// A ticket in its short form: a UUID that says where it stands to the server and nothing to anybody else.
+    RequestIdText, "RequestId": text().format(Some(SchemaFormat::Custom("uuid".into()))).examples([super::REQUEST_ID]);
+    /// A ticket in either of its written forms: the ticket token, or the request id.
+    TicketText, "TicketText": text().examples([super::JWT]);
+    /// A JSON Web Token.
+    Jwt, "Jwt": text().pattern(Some(JWT_PATTERN)).examples([super::JWT]);
+    /// A moment in UTC, with milliseconds.
+    Moment, "Moment": text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))).examples([super::MOMENT]);
+    /// An address that a browser can go to.
+    WebAddressText, "WebAddress": text().pattern(Some(ADDRESS_PATTERN)).max_length(Some(ISSUER_MAX_LENGTH));
+    /// Who signed a pass, as its `iss` says.
+    IssuerText, "Issuer": text().pattern(Some(VISIBLE_PATTERN)).max_length(Some(ISSUER_MAX_LENGTH));
+    /// One line of a room, as one number: the seconds from the beginning of 2024 to when it was opened, times 256, plus a random byte.
+    /// A later line has a greater number.
+    Generation, "Generation": whole_number(0, None).examples([super::GENERATION]);
+    /// Where a ticket stands. `waiting`: its turn has not come. `active`: it may claim its pass now. `admitted`: it has its pass.
+    /// `expired`: the turn was not taken in time, the place was given up, or the visit is over. `closed`: the room closed before its turn.
+    TicketStatus, "TicketStatus": text().enum_values(Some(["waiting", "active", "admitted", "expired", "closed"]));
+    /// What a room does. `open`: takes people in and admits them. `paused`: takes them in and admits nobody. `draining`: admits and takes
+    /// nobody in. `closed`: neither.
+    RoomStateName, "RoomState": text().enum_values(Some(RoomState::ALL.map(RoomState::as_str)));
+    /// What a key may do. `viewer`: look. `origin`: tell that visits are over. `operator`: both, and change rooms. `admin`: everything.
+    RoleName, "Role": text().enum_values(Some(Role::ALL.map(Role::as_str)));
+    /// What a key is made of. `bearer`: shown in each request. `sigv4`: a pair that signs requests as AWS's clients do.
+    KeyKindName, "KeyKind": text().enum_values(Some([KeyKind::Bearer, KeyKind::SigV4].map(KeyKind::as_str)));
+    /// How an access token is shown.
+    TokenType, "TokenType": text().enum_values(Some(["Bearer"]));
+    /// How a visit ended: 1 completed, -1 abandoned.
+    VisitOutcome, "VisitOutcome": ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1]));
+    /// What makes the same join the same: at least 128 random bits, for example a UUID.
+    IdempotencyKey, "IdempotencyKey": text()
+        .pattern(Some(VISIBLE_PATTERN))
+        .min_length(Some(*crate::idempotency::KEY_LENGTHS.start()))
+        .max_length(Some(*crate::idempotency::KEY_LENGTHS.end()));
+    /// Tags of versions, quoted, with commas in between; or `*` for any.
+    EntityTags, "EntityTags": text().examples(["\"5d0c3a7be1f24689a0b1c2d3\""]);
+    /// What a stream's last event had as its `id`.
+    EventId, "EventId": text().max_length(Some(64)).examples(["17-42"]);
+    /// One of the two documents.
+    ListenerName, "ListenerName": text().enum_values(Some(["private", "public"])).default(Some("private".into()));
+    /// How many records a page has.
+    PageLength, "PageLength": whole_number(1, i64::try_from(crate::administration::AUDIT_PAGE_MAX).ok())
+        .default(Some(crate::administration::AUDIT_PAGE.into()));
+    /// The number of a record.
+    RecordNumber, "RecordNumber": whole_number(0, None).examples([17]);
+    /// Every setting of a room, by name; null where one is not set.
+    RoomSettings, "RoomSettings": FIELDS.iter().fold(ObjectBuilder::new(), |settings, field| {
+        settings.property(field.name, setting(field, is_optional(field))).required(field.name)
+    });
+    /// Settings of a room, by name; null sets one back to its default.
+    WantedSettings, "WantedSettings": FIELDS
+        .iter()
+        .fold(ObjectBuilder::new(), |settings, field| settings.property(field.name, setting(field, true)))
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+}
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+fn whole_number(minimum: i64, maximum: Option<i64>) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(minimum))
+        .maximum(maximum)
+}
+
+/// What a setting takes, read from what its row says in words. A test holds the words against what the table really takes.
+#[derive(Debug, PartialEq, Eq)]
+enum Shape {
+    Flag,
+    Number { minimum: i64, maximum: i64 },
+    Choice(Vec<&'static str>),
+    Address { length_max: usize },
+    Text { length_max: usize },
+}
+
+impl Shape {
+    fn of(expected: &'static str) -> Option<Self> {
+        let mut numbers = expected
+            .split(|character: char| !character.is_ascii_digit())
+            .filter_map(|digits| digits.parse().ok());
+        if expected == "true or false" {
+            return Some(Self::Flag);
+        }
+        if expected.starts_with("a whole number") {
+            return Some(Self::Number { minimum: numbers.next()?, maximum: numbers.next()? });
+        }
+        if expected.starts_with('"') {
+            return Some(Self::Choice(expected.split('"').skip(1).step_by(2).collect()));
+        }
+        let length_max = usize::try_from(numbers.last()?).ok()?;
+        if expected.starts_with("an address") {
+            return Some(Self::Address { length_max });
+        }
+        expected.starts_with("a text").then_some(Self::Text { length_max })
+    }
+
+    fn schema(self, nullable: bool) -> ObjectBuilder {
+        let typed = |kind: Type| {
+            let kinds = if nullable { vec![kind, Type::Null] } else { vec![kind] };
+            match kinds.as_slice() {
+                [only] => ObjectBuilder::new().schema_type(only.clone()),
+                _ => ObjectBuilder::new()
+                    .schema_type(kinds.into_iter().collect::<utoipa::openapi::schema::SchemaType>()),
+            }
+        };
+        match self {
+            Self::Flag => typed(Type::Boolean),
+            Self::Number { minimum, maximum } => {
+                let int64 = SchemaFormat::KnownFormat(KnownFormat::Int64);
+                typed(Type::Integer).format(Some(int64)).minimum(Some(minimum)).maximum(Some(maximum))
+            }
+            Self::Choice(names) => {
+                let mut names: Vec<Json> = names.into_iter().map(Json::from).collect();
+                if nullable {
+                    names.push(Json::Null);
+                }
+                typed(Type::String).enum_values(Some(names))
+            }
+            Self::Address { length_max } => {
+                typed(Type::String).pattern(Some(ADDRESS_PATTERN)).max_length(Some(length_max))
+            }
+            Self::Text { length_max } => {
+                typed(Type::String).pattern(Some(VISIBLE_PATTERN)).max_length(Some(length_max))
+            }
+        }
+    }
+}
+
+fn is_optional(field: &Field) -> bool {
+    default_of(field).is_null()
+}
+
+/// What a setting is unless it is set.
+pub(super) fn default_of(field: &Field) -> Json {
+    match (field.get)(&Settings::default()) {
+        Value::None => Json::Null,
+        Value::Flag(flag) => flag.into(),
+        Value::Number(number) => number.into(),
+        Value::Text(text) => text.into(),
+    }
+}
+
+fn setting(field: &Field, nullable: bool) -> ObjectBuilder {
+    let schema = Shape::of(field.expected).map_or_else(ObjectBuilder::new, |shape| shape.schema(nullable));
+    let default = default_of(field);
+    let text = format!("{} Takes {}.", field.meaning.trim(), field.expected);
+    schema.description(Some(text)).default(Some(default))
+}
+
+/// The longest time a call may name, as its schema says; spelt there because attributes take literals only.
+const _: () =
+    assert!(DURATION_MAX_SECONDS == 31_536_000, "mend `maximum` in the bodies of aws and administration");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the table takes a value.
+    fn takes(field: &Field, value: Value) -> bool {
+        Settings::default().set(field.name, &value).is_ok()
+    }
+
+    #[test]
+    fn what_each_setting_takes_is_what_its_schema_says() {
+        for field in FIELDS {
+            let name = field.name;
+            let shape = Shape::of(field.expected);
+            let shape =
+                shape.unwrap_or_else(|| panic!("no schema for {name}, which takes {}", field.expected));
+            let text = |length: usize, beginning: &str| Value::Text(format!("{beginning:x<length$}"));
+            match shape {
+                Shape::Flag => {
+                    assert!(takes(field, Value::Flag(true)) && !takes(field, Value::Number(1)), "{name}")
+                }
+                Shape::Number { minimum, maximum } => {
+                    assert!(
+                        takes(field, Value::Number(minimum)) && takes(field, Value::Number(maximum)),
+                        "{name}"
+                    );
+                    assert!(!takes(field, Value::Number(minimum - 1)), "{name}");
+                    assert!(maximum == i64::MAX || !takes(field, Value::Number(maximum + 1)), "{name}");
+                }
+                Shape::Choice(choices) => {
+                    assert!(choices.len() > 1, "{name}");
+                    assert!(
+                        choices.iter().all(|choice| takes(field, Value::Text((*choice).into()))),
+                        "{name}"
+                    );
+                    assert!(!takes(field, Value::Text("something-else".into())), "{name}");
+                }
+                Shape::Address { length_max } => {
+                    assert!(
+                        takes(field, text(length_max, "https://"))
+                            && !takes(field, text(length_max + 1, "https://")),
+                        "{name}"
+                    );
+                    assert!(!takes(field, text(20, "javascript:")), "{name}");
+                }
+                Shape::Text { length_max } => {
+                    assert!(
+                        takes(field, text(length_max, "")) && !takes(field, text(length_max + 1, "")),
+                        "{name}"
+                    );
+                    assert!(!takes(field, Value::Text("with space".into())), "{name}");
+                }
+            }
+        }
+    }
+}

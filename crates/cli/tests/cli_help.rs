@@ -241,7 +241,7 @@ fn every_example_of_every_commands_help_works_as_it_stands() {
                 _ if example.contains("--offline") => type_in_elsewhere(example, &configuration),
                 // The default ports are those of a server in earnest; the operator's side has a variable.
                 "load" => {
-                    desk.type_in("load", &format!("{example} --public http://{}", desk.server.public()))
+                    desk.type_in("load", &format!("{example} --public http://{}", desk.server.public()));
                 }
                 command => desk.type_in(command, example),
             }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use anteroom_testkit::{Client, Request, Server, workspace_root};
+use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 
@@ -99,4 +100,18 @@ fn rotating_too_often_is_a_conflict() {
     let refused = operator.send(&rotate).unwrap();
     assert_eq!(refused.status, 409, "{refused:?}");
     assert!(refused.json()["type"].as_str().unwrap().ends_with("#conflict"), "{refused:?}");
+}
+
+/// `/leave?room=A` with room B in its body once went by the query and said nothing.
+#[test]
+fn two_rooms_in_one_request_are_refused() {
+    let server = start();
+    let ticket = server.visitor().post("/join", &json!({})).unwrap().json()["ticket"].clone();
+    for path in ["/join", "/claim", "/leave"] {
+        let body = json!({"ticket": ticket, "room": "Other"});
+        let answer = server.visitor().post(&format!("{path}?room=Sample"), &body).unwrap();
+        assert_eq!(answer.status, 400, "{path}: {answer:?}");
+    }
+    let body = json!({"ticket": ticket, "room": "Sample"});
+    assert_eq!(server.visitor().post("/leave?room=Sample", &body).unwrap().status, 200);
 }

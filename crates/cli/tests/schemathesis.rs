@@ -88,8 +88,8 @@ fn try_listener(server: &Server, python: &Path, document: &Value, address: std::
     let mut command = Command::new(python);
     command.args(["-m", "schemathesis.cli", "run"]).arg(path);
     command.args(["--url", &format!("http://{address}"), "--checks", CHECKS, "--max-examples", &tries.to_string()]);
-    // The same tries each time, and nothing kept.
-    command.args(["--seed", "1", "--generation-deterministic", "--generation-database", "none"]);
+    // The same tries each time.
+    command.args(["--seed", "1", "--generation-deterministic"]);
     command.args(["--workers", "1", "--request-timeout", "60", "--warnings", "off", "--no-color", "--continue-on-failure"]);
     command.args(more);
     let said = run(server, "schemathesis", &mut command);

@@ -310,12 +310,7 @@ pub(crate) async fn join_with(
     key: Option<idempotency::KeyDigest>,
 ) -> Outcome {
     let in_body = if body.trim_ascii().is_empty() { None } else { parse_json::<RoomBody>(body)?.room };
-    if let (Some(queried), Some(in_body)) = (&queried, &in_body)
-        && queried != in_body
-    {
-        return Err(ApiError::bad_request("room in the query and in the body differ"));
-    }
-    let room = named_room(app, in_body.or(queried).as_deref())?;
+    let room = named_room(app, the_same_room(queried, in_body)?.as_deref())?;
     let ticket = room.join(key, app.now()).await?;
     let request_id = room.request_ids.seal(&ticket);
     let board = room.handle.board();
@@ -338,6 +333,16 @@ pub(crate) async fn join_with(
     };
     let status = status_from_room(app, &shown).await.unwrap_or(Status::Active { remaining_millis: None });
     Ok(told(&shown.answer(app, status)))
+}
+
+/// The room that is named in the query, in the body, or in both alike.
+fn the_same_room(queried: Option<String>, in_body: Option<String>) -> Result<Option<String>, ApiError> {
+    match (&queried, &in_body) {
+        (Some(queried), Some(in_body)) if queried != in_body => {
+            Err(ApiError::bad_request("room in the query and in the body differ"))
+        }
+        _ => Ok(in_body.or(queried)),
+    }
 }
 
 /// Claims a place that is served; gives the ticket back if it is not any more.
@@ -422,7 +427,7 @@ async fn shown_anywhere(
     let in_header = shown_text(request.headers()).map(str::to_owned);
     let body: TicketBody = read_optional_json(request).await?;
     let text = in_header.or(body.ticket).ok_or_else(ticket_missing)?;
-    let room = parameters.one("room")?.map(str::to_owned).or(body.room);
+    let room = the_same_room(parameters.one("room")?.map(str::to_owned), body.room)?;
     open(app, room.as_deref(), &text).await
 }
 

@@ -23,11 +23,11 @@ th,td{text-align:left;padding:.35rem .6rem .35rem 0;border-bottom:1px solid var(
 section:target{outline:2px solid var(--mark);outline-offset:.5rem;border-radius:2px}\
 .method{font-weight:700;display:inline-block;min-width:4.5em}\
 nav{border-block:1px solid var(--line);padding:.25rem 0 1rem;margin:1.5rem 0}nav h3{font-size:.95rem;margin:1rem 0 .25rem}\
-nav ul{list-style:none;margin:0;padding:0}nav li{padding:.15rem 0}.part{font-size:1.5rem;margin-top:4rem}\
+nav ul{list-style:none;margin:0;padding:0}nav li{padding:.15rem 0;display:grid;grid-template-columns:4.6em 1fr}nav a{font-family:ui-monospace,monospace;font-size:.9em}.part{font-size:1.5rem;margin-top:4rem}\
 .group{font-size:1.2rem;margin:3rem 0 .25rem}h4{font-size:1.05rem;margin:0 0 .25rem}h5{font-size:.9rem;margin:1rem 0 .25rem;color:var(--muted)}\
 section>h4{margin-top:2rem;padding-top:1rem;border-top:1px solid var(--line)}h4 code{background:none;padding:0;font-size:1em}\
 dl{margin:.25rem 0}dt{margin-top:.6rem}dd{margin:.1rem 0 .1rem 1.25rem}dd p,dd ul{margin:.15rem 0}dd ul{padding-left:1.1rem}\
-details{margin:.6rem 0}summary{cursor:pointer;color:var(--mark)}";
+@media(max-width:40rem){pre{white-space:pre-wrap;overflow-wrap:anywhere}}details{margin:.6rem 0}summary{cursor:pointer;color:var(--mark)}";
 
 /// A whole page. `title` and `lead` are our own texts; `content` is markup.
 pub(crate) fn page(title: &str, lead: &str, content: &str) -> String {

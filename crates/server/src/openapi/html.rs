@@ -75,7 +75,7 @@ impl Document {
                 put(
                     page,
                     format_args!(
-                        "<li><a href=\"#{anchor}\"><span class=\"method\">{}</span> <code>{}</code></a> <span class=\"lead\">{}</span></li>\n",
+                        "<li><span class=\"method\">{}</span><span><a href=\"#{anchor}\">{}</a> <span class=\"lead\">{}</span></span></li>\n",
                         route.method.as_str(),
                         escaped(route.path),
                         escaped(summary)
@@ -137,8 +137,12 @@ impl Document {
         if let Some(RefOr::T(body)) = &operation.request_body {
             let optional = if body.required == Some(Required::True) { "" } else { ", may be empty" };
             put(page, format_args!("<h5>Body{optional}</h5>"));
-            for content in body.content.values() {
-                self.write_content(page, content);
+            for (media_type, content) in &body.content {
+                self.write_content(page, media_type, content);
+                let schema = if let RefOr::T(content) = content { content.schema.as_ref() } else { None };
+                if let Some(schema) = schema.and_then(|schema| self.resolved(schema)) {
+                    self.write_fields(page, schema);
+                }
             }
         }
         let answers = || {
@@ -195,18 +199,16 @@ impl Document {
             }
         }
         for (media_type, content) in &response.content {
-            put(page, format_args!("<p class=\"lead\"><code>{}</code></p>", escaped(media_type)));
-            self.write_content(page, content);
+            self.write_content(page, media_type, content);
         }
         page.push_str("</dd>\n");
     }
 
     /// The type of a body, and what it looks like.
-    fn write_content(&self, page: &mut String, content: &RefOr<Content>) {
+    fn write_content(&self, page: &mut String, media_type: &str, content: &RefOr<Content>) {
         let RefOr::T(content) = content else { return };
-        if let Some(schema) = &content.schema {
-            put(page, format_args!("<p>{}</p>", self.words(schema)));
-        }
+        let kind = content.schema.as_ref().map(|schema| self.words(schema)).unwrap_or_default();
+        put(page, format_args!("<p class=\"lead\"><code>{}</code>: {kind}</p>", escaped(media_type)));
         let several = content.examples.values().filter_map(|example| match example {
             RefOr::T(example) => example.value.as_ref(),
             RefOr::Ref(_) => None,
@@ -224,21 +226,25 @@ impl Document {
         let anchor = self.type_anchor(name);
         put(page, format_args!("<section id=\"{anchor}\"><h4><code>{name}</code></h4>"));
         if let RefOr::T(schema) = schema {
-            put(page, format_args!("{}", marked_up(description(schema))));
-            let fields = fields(schema);
-            if fields.is_empty() {
-                put(page, format_args!("<p class=\"lead\">{}</p>", self.words_of(schema)));
-            } else {
-                if let Schema::AllOf(_) = schema {
-                    put(page, format_args!("<p class=\"lead\">{}</p>", self.words_of(schema)));
-                }
+            page.push_str(&marked_up(description(schema)));
+            let words = self.words_of(schema);
+            // Where fields follow, they say it.
+            if !matches!(schema, Schema::Object(object) if !object.properties.is_empty()) && words != "object" {
+                put(page, format_args!("<p class=\"lead\">{words}</p>"));
+            }
+            self.write_fields(page, schema);
+        }
+        page.push_str("</section>\n");
+    }
+
+    /// The fields of an object, of all that it is put together from, or of each of several kinds.
+    fn write_fields(&self, page: &mut String, schema: &Schema) {
+        match schema {
+            Schema::Object(object) if !object.properties.is_empty() => {
                 page.push_str("<dl>");
-                for (object, field, kind) in fields {
-                    let missing = if object.required.iter().any(|required| required == field) {
-                        ""
-                    } else {
-                        ", may be missing"
-                    };
+                for (field, kind) in &object.properties {
+                    let is_required = object.required.contains(field);
+                    let missing = if is_required { "" } else { ", may be missing" };
                     let text = match kind {
                         RefOr::T(schema) => description(schema),
                         RefOr::Ref(reference) => reference.description.as_str(),
@@ -253,8 +259,34 @@ impl Document {
                 }
                 page.push_str("</dl>");
             }
+            Schema::AllOf(all_of) => {
+                for part in all_of.items.iter().filter_map(|item| self.resolved(item)) {
+                    self.write_fields(page, part);
+                }
+            }
+            Schema::OneOf(one_of) => {
+                let kinds = one_of.items.iter().filter_map(|item| match item {
+                    RefOr::T(kind @ Schema::Object(object)) if !object.properties.is_empty() => Some(kind),
+                    _ => None,
+                });
+                for kind in kinds {
+                    page.push_str(&marked_up(description(kind)));
+                    self.write_fields(page, kind);
+                }
+            }
+            _ => {}
         }
-        page.push_str("</section>\n");
+    }
+
+    /// What a reference leads to.
+    fn resolved<'a>(&'a self, schema: &'a RefOr<Schema>) -> Option<&'a Schema> {
+        match schema {
+            RefOr::T(schema) => Some(schema),
+            RefOr::Ref(reference) => {
+                let name = reference.ref_location.strip_prefix(SCHEMA_PREFIX)?;
+                self.resolved(self.api.components.as_ref()?.schemas.get(name)?)
+            }
+        }
     }
 
     fn type_anchor(&self, name: &str) -> String {
@@ -275,7 +307,9 @@ impl Document {
 
     fn words_of(&self, schema: &Schema) -> String {
         let joined = |items: &[RefOr<Schema>], word: &str| {
-            items.iter().rev().map(|item| self.words(item)).collect::<Vec<_>>().join(word)
+            let mut words: Vec<String> = items.iter().rev().map(|item| self.words(item)).collect();
+            words.dedup();
+            words.join(word)
         };
         match schema {
             Schema::Object(object) => object_words(object),
@@ -293,25 +327,6 @@ impl Document {
             _ => String::new(),
         }
     }
-}
-
-/// The fields of an object, also of one that adds to others.
-fn fields<'schema>(schema: &'schema Schema) -> Vec<(&'schema Object, &'schema str, &'schema RefOr<Schema>)> {
-    let objects: Vec<&Object> = match schema {
-        Schema::Object(object) => vec![object],
-        Schema::AllOf(all_of) => {
-            let objects = all_of.items.iter().filter_map(|item| match item {
-                RefOr::T(Schema::Object(object)) => Some(object),
-                _ => None,
-            });
-            objects.collect()
-        }
-        _ => vec![],
-    };
-    let of_object = |object: &'schema Object| {
-        object.properties.iter().map(move |(name, kind)| (object, name.as_str(), kind))
-    };
-    objects.into_iter().flat_map(of_object).collect()
 }
 
 fn description(schema: &Schema) -> &str {

@@ -1,8 +1,9 @@
 //! The documents and their page, as a running server serves them.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
-use anteroom_testkit::{Client, Request, Server, workspace_root};
+use anteroom_testkit::{Client, Request, Server, require, workspace_root};
 use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -52,9 +53,14 @@ fn the_page_is_for_everybody_and_runs_nothing() {
     let answer = stranger(&server).get("/docs").unwrap();
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("Content-Type"), Some("text/html; charset=utf-8"));
-    assert!(answer.header("Content-Security-Policy").unwrap().starts_with("default-src 'none'"), "{answer:?}");
+    assert!(
+        answer.header("Content-Security-Policy").unwrap().starts_with("default-src 'none'"),
+        "{answer:?}"
+    );
     let page = answer.text();
-    for text in ["/increment_serving_counter", "/join", "Anteroom, public listener", "Anteroom, private listener"] {
+    for text in
+        ["/increment_serving_counter", "/join", "Anteroom, public listener", "Anteroom, private listener"]
+    {
         assert!(page.contains(text), "{text}");
     }
     for active in ["<script", "javascript:", "<link", "<img", "http-equiv"] {
@@ -66,8 +72,10 @@ fn the_page_is_for_everybody_and_runs_nothing() {
 #[test]
 fn a_path_that_cannot_be_decoded_is_a_problem_like_any_other() {
     let server = start();
-    let private = ["/rooms/%FF", "/rooms/Sample/tickets/%FF", "/rooms/%FF/tickets/x"].map(|path| ("GET", path));
-    let changes = [("PUT", "/rooms/%FF"), ("PATCH", "/rooms/%C3"), ("DELETE", "/rooms/%FF"), ("DELETE", "/keys/%FF")];
+    let private =
+        ["/rooms/%FF", "/rooms/Sample/tickets/%FF", "/rooms/%FF/tickets/x"].map(|path| ("GET", path));
+    let changes =
+        [("PUT", "/rooms/%FF"), ("PATCH", "/rooms/%C3"), ("DELETE", "/rooms/%FF"), ("DELETE", "/keys/%FF")];
     for (method, path) in private.into_iter().chain(changes) {
         let answer = server.operator().send(&Request::new(method, path)).unwrap();
         assert_eq!(answer.status, 400, "{method} {path}: {answer:?}");
@@ -90,8 +98,11 @@ fn whoever_shows_no_ticket_is_told_how() {
 #[test]
 fn rotating_too_often_is_a_conflict() {
     const KEYS_MAX: usize = 16;
-    let server =
-        Server::builder(BINARY).memory().config("signing_algorithm = \"EdDSA\"").start().expect("the server starts");
+    let server = Server::builder(BINARY)
+        .memory()
+        .config("signing_algorithm = \"EdDSA\"")
+        .start()
+        .expect("the server starts");
     let mut operator = server.operator();
     let rotate = Request::new("POST", "/signing_keys");
     for _ in 1..KEYS_MAX {
@@ -114,4 +125,36 @@ fn two_rooms_in_one_request_are_refused() {
     }
     let body = json!({"ticket": ticket, "room": "Sample"});
     assert_eq!(server.visitor().post("/leave?room=Sample", &body).unwrap().status, 200);
+}
+
+#[test]
+fn the_commands_of_the_api_page_work_as_they_stand() {
+    let curl = Command::new("curl").arg("--version").stdout(Stdio::null()).status();
+    if !require("curl", curl.is_ok_and(|status| status.success())) {
+        return;
+    }
+    let page = fs::read_to_string(workspace_root().join("docs/api/README.md")).unwrap();
+    let commands: Vec<&str> =
+        page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(commands.len() > 5, "{commands:?}");
+    let server = start();
+    let commands = commands
+        .join("\n")
+        .replace("http://127.0.0.1:8080", &format!("http://{}", server.public()))
+        .replace("http://127.0.0.1:8081", &format!("http://{}", server.private()))
+        .replace("demo-key-not-a-secret", server.admin_key());
+    // What fails stops it, also in the middle of a pipe.
+    let script = format!("set -euo pipefail\n{commands}\n[ -n \"$TICKET$REFRESH$ORIGIN$TAG\" ]\n");
+    let ran = Command::new("bash").arg("-c").arg(&script).env("NO_PROXY", "*").output().unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{}\n{said}\n{complained}\n{script}", ran.status);
+    for expected in [
+        "\"status\":\"waiting\"",
+        "\"status\":\"active\"",
+        "data: {\"room\"",
+        "\"status\":412",
+        "\"max-size\"",
+    ] {
+        assert!(said.contains(expected), "{expected} in {said}");
+    }
 }

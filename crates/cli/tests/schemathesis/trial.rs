@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// What a call often names: by its operation and the name of the parameter or the field.
-pub type Known<'a> = dyn Fn(&str, &str) -> Vec<Value> + 'a;
+pub(crate) type Known<'a> = dyn Fn(&str, &str) -> Vec<Value> + 'a;
 
 /// The document for a trial.
-pub fn document(served: &Value, known: &Known<'_>) -> Value {
+pub(crate) fn document(served: &Value, known: &Known<'_>) -> Value {
     let mut document = served.clone();
     let components = served["components"]["schemas"].as_object().expect("schemas").clone();
     let mut answered = BTreeSet::new();
@@ -28,7 +28,9 @@ pub fn document(served: &Value, known: &Known<'_>) -> Value {
             let mut schema = inlined(&body["schema"], &components);
             suggest_fields(&mut schema, &id, known);
             body["schema"] = schema;
-            for (name, example) in body.get_mut("example").and_then(Value::as_object_mut).into_iter().flatten() {
+            for (name, example) in
+                body.get_mut("example").and_then(Value::as_object_mut).into_iter().flatten()
+            {
                 if let Some(first) = known(&id, name).first() {
                     *example = first.clone();
                 }

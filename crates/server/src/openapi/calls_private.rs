@@ -9,7 +9,8 @@ use super::answers::{
 };
 use super::call::{AnswerHeader, Call, Group};
 use super::schemas::{
-    EntityTags, KeyName, ListenerName, Moment, PageLength, RecordNumber, RequestIdText, RoomName, default_of,
+    EntityTags, KeyName, ListenerName, Moment, OpenApiDocument, PageLength, RecordNumber, RequestIdText,
+    RoomName, default_of,
 };
 use super::{GENERATION, MOMENT, REQUEST_ID};
 use crate::administration::NewKeyBody;
@@ -308,16 +309,15 @@ pub(super) fn ready() -> Call {
 pub(super) fn openapi() -> Call {
     server("openapi", "This document", "OpenAPI 3.1, for either listener.")
         .optional_query::<ListenerName>("listener", "Whose document.", "private")
-        .json(200, "The document.", &Document { openapi: "3.1.0" })
+        .json_like::<OpenApiDocument>(
+            200,
+            "The document.",
+            vec![(
+                "example",
+                json!({"openapi": "3.1.0", "info": {"title": "Anteroom, private listener"}, "paths": {}}),
+            )],
+        )
         .with(AnswerHeader::CachedForMinutes)
-}
-
-/// The document.
-#[derive(serde::Serialize, utoipa::ToSchema)]
-#[schema(as = OpenApiDocument)]
-struct Document {
-    /// The version of the format.
-    openapi: &'static str,
 }
 
 pub(super) fn docs() -> Call {

@@ -229,7 +229,8 @@ impl Document {
             page.push_str(&marked_up(description(schema)));
             let words = self.words_of(schema);
             // Where fields follow, they say it.
-            if !matches!(schema, Schema::Object(object) if !object.properties.is_empty()) && words != "object" {
+            if !matches!(schema, Schema::Object(object) if !object.properties.is_empty()) && words != "object"
+            {
                 put(page, format_args!("<p class=\"lead\">{words}</p>"));
             }
             self.write_fields(page, schema);

@@ -87,11 +87,17 @@ small_types! {
     EventId, "EventId": text().max_length(Some(64)).examples(["17-42"]);
     /// One of the two documents.
     ListenerName, "ListenerName": text().enum_values(Some(["private", "public"])).default(Some("private".into()));
+    /// A document such as this one.
+    OpenApiDocument, "OpenApiDocument": ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("openapi", text().description(Some("The version of the format.")))
+        .required("openapi")
+        .additional_properties(Some(AdditionalProperties::FreeForm(true)));
     /// How many records a page has.
     PageLength, "PageLength": whole_number(1, i64::try_from(crate::administration::AUDIT_PAGE_MAX).ok())
         .default(Some(crate::administration::AUDIT_PAGE.into()));
     /// The number of a record.
-    RecordNumber, "RecordNumber": whole_number(0, None).examples([17]);
+    RecordNumber, "RecordNumber": ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).examples([17]);
     /// Every setting of a room, by name; null where one is not set.
     RoomSettings, "RoomSettings": FIELDS.iter().fold(ObjectBuilder::new(), |settings, field| {
         settings.property(field.name, setting(field, is_optional(field))).required(field.name)

@@ -214,7 +214,7 @@ fn statuses_follow_the_room_lapse_close_and_leave() {
     let tickets: Vec<String> = (0..3).map(|_| text(&join(&mut client), "ticket").to_owned()).collect();
     let mut line = server.line("Sample");
     line.advance(1);
-    anteroom_testkit::wait_until("the offer lapses", std::time::Duration::from_secs(20), || {
+    anteroom_testkit::wait_until("the offer lapses", Duration::from_secs(20), || {
         status_of(&mut client, &tickets[0]) == "expired"
     });
     assert_problem(&with_ticket(&mut client, "POST", "/claim", &tickets[0]), 410, "place-gone");
@@ -369,7 +369,7 @@ fn a_rush_into_an_empty_room_leaves_nobody_without_a_ticket() {
     let server = start_with(room);
     let wires: Vec<Wire> = (0..RUSH)
         .map(|_| {
-            let mut wire = Wire::connect(server.public(), Duration::from_secs(120)).unwrap();
+            let mut wire = Wire::connect(server.public(), Duration::from_mins(2)).unwrap();
             wire.write(b"POST /join HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").unwrap();
             wire
         })

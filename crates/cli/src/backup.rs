@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 
 use crate::connection::{Connection, Operator};
 use crate::failure::{Exit, Failure};
-use crate::output::{self, Format, confirm, count, talk};
+use crate::output::{self, Format, cell, confirm, count, talk};
 use crate::room;
 
 /// Where a backup goes that is not to become a file.
@@ -38,7 +38,7 @@ pub(crate) struct BackupArguments {
     connection: Connection,
 }
 
-/// Replace everything a running server keeps by a backup
+/// Replace everything a running server keeps by a backup, API keys included
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  anteroom restore anteroom.backup --yes")]
 pub(crate) struct RestoreArguments {
@@ -128,13 +128,14 @@ fn keep(temporary: NamedTempFile, file: &Path, force: bool) -> anyhow::Result<()
 pub(crate) fn restore(arguments: RestoreArguments) -> anyhow::Result<()> {
     let RestoreArguments { file, yes, connection } = arguments;
     confirm(&format!("{} will replace every room, session and key of the server", file.display()), yes)?;
-    connection.run(async |operator| {
+    connection.for_long_work().run(async |operator| {
         let answer = operator.upload("/restore", Permission::Administer, &file).await?;
         if operator.format == Format::Json {
             return output::data(&answer.text);
         }
         let number = |name: &str| answer.json[name].as_u64().unwrap_or(0);
         let (rooms, sessions) = (count(number("rooms"), "room"), count(number("sessions"), "session"));
-        output::data(&format!("restored: {rooms}, {sessions}"))
+        let taken_at = cell(&answer.json["taken_at"]);
+        output::data(&format!("restored as of {taken_at}: {rooms}, {sessions}"))
     })
 }

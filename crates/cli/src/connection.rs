@@ -28,6 +28,10 @@ pub(crate) use refusal::nearest;
 const KEY_VARIABLE: &str = "ANTEROOM_ADMIN_KEY";
 /// The largest key file that is read, in bytes: a key has some fifty.
 const KEY_FILE_MAX_BYTES: u64 = 4096;
+/// How long an answer may take, unless told otherwise.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same where the server has to work through a whole store before it can answer.
+const LONG_WORK_TIMEOUT: Duration = Duration::from_mins(10);
 /// The heading under which `--help` lists these options.
 const HEADING: &str = "Server options";
 
@@ -49,10 +53,9 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     #[arg(value_enum, help_heading = HEADING)]
     pub(crate) format: Format,
-    /// How long to wait for an answer: 30s, 2m. For backup and restore: how long nothing may move
-    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
-    #[arg(help_heading = HEADING)]
-    timeout: Duration,
+    /// How long to wait for an answer: 30s, 2m. For large bodies: how long nothing may move [default: 30s, for restore 10m]
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse, help_heading = HEADING)]
+    timeout: Option<Duration>,
 }
 
 /// One call of the private API.
@@ -127,12 +130,18 @@ impl Connection {
         outcome
     }
 
+    /// The same with more patience, unless told otherwise.
+    pub(crate) fn for_long_work(mut self) -> Self {
+        self.timeout = self.timeout.or(Some(LONG_WORK_TIMEOUT));
+        self
+    }
+
     fn operator(self) -> anyhow::Result<Operator> {
         let mut options = ClientOptions::new(&*self.url);
         options.key = Some(key(self.key_file.as_deref())?);
         options.ca_file = self.ca_file;
-        options.request_timeout = self.timeout;
-        options.connect_timeout = options.connect_timeout.min(self.timeout);
+        options.request_timeout = self.timeout.unwrap_or(ANSWER_TIMEOUT);
+        options.connect_timeout = options.connect_timeout.min(options.request_timeout);
         let client = HttpClient::new(&options)?;
         if leaves_in_clear(&self.url) {
             talk("warning: the key travels in clear text; use https, or a tunnel to the server's loopback");
@@ -143,6 +152,11 @@ impl Connection {
 
 /// The key, from the file if one is named, else from the environment.
 pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
+    Ok(any_key(file)?.ok_or_else(no_key)?)
+}
+
+/// The same; none if there is none.
+fn any_key(file: Option<&Path>) -> anyhow::Result<Option<SecretString>> {
     let key = if let Some(path) = file {
         let unreadable =
             || Failure::new(Exit::CommandLine, format!("cannot read the key file {}", path.display()));
@@ -153,14 +167,15 @@ pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<SecretString> {
     } else {
         Zeroizing::new(std::env::var(KEY_VARIABLE).unwrap_or_default())
     };
-    if key.trim().is_empty() {
-        let hint = "set ANTEROOM_ADMIN_KEY, or name a file that holds the key with --key-file; the first start of a \
-                    server prints one, `anteroom key create NAME --role admin --offline` makes one with the server stopped";
-        return Err(Failure::new(Exit::CommandLine, "there is no API key to show to the server")
-            .hint(hint)
-            .into());
-    }
-    Ok(SecretString::from(key.trim()))
+    let key = key.trim();
+    Ok((!key.is_empty()).then(|| SecretString::from(key)))
+}
+
+fn no_key() -> Failure {
+    Failure::new(Exit::CommandLine, "there is no API key to show to the server").hint(
+        "set ANTEROOM_ADMIN_KEY, or name a file that holds the key with --key-file; the first start of a server prints \
+         one, `anteroom key create NAME --role admin --offline` makes one with the server stopped",
+    )
 }
 
 /// Whether somebody on the way could read the key.

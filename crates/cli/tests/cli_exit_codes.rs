@@ -189,3 +189,32 @@ fn a_reader_who_has_read_enough_is_no_failure() {
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn a_server_with_tls_is_trusted_by_its_certificate_and_a_stranger_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    let config = format!(
+        "private_tls_cert = \"{}\"\nprivate_tls_key = \"{}\"\n[[room]]\nid = \"Hall\"\n",
+        path("cert.pem"),
+        path("key.pem")
+    );
+    let server = Server::builder(BINARY).memory().config(config).start().unwrap();
+    let operator = Operator::at(&format!("https://{}", server.private())).with_key(server.admin_key());
+    let said = operator.done(&["room", "advance", "Hall", "1", "--ca-file", &path("cert.pem")]);
+    assert_eq!(said, "room Hall: serving is now 1\n");
+
+    // A machine without any certificate authorities says so, with the same hint.
+    let said = operator.failed(1, &["room", "advance", "Hall", "1"]);
+    assert!(said.starts_with("error: ") && said.contains("--ca-file"), "{said}");
+    let plain = Operator::at(&format!("http://{}", server.private())).with_key(server.admin_key());
+    let said = plain.failed(1, &["room", "advance", "Hall", "1"]);
+    assert!(said.contains("gave no complete answer") && said.contains("https"), "{said}");
+    assert_eq!(
+        operator.done(&["room", "advance", "Hall", "1", "--ca-file", &path("cert.pem")]),
+        "room Hall: serving is now 2\n"
+    );
+}

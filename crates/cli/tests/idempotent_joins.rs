@@ -116,3 +116,16 @@ fn keys_that_are_no_keys_are_refused_and_take_no_place() {
     }
     assert_eq!(joined(&server), 0);
 }
+
+#[test]
+fn a_key_from_before_a_reset_gets_a_place_in_the_new_line() {
+    let server = start();
+    let mut client = server.visitor();
+    let key = "a-key-from-before-the-reset";
+    let before = join(&mut client, key);
+    server.line("Sample").reset();
+    let after = join(&mut client, key);
+    assert_ne!(before["request_id"], after["request_id"]);
+    assert_eq!(after["position"], 1);
+    assert_eq!(after, join(&mut client, key));
+}

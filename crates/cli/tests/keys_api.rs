@@ -237,3 +237,22 @@ fn every_change_is_in_the_record_newest_first_and_in_pages() {
     );
     assert_eq!(of_one["records"].as_array().expect("an answer as it should be").len(), 3);
 }
+
+#[test]
+fn a_key_of_a_lesser_role_can_always_be_revoked() {
+    let server =
+        Server::builder(BINARY).without_env("ANTEROOM_ADMIN_KEY").start().expect("the server starts");
+    let talk = server.stderr();
+    let key = talk.split_whitespace().find(|word| word.starts_with("ar_admin_")).expect("a key").to_owned();
+    let mut admin = Client::new(server.private()).with_bearer(&key);
+    // From now on the only admin key that is left without an end is the first one.
+    let brief = json!({"name": "brief", "role": "admin", "expires_in_seconds": 100});
+    key_of(&create(&mut admin, &brief));
+    key_of(&create(&mut admin, &json!({"name": "viewer", "role": "viewer"})));
+    assert_eq!(delete(&mut admin, "/keys/viewer").status, 204);
+    assert_eq!(delete(&mut admin, "/keys/brief").status, 204);
+    for reserved in ["anteroom", "offline", "environment"] {
+        let answer = create(&mut admin, &json!({"name": reserved, "role": "viewer"}));
+        assert_eq!(answer.problem(), "name-taken", "{reserved}");
+    }
+}

@@ -1,6 +1,8 @@
 //! Our own API for visitors, as the reference describes it: every field, its unit and its format.
 
-use anteroom_testkit::{Answer, Client, Request, Server, jwt};
+use std::time::Duration;
+
+use anteroom_testkit::{Answer, Client, Request, Server, Wire, jwt};
 use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -212,7 +214,7 @@ fn statuses_follow_the_room_lapse_close_and_leave() {
     let tickets: Vec<String> = (0..3).map(|_| text(&join(&mut client), "ticket").to_owned()).collect();
     let mut line = server.line("Sample");
     line.advance(1);
-    anteroom_testkit::wait_until("the offer lapses", std::time::Duration::from_secs(20), || {
+    anteroom_testkit::wait_until("the offer lapses", Duration::from_secs(20), || {
         status_of(&mut client, &tickets[0]) == "expired"
     });
     assert_problem(&with_ticket(&mut client, "POST", "/claim", &tickets[0]), 410, "place-gone");
@@ -357,4 +359,34 @@ fn only_the_cdn_may_come_in_where_it_shows_a_secret() {
     );
     // The private listener has keys of its own.
     assert_eq!(server.operator().get("/rooms/Sample").expect("an answer as it should be").status, 200);
+}
+
+/// More people at once than passes can wait to be signed: those whose pass is not there yet have their ticket all the same.
+#[test]
+fn a_rush_into_an_empty_room_leaves_nobody_without_a_ticket() {
+    const RUSH: usize = 1_400;
+    let room = "[[room]]\nid = \"shop\"\ninlet = \"max-size\"\ntotal_active_users = 5000\n";
+    let server = start_with(room);
+    let wires: Vec<Wire> = (0..RUSH)
+        .map(|_| {
+            let mut wire = Wire::connect(server.public(), Duration::from_mins(2)).unwrap();
+            wire.write(b"POST /join HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").unwrap();
+            wire
+        })
+        .collect();
+    let mut client = server.visitor();
+    let mut places = std::collections::BTreeSet::new();
+    for mut wire in wires {
+        let answer = wire.read_answer().unwrap().expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let joined = answer.json();
+        assert!(places.insert(joined["position"].as_u64().unwrap()), "{joined}");
+        let ticket = text(&joined, "ticket");
+        if joined.get("access_token").is_none() {
+            let claimed = with_ticket(&mut client, "POST", "/claim", ticket);
+            assert_eq!(claimed.status, 200, "{claimed:?}");
+        }
+    }
+    let figures = server.operator().get("/rooms/shop").unwrap().json()["figures"].clone();
+    assert_eq!((&figures["joined"], &figures["active"]), (&json!(RUSH), &json!(RUSH)));
 }

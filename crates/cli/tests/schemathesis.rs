@@ -1,4 +1,4 @@
-//! "schemathesis (PyPI) against the OpenAPI document over both listeners: no 5xx, no undocumented answer." And what it cannot
+//! "schemathesis (`PyPI`) against the `OpenAPI` document over both listeners: no 5xx, no undocumented answer." And what it cannot
 //! see by trying: answers that need a story behind them, such as a place that lapsed, are visited by a walk whose answers
 //! schemathesis checks. The walk also finds answers that are documented and never given.
 
@@ -123,7 +123,7 @@ fn try_listener(
     ]);
     command.args(more);
     let said = run(server, "schemathesis", &mut command);
-    println!("{said}");
+    eprintln!("{said}");
 }
 
 /// A ticket of a room, and the pass it became if it was served.

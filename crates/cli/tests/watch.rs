@@ -3,6 +3,7 @@
 mod watch_support;
 
 use anteroom_testkit::{Request, Server, now, wait_until};
+use serde_json::json;
 use watch_support::{DEADLINE, Watcher, connect, metric, streams, wait_for_metric};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -162,7 +163,11 @@ fn streams_leave_connections_for_everybody_else() {
     assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{refused:?}");
     assert_eq!(visitor.get("/rooms/Hall").unwrap().status, 200, "on the same connection");
     drop(visitor);
-    server.line("Hall").join();
+    // Its connection is free once the server has seen that it is gone.
+    wait_until("a connection is free", DEADLINE, || {
+        let joined = server.visitor().post("/join", &json!({"room": "Hall"}));
+        joined.is_ok_and(|joined| joined.status == 200)
+    });
     for watcher in &mut watchers {
         watcher.board_with("joined", 1);
     }

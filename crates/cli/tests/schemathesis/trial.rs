@@ -19,7 +19,7 @@ pub(crate) fn document(served: &Value, known: &Known<'_>) -> Value {
         let id = operation["operationId"].as_str().expect("an operationId").to_owned();
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             let name = parameter["name"].as_str().expect("a name").to_owned();
-            suggest(&mut parameter["schema"], known(&id, &name));
+            suggest(&mut parameter["schema"], &known(&id, &name));
             if let Some(first) = known(&id, &name).first() {
                 parameter["example"] = first.clone();
             }
@@ -61,7 +61,7 @@ fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
 }
 
 /// Makes some values likelier.
-fn suggest(schema: &mut Value, values: Vec<Value>) {
+fn suggest(schema: &mut Value, values: &[Value]) {
     if !values.is_empty() {
         *schema = json!({"anyOf": [{"enum": values}, schema.take()]});
     }
@@ -69,7 +69,7 @@ fn suggest(schema: &mut Value, values: Vec<Value>) {
 
 fn suggest_fields(schema: &mut Value, operation: &str, known: &Known<'_>) {
     for (name, field) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
-        suggest(field, known(operation, name));
+        suggest(field, &known(operation, name));
     }
     for item in schema.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten() {
         suggest_fields(item, operation, known);

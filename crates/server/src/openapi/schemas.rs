@@ -214,6 +214,7 @@ mod tests {
     use super::*;
 
     /// Whether the table takes a value.
+    #[expect(clippy::needless_pass_by_value, reason = "values are written where they are tried")]
     fn takes(field: &Field, value: Value) -> bool {
         Settings::default().set(field.name, &value).is_ok()
     }
@@ -228,7 +229,7 @@ mod tests {
             let text = |length: usize, beginning: &str| Value::Text(format!("{beginning:x<length$}"));
             match shape {
                 Shape::Flag => {
-                    assert!(takes(field, Value::Flag(true)) && !takes(field, Value::Number(1)), "{name}")
+                    assert!(takes(field, Value::Flag(true)) && !takes(field, Value::Number(1)), "{name}");
                 }
                 Shape::Number { minimum, maximum } => {
                     assert!(

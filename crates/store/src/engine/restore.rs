@@ -182,6 +182,7 @@ fn revise(
     let mut applied = apply(room, now, &Operation::OpenSegment { incarnation }, Reads::default());
     if matches!(applied.answer, Err(Refusal::SegmentsFull)) && knows_last {
         applied.room.version += 1;
+        applied.room.epoch += 1;
         return Ok((applied.room, applied.effects));
     }
     applied.answer?;

@@ -94,8 +94,16 @@ fn every_private_route_lets_in_the_roles_it_should_and_no_other() {
 
 #[test]
 fn every_public_route_is_open_and_says_so() {
+    let server = Server::builder(BINARY).start().expect("the server starts");
+    let mut anonymous = server.visitor();
     for route in PUBLIC_ROUTES {
         assert_eq!(route.access, Access::Open, "{}", route.path);
+        // The live stream does not end, so only its head is asked for.
+        let method = if route.path == "/watch" { "HEAD" } else { route.method.as_str() };
+        let answer = anonymous.send(&Request::new(method, &route.path.replace("{id}", "Sample"))).unwrap();
+        // A ticket may be missing, a key never.
+        let keyless = answer.status != 403 && (answer.status != 401 || answer.problem() == "ticket-missing");
+        assert!(keyless && answer.status < 500, "{method} {}: {answer:?}", route.path);
     }
 }
 

@@ -88,9 +88,9 @@ impl ChangeBody {
                 Json::Bool(flag) => Value::Flag(*flag),
                 Json::String(text) => Value::Text(text.clone()),
                 Json::Number(number) if number.is_i64() => Value::Number(number.as_i64().unwrap_or_default()),
-                _ => {
-                    let text = format!("`{name}` must be {}", field.expected);
-                    return Err(ApiError::bad_request(text));
+                other => {
+                    let refused = || ApiError::bad_request(format!("`{name}` must be {}", field.expected));
+                    Value::List(texts_of(other).ok_or_else(refused)?)
                 }
             };
             settings.set(name, &value).map_err(Refusal::from)?;
@@ -103,6 +103,11 @@ impl ChangeBody {
         });
         Ok((settings, state.transpose()?))
     }
+}
+
+/// A list of nothing but texts.
+fn texts_of(value: &Json) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 fn unknown_setting(name: &str) -> String {
@@ -290,6 +295,7 @@ fn described(id: &RoomId, board: &Board) -> Json {
                 Value::Flag(flag) => flag.into(),
                 Value::Number(number) => number.into(),
                 Value::Text(text) => text.into(),
+                Value::List(texts) => texts.into(),
             };
             (field.name.to_owned(), value)
         })
@@ -346,7 +352,7 @@ pub(crate) async fn ticket(State(app): Shared, Path((id, ticket_id)): Path<(Stri
     let status = native::status_for_operators(&app, &room, ticket, request_id, Arc::clone(&board)).await?;
     let people_ahead = match board.standing(&ticket, now) {
         Standing::Waiting { people_ahead } => Some(people_ahead),
-        Standing::Offered { .. } | Standing::Settled => None,
+        Standing::Offered { .. } | Standing::Passed | Standing::Settled => None,
     };
     let body = json!({
         "request_id": request_id::format(request_id),

@@ -50,7 +50,8 @@ impl Auction {
         Self {
             round: closing_after(now, room.settings.round_millis()),
             free,
-            spare: free,
+            // Of those who wait already the earliest must win, not the first to ask.
+            spare: if somebody_waits(room) { 0 } else { free },
             settled: UnixMillis(0),
             wins: BTreeSet::new(),
             won_at: now,
@@ -78,8 +79,13 @@ fn closing_after(now: UnixMillis, round_millis: u64) -> UnixMillis {
     UnixMillis((now.0 / round_millis + 1).saturating_mul(round_millis))
 }
 
-/// Part of every tick: an auction begins or ends with its discipline, and a round that nobody settled for a whole round was one
-/// that nobody came to.
+fn somebody_waits(room: &Room) -> bool {
+    room.waiting() > room.offers()
+}
+
+/// Part of every tick: an auction begins or ends with its discipline, and a round that nobody settled for a whole round is
+/// followed by another. Whether anybody came to it is not known (perhaps no node was running), so it leaves spare slots only
+/// if there were some before, or if nobody waits who could have come.
 pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     if !room.settings.is_auction() {
         if room.auction.take().is_some() {
@@ -97,8 +103,9 @@ pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     if now < auction.round.plus(room.settings.round_millis()) {
         return;
     }
+    let all_were_served = auction.spare > 0 || !somebody_waits(room);
     effects.changed |= return_wins(room) > 0;
-    open_round(room, now, true);
+    open_round(room, now, all_were_served);
 }
 
 /// Unclaimed wins end; their holders keep their places.

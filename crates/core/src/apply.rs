@@ -63,7 +63,7 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     }
     if let Some(window) = room.settings.claim_window_millis().filter(|_| room.state.admits()) {
         let lapsed = room.segments.iter_mut().map(|segment| segment.lapse(now, window, effects)).sum();
-        if lapsed > 0 && room.settings.incr_svc_on_queue_position_expiry && !room.settings.inlet.is_capped() {
+        if lapsed > 0 && room.settings.moves_on_over_lapsed() {
             move_on_over_lapsed(room, now, lapsed, effects);
         }
     }

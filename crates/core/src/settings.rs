@@ -240,6 +240,12 @@ impl Settings {
         seconds.filter(|_| self.enable_queue_position_expiry).map(|seconds| seconds * 1000)
     }
 
+    /// Whether the frontier moves on by as many positions as lapsed. With a capacity it does so anyway, and in an auction only
+    /// rounds move it.
+    pub(crate) fn moves_on_over_lapsed(&self) -> bool {
+        self.incr_svc_on_queue_position_expiry && !self.inlet.is_capped() && !self.is_auction()
+    }
+
     /// Time between two steps of the timetable, in milliseconds, for an inlet that has one.
     pub fn step_interval_millis(&self) -> Option<u64> {
         let stepped = match self.inlet {

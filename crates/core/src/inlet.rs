@@ -143,9 +143,15 @@ fn step_by_increment(room: &mut Room) {
 /// The next window, unless nobody waits; offers older than the active windows lapse.
 fn step_by_window(room: &mut Room, now: UnixMillis, effects: &mut Effects) -> bool {
     let size = room.settings.window_size.map_or(0, crate::settings::People::get);
-    if advance_within_line(room, size) == size {
+    // Those who have left do not wait: a window for nobody would only end an older one.
+    let somebody_waits = room
+        .segments
+        .iter()
+        .any(|segment| segment.taken.live_between(segment.serving.max(segment.floor), segment.joined) > 0);
+    if !somebody_waits {
         return false;
     }
+    advance_within_line(room, size);
     let active = usize::try_from(room.settings.active_windows.get()).unwrap_or(usize::MAX);
     room.windows.push_back(now);
     while room.windows.len() > active {

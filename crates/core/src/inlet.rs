@@ -249,15 +249,20 @@ pub(crate) fn settle(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     let before = room.serving();
     let free = free_slots(room, now);
     let mut budget = free;
-    for segment in &mut room.segments {
+    for index in 0..room.segments.len() {
         if budget == 0 {
             break;
         }
+        let segment = &mut room.segments[index];
         let from = segment.serving.max(segment.floor);
         let (serving, found) = segment.taken.nth_live_after(from, segment.joined, budget);
         if found > 0 {
             segment.serving = serving;
             effects.changed = true;
+            // The frontier is one: it leaves nothing behind in older generations, where nobody is left to be served.
+            for older in room.segments.iter_mut().take(index) {
+                older.serving = older.serving.max(older.joined);
+            }
         }
         budget -= found;
     }

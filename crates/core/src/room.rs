@@ -232,11 +232,12 @@ impl Room {
             self.next_lapse(),
             self.next_step_at,
             self.adaptive.map(|adaptive| adaptive.next_at(settings)),
-            wins.map(|auction| auction.round.plus(settings.round_millis())),
             Some(start).filter(|&start| start > self.clock),
         ];
         let admitting = admitting.into_iter().flatten().filter(|_| self.halted_since.is_none());
-        admitting.chain(self.reports.next_silence(settings, self.clock)).min()
+        // Wins end with their round and reporters fall silent, whether the room admits or not.
+        let wins_end = wins.map(|auction| auction.round.plus(settings.round_millis()));
+        admitting.chain(wins_end).chain(self.reports.next_silence(settings, self.clock)).min()
     }
 
     fn next_lapse(&self) -> Option<UnixMillis> {

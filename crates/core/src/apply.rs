@@ -399,6 +399,7 @@ fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: 
         }
         _ => {}
     }
+    room.reports.reconfigured(now, &before, settings);
     inlet::reconfigured(room, now, &before);
     auction::tick(room, now, effects);
     if settings.inlet.is_capped() || settings.is_auction() {

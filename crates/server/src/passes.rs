@@ -95,6 +95,7 @@ pub(crate) async fn refresh(app: &App, token: &str) -> Result<Refreshed, ApiErro
         queue_position: session.key.position,
         issued_at_seconds: now_seconds,
         expires_at_seconds: session.expires_at_seconds,
+        enter_by_seconds: session.enter_by_seconds,
     };
     let signed = app.signer.sign(app.keys.current(app.now()), claims).await.map_err(not_signed)?;
     let access_token = signed.tokens.access_token.clone();
@@ -123,6 +124,7 @@ async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, 
         queue_position: session.key.position,
         issued_at_seconds: session.issued_at_seconds,
         expires_at_seconds: session.expires_at_seconds,
+        enter_by_seconds: session.enter_by_seconds,
     };
     if let Some(kept) = Signatures::from_bytes(&session.signatures) {
         return Ok(TokenSet::assemble(&key, &claims, &kept));

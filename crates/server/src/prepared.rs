@@ -1,5 +1,6 @@
 //! The hottest answers as bytes, made once per board and sent to everybody.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use anteroom_core::{Board, RoomId};
@@ -8,7 +9,10 @@ use http::HeaderValue;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::openapi::schemas::{Generation, Moment, RoomName, RoomStateName};
+use crate::frontier::{self, PublicMove, PublicRound};
+use crate::openapi::schemas::{
+    DisciplineName, Generation, InletName, Moment, RoomName, RoomStateName, StandstillName,
+};
 use crate::timestamp::rfc3339;
 
 /// An answer that only depends on the board.
@@ -38,6 +42,7 @@ pub(crate) struct Prepared {
     pub(crate) waiting_num: PreparedAnswer,
     /// Made when first asked for: in a rush there are hundreds of boards a second.
     figures: OnceLock<PreparedAnswer>,
+    edition: OnceLock<String>,
 }
 
 impl Prepared {
@@ -48,6 +53,7 @@ impl Prepared {
             serving_num: PreparedAnswer::new("serving_counter", board.serving),
             waiting_num: PreparedAnswer::new("waiting_num", board.waiting),
             figures: OnceLock::new(),
+            edition: OnceLock::new(),
         }
     }
 
@@ -59,14 +65,20 @@ impl Prepared {
     pub(crate) fn figures(&self) -> &PreparedAnswer {
         self.figures.get_or_init(|| PreparedAnswer {
             body: PublicFigures::of(&self.room, &self.board).json(),
-            etag: quoted(&format!("{}-{}", self.edition(), self.board.clock.0)),
+            etag: quoted(&format!("{}-{}-{}", self.board.version, self.edition(), self.board.clock.0)),
         })
     }
 
-    /// What tells the figures of this room from earlier and later ones. The version alone does not: visitors who only join
-    /// are counted without a new version of the room.
-    pub(crate) fn edition(&self) -> String {
-        format!("{}-{}", self.board.version, self.board.segments.last().map_or(0, |newest| newest.joined))
+    /// What tells the figures of this room from others that are worth telling. The version does not: visitors who only join are
+    /// counted without a new one, a frontier may come to stand still by time alone, and most reports of an origin's capacity make a
+    /// new version that shows visitors nothing new. So it is made of what is shown, the version and the passing of time aside.
+    pub(crate) fn edition(&self) -> &str {
+        self.edition.get_or_init(|| {
+            let joined = self.board.segments.last().map_or(0, |newest| newest.joined);
+            let mut hasher = DefaultHasher::new();
+            PublicFigures::of(&self.room, &self.board).news().hash(&mut hasher);
+            format!("{joined}-{:016x}", hasher.finish())
+        })
     }
 }
 
@@ -95,12 +107,34 @@ pub(crate) struct PublicFigures<'a> {
     /// How many places a minute the line has moved of late, to one decimal; null while that is not known.
     #[schema(required, minimum = 0)]
     pub(crate) admitted_per_minute: Option<f64>,
+    /// What the operator tells those who wait; null if nothing.
+    #[schema(required)]
+    pub(crate) notice: Option<&'a str>,
+    /// What moves the frontier.
+    #[schema(value_type = InletName)]
+    pub(crate) inlet: &'static str,
+    /// Who among the waiting may claim.
+    #[schema(value_type = DisciplineName)]
+    pub(crate) discipline: &'static str,
+    /// The last move of the frontier; null if it has not moved in this line.
+    #[schema(required)]
+    pub(crate) last_move: Option<PublicMove>,
+    /// When the frontier moves next by the clock: its next step, the end of the round, or the beginning of its time. Null if no clock
+    /// moves it, or something holds it.
+    #[schema(value_type = Option<Moment>, required)]
+    pub(crate) next_step_at: Option<String>,
+    /// Why the frontier stands still; null if it moves, or will at the next step or round.
+    #[schema(value_type = Option<StandstillName>, required)]
+    pub(crate) standstill: Option<&'static str>,
+    /// In an auction, the round that is open; null while the auction stands still, and in rooms that hold none.
+    #[schema(required)]
+    pub(crate) round: Option<PublicRound>,
     /// Oldest first.
     pub(crate) generations: Vec<GenerationFigures>,
 }
 
 /// One generation of tickets.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Hash)]
 #[schema(as = BoardGeneration)]
 pub(crate) struct GenerationFigures {
     /// Its number: when it was opened, and a random byte.
@@ -115,7 +149,7 @@ pub(crate) struct GenerationFigures {
 }
 
 impl<'a> PublicFigures<'a> {
-    fn of(room: &'a RoomId, board: &Board) -> Self {
+    fn of(room: &'a RoomId, board: &'a Board) -> Self {
         let generations = board.segments.iter().map(|segment| GenerationFigures {
             generation: u64::from(segment.generation.opened) * 256
                 + u64::from(segment.generation.incarnation),
@@ -132,8 +166,24 @@ impl<'a> PublicFigures<'a> {
             waiting: board.waiting,
             joined: board.segments.iter().map(|segment| segment.joined - segment.base).sum(),
             admitted_per_minute: board.pace.offers_per_minute_tenths(board.clock).map(one_decimal),
+            notice: board.settings.notice.as_ref().map(anteroom_core::settings::Notice::as_str),
+            inlet: board.settings.inlet.as_str(),
+            discipline: board.settings.discipline.as_str(),
+            last_move: board.last_move.as_ref().map(PublicMove::of),
+            next_step_at: frontier::next_move_at(board).map(rfc3339),
+            standstill: board.standstill.map(anteroom_core::Standstill::as_str),
+            round: PublicRound::of(board),
             generations: generations.collect(),
         }
+    }
+
+    /// All that whoever watches should be told of when it changes.
+    fn news(&self) -> impl Hash {
+        (
+            (self.state, self.serving, self.waiting, self.joined),
+            (self.notice, self.inlet, self.discipline, self.standstill),
+            (&self.last_move, &self.next_step_at, &self.round, &self.generations),
+        )
     }
 
     fn json(&self) -> Bytes {

@@ -274,6 +274,22 @@ mod tests {
     use crate::{Board, Operation, Reads, Standstill, apply};
 
     #[test]
+    fn a_reset_takes_reports_and_the_adaptive_law_out_of_a_future_that_the_clock_once_saw() {
+        let now = UnixMillis(1_800_000_000_000);
+        let settings =
+            Settings { inlet: InletKind::Adaptive, total_active_users: Some(5), ..Settings::default() };
+        let report = crate::Report { reporter: "web".into(), free: Some(5), ..crate::Report::default() };
+        let future = now.plus(86_400_000);
+        let room = Room::open(settings, now, 1);
+        let room = apply(room, future, &Operation::Report(report), Reads::default()).room;
+        let room = apply(room, now, &Operation::Reset { incarnation: 2 }, Reads::default()).room;
+        assert_eq!((room.clock, room.reports.reporters[0].heard_at), (now, now));
+        assert!(room.adaptive.unwrap().adjusted_at <= now);
+        let silent_at = room.next_due().unwrap();
+        assert!(silent_at <= now.plus(30_001), "the reporter falls silent like any other: {silent_at:?}");
+    }
+
+    #[test]
     fn the_end_of_its_time_is_due_although_nothing_happens_then() {
         let now = UnixMillis(1_800_000_000_000);
         let settings = Settings {

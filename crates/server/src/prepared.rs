@@ -198,7 +198,8 @@ fn one_decimal(tenths: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use anteroom_core::{Operation, Reads, Room, Settings, UnixMillis, apply};
+    use anteroom_core::settings::{Notice, People};
+    use anteroom_core::{InletKind, Operation, Reads, Report, Room, Settings, Standstill, UnixMillis, apply};
 
     use super::*;
 
@@ -214,13 +215,18 @@ mod tests {
         applied.room
     }
 
+    fn report(sequence: u64, free: u64) -> Operation {
+        let sequence = Some(sequence);
+        Operation::Report(Report { reporter: "web".into(), sequence, free: Some(free), ..Report::default() })
+    }
+
     #[test]
     fn the_figures_are_written_like_this() {
         let mut room = Room::open(Settings::default(), NOON, 7);
         room.version = 1;
         assert_eq!(
             prepared(&room).figures().body,
-            r#"{"room":"Spring-Sale","version":1,"updated_at":"2026-11-16T12:00:00.000Z","state":"open","serving":0,"waiting":0,"joined":0,"admitted_per_minute":null,"generations":[{"generation":23235379207,"base":0,"joined":0,"serving":0}]}"#
+            r#"{"room":"Spring-Sale","version":1,"updated_at":"2026-11-16T12:00:00.000Z","state":"open","serving":0,"waiting":0,"joined":0,"admitted_per_minute":null,"notice":null,"inlet":"manual","discipline":"counter","last_move":null,"next_step_at":null,"standstill":"by-hand-only","round":null,"generations":[{"generation":23235379207,"base":0,"joined":0,"serving":0}]}"#
         );
         room = after(room, 1, &Operation::Join { count: 500 });
         room = after(room, 2, &Operation::Advance { by: 10 });
@@ -231,14 +237,14 @@ mod tests {
         let prepared = prepared(&room);
         let newest = &room.newest();
         let expected = format!(
-            r#"{{"room":"Spring-Sale","version":5,"updated_at":"2026-11-16T12:00:18.000Z","state":"open","serving":30,"waiting":502,"joined":502,"admitted_per_minute":75.0,"generations":[{{"generation":23235379207,"base":0,"joined":500,"serving":30}},{{"generation":{},"base":{},"joined":{},"serving":{}}}]}}"#,
+            r#"{{"room":"Spring-Sale","version":5,"updated_at":"2026-11-16T12:00:18.000Z","state":"open","serving":30,"waiting":502,"joined":502,"admitted_per_minute":75.0,"notice":null,"inlet":"manual","discipline":"counter","last_move":{{"by":"hand","at":"2026-11-16T12:00:18.000Z"}},"next_step_at":null,"standstill":"by-hand-only","round":null,"generations":[{{"generation":23235379207,"base":0,"joined":500,"serving":30}},{{"generation":{},"base":{},"joined":{},"serving":{}}}]}}"#,
             u64::from(newest.generation.opened) * 256 + 8,
             newest.base,
             newest.joined,
             newest.serving,
         );
         assert_eq!(prepared.figures().body, expected);
-        assert_eq!(prepared.edition(), format!("5-{}", newest.joined));
+        assert!(prepared.edition().starts_with("2-"), "{}", prepared.edition());
     }
 
     #[test]
@@ -252,5 +258,60 @@ mod tests {
         let later = prepared(&after(room, 5, &Operation::Tick));
         assert_eq!(before.edition(), later.edition());
         assert_ne!(before.figures().etag, later.figures().etag);
+    }
+
+    #[test]
+    fn a_standstill_by_time_alone_is_news() {
+        let settings = Settings {
+            inlet: InletKind::MaxSize,
+            total_active_users: Some(9),
+            notice: Notice::new("Doors open at eight."),
+            ..Settings::default()
+        };
+        let room = after(Room::open(settings, NOON, 7), 0, &report(1, 0));
+        let room = after(room, 0, &Operation::Join { count: 1 });
+        let full = prepared(&room);
+        // The origin falls silent after three rounds of ten seconds, and nothing else happens.
+        let silent = prepared(&after(room, 31, &Operation::Tick));
+        assert_ne!(full.edition(), silent.edition());
+        let shown = |prepared: &Prepared| -> serde_json::Value {
+            serde_json::from_slice(&prepared.figures().body).unwrap()
+        };
+        assert_eq!(shown(&full)["standstill"], "none-free");
+        assert_eq!(shown(&silent)["standstill"], "no-report");
+        assert_eq!(shown(&silent)["notice"], "Doors open at eight.");
+    }
+
+    #[test]
+    fn what_changes_nothing_for_visitors_is_no_news() {
+        let settings =
+            Settings { inlet: InletKind::Window, window_size: People::new(5), ..Settings::default() };
+        let mut room = Room::open(settings, NOON, 7);
+        let before = prepared(&room);
+        // A timetable that goes on while nobody waits, and the origin's reports.
+        for minute in 1..5 {
+            room = after(room, minute * 60, &report(minute, 9));
+            room.version += 1;
+            let later = prepared(&room);
+            assert_eq!(before.edition(), later.edition());
+            assert_ne!(before.figures().etag, later.figures().etag, "the bytes say another version");
+        }
+        // Once somebody waits, the next step says something.
+        let room = after(room, 250, &Operation::Join { count: 1 });
+        assert_eq!(frontier::next_move_at(&Board::of(&room)), Some(NOON.plus(300_000)));
+    }
+
+    #[test]
+    fn before_its_time_the_next_move_is_the_beginning() {
+        let settings = Settings {
+            inlet: InletKind::MaxSize,
+            total_active_users: Some(9),
+            start_time: NOON.seconds() + 90,
+            ..Settings::default()
+        };
+        let room = after(Room::open(settings, NOON, 7), 0, &Operation::Join { count: 1 });
+        assert_eq!(frontier::next_move_at(&Board::of(&room)), Some(NOON.plus(90_000)));
+        let room = after(room, 90, &Operation::Tick);
+        assert_eq!((room.serving(), Board::of(&room).standstill), (1, Some(Standstill::NobodyWaiting)));
     }
 }

@@ -70,7 +70,7 @@ small_types! {
     /// What a room does. `open`: takes people in and admits them. `paused`: takes them in and admits nobody. `draining`: admits and takes
     /// nobody in. `closed`: neither.
     RoomStateName, "RoomState": text().enum_values(Some(RoomState::ALL.map(RoomState::as_str)));
-    /// What a key may do. `viewer`: look. `origin`: tell that visits are over. `operator`: both, and change rooms. `admin`: everything.
+    /// What a key may do. `viewer`: look. `origin`: tell that visits are over, and how much the site can take. `operator`: both, and change rooms. `admin`: everything.
     RoleName, "Role": text().enum_values(Some(Role::ALL.map(Role::as_str)));
     /// What a key is made of. `bearer`: shown in each request. `sigv4`: a pair that signs requests as AWS's clients do.
     KeyKindName, "KeyKind": text().enum_values(Some([KeyKind::Bearer, KeyKind::SigV4].map(KeyKind::as_str)));

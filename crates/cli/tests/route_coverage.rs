@@ -22,6 +22,9 @@ fn sample(route: &Route) -> Request {
         ("GET", "/rooms/{id}/tickets/{request_id}") => ("/rooms/Sample/tickets/x", Value::Null),
         ("PUT" | "PATCH", "/rooms/{id}") => ("/rooms/Sample", json!({"settings": {"nothing": 1}})),
         ("DELETE", "/rooms/{id}") => ("/rooms/nothing", Value::Null),
+        ("GET", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", Value::Null),
+        ("POST", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", json!({"surplus": 1})),
+        ("DELETE", "/rooms/{id}/capacity/{reporter}") => ("/rooms/Sample/capacity/nobody", Value::Null),
         ("POST", "/keys") => ("/keys", json!({"name": "a b", "role": "viewer"})),
         ("DELETE", "/keys/{name}") => ("/keys/nothing", Value::Null),
         ("POST", "/signing_keys" | "/restore") => (route.path, Value::Null),
@@ -37,13 +40,15 @@ fn sample(route: &Route) -> Request {
 fn allowed(role: Role, route: &Route) -> bool {
     let reads =
         ["/num_active_tokens", "/expired_tokens", "/rooms", "/rooms/{id}", "/signing_keys", "/metrics"];
-    let is_read = route.method.as_str() == "GET"
-        && (reads.contains(&route.path) || route.path == "/rooms/{id}/tickets/{request_id}");
+    let of_rooms = ["/rooms/{id}/tickets/{request_id}", "/rooms/{id}/capacity"];
+    let is_read =
+        route.method.as_str() == "GET" && (reads.contains(&route.path) || of_rooms.contains(&route.path));
+    let of_origins = [("POST", "/update_session"), ("POST", "/rooms/{id}/capacity")];
     let admins_only = ["/keys", "/keys/{name}", "/audit", "/backup", "/restore"].contains(&route.path)
         || (route.method.as_str() == "POST" && route.path == "/signing_keys");
     match role {
         Role::Viewer => is_read,
-        Role::Origin => route.path == "/update_session",
+        Role::Origin => of_origins.contains(&(route.method.as_str(), route.path)),
         Role::Operator => !admins_only,
         Role::Admin => true,
     }
@@ -115,8 +120,12 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
     for (routes, mut client) in [(PUBLIC_ROUTES, server.visitor()), (PRIVATE_ROUTES, server.operator())] {
         for route in routes {
             let name = format!("{} {}", route.method.as_str(), route.path);
-            let path =
-                route.path.replace("{id}", "Sample").replace("{request_id}", "x").replace("{name}", "x");
+            let path = route
+                .path
+                .replace("{id}", "Sample")
+                .replace("{request_id}", "x")
+                .replace("{name}", "x")
+                .replace("{reporter}", "x");
             if path == "/watch" || path == "/backup" {
                 continue; // answers that go on; GET, without a body
             }

@@ -462,9 +462,13 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     fresh.halted_since = room.halted_since.map(|_| now);
     // What is outside the line goes on: the origin and its passes, the alarms, and what was learned about waiting.
     fresh.reports = std::mem::take(&mut room.reports);
+    fresh.reports.bring_back_to(now);
     fresh.firing = std::mem::take(&mut room.firing);
     fresh.stopped_by = room.stopped_by.take().filter(|_| fresh.halted_since.is_some());
     fresh.adaptive = room.adaptive;
+    if let Some(adaptive) = &mut fresh.adaptive {
+        adaptive.adjusted_at = adaptive.adjusted_at.min(now);
+    }
     fresh.forecast = std::mem::take(&mut room.forecast);
     fresh.forecast.forget_notes();
     fresh.moves = room.moves;

@@ -25,7 +25,7 @@ pub const SILENT_ROUNDS: u64 = 3;
 /// How old a report may be when it arrives: time on the network, and in the origin's own queue.
 pub const REPORT_AGE_MAX_MILLIS: u64 = 5_000;
 /// How many moments of issue are told apart.
-const ISSUES_MAX: usize = 80;
+pub const ISSUES_MAX: usize = 80;
 
 /// Whether a text can name a reporter.
 pub fn is_reporter_name(text: &str) -> bool {
@@ -213,6 +213,16 @@ impl Reports {
         let before = self.reporters.len();
         self.reporters.retain(|reporter| reporter.last.reporter != name);
         self.reporters.len() < before
+    }
+
+    /// Takes it out of a future that the room's clock once saw: whoever was heard then was heard just now.
+    pub(crate) fn bring_back_to(&mut self, now: UnixMillis) {
+        for reporter in &mut self.reporters {
+            reporter.heard_at = reporter.heard_at.min(now);
+        }
+        for issue in &mut self.recent {
+            issue.at = issue.at.min(now);
+        }
     }
 
     /// When the next reporter falls silent.

@@ -1,5 +1,7 @@
 //! What Prometheus reads at `/metrics`.
 
+mod rooms;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -109,25 +111,6 @@ impl std::fmt::Debug for Figures {
     }
 }
 
-type RoomFigure = (&'static str, &'static str, fn(&anteroom_core::Board) -> u64);
-
-const ROOM_GAUGES: &[RoomFigure] = &[
-    ("room_waiting", "People waiting", |board| board.waiting),
-    ("room_serving", "The serving counter", |board| board.serving),
-    ("room_active", "Visitors inside", |board| board.active),
-    ("room_offers", "Unclaimed offers", |board| board.offers),
-    ("room_capacity", "Capacity, 0 if the inlet has none", |board| board.settings.capacity().unwrap_or(0)),
-    ("room_lapsed", "Offers not claimed in time since the last reset", |board| board.counts.lapsed),
-    ("room_left", "Places given up since the last reset", |board| board.counts.left),
-    ("room_completed", "Sessions completed since the last reset", |board| board.counts.completed),
-    ("room_abandoned", "Sessions abandoned since the last reset", |board| board.counts.abandoned),
-    ("room_expired", "Sessions run out since the last reset", |board| board.counts.expired),
-    ("room_inlet_rests", "1 while an automatic inlet rests after a move back by hand", |board| {
-        u64::from(board.inlet_rests)
-    }),
-    ("room_offers_by_hand", "Offers made by hand over an automatic inlet", |board| board.offers_by_hand),
-];
-
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let app = &self.0;
@@ -187,13 +170,7 @@ impl Collector for Figures {
             gauge(watch.open(kind)).encode(metric.encode_family(&[("kind", kind.as_str())])?)?;
         }
         let rooms = app.engine.rooms();
-        for (name, help, figure) in ROOM_GAUGES {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for room in &rooms {
-                let labels = [("room", room.id().as_str())];
-                gauge(figure(&room.board())).encode(metric.encode_family(&labels)?)?;
-            }
-        }
+        rooms::encode(&mut encoder, &rooms)?;
         let now = app.now();
         let help = "How far the room's clock is ahead of this machine's: it never goes back";
         let mut metric =

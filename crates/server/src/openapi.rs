@@ -9,6 +9,7 @@ mod answers;
 mod call;
 mod calls;
 mod calls_aws;
+mod calls_capacity;
 mod calls_private;
 mod calls_visitors;
 mod derived;

@@ -25,6 +25,7 @@ use crate::access::Principal;
 use crate::answer::{self, Answered, Caching};
 use crate::app::{App, RoomView, to_the_end};
 use crate::error::ApiError;
+use crate::frontier::FrontierView;
 use crate::native;
 use crate::openapi::schemas::{RoomStateName, WantedSettings};
 use crate::problem::Problem;
@@ -314,7 +315,7 @@ fn described(id: &RoomId, board: &Board) -> Json {
             })
         })
         .collect();
-    json!({
+    let mut described = json!({
         "id": id.as_str(),
         "state": board.state.as_str(),
         "settings": settings,
@@ -337,7 +338,13 @@ fn described(id: &RoomId, board: &Board) -> Json {
         "generations": generations,
         "version": board.version,
         "updated_at": rfc3339(board.clock),
-    })
+    });
+    let frontier =
+        serde_json::to_value(FrontierView::of(board)).expect("our own structures can be written as JSON");
+    if let (Json::Object(described), Json::Object(frontier)) = (&mut described, frontier) {
+        described.extend(frontier);
+    }
+    described
 }
 
 /// GET `/rooms/{id}/tickets/{request_id}`: what an id says, and where its ticket stands.

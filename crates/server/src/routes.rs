@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
-use crate::{administration, aws, backup_api, health, native, openapi, room_api, watch};
+use crate::{administration, aws, backup_api, capacity_api, health, native, openapi, room_api, watch};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -140,6 +140,9 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     row(Patch,  "/rooms/{id}", Needs(Operate), Configured, Problem, || patch(room_api::change)),
     row(Delete, "/rooms/{id}", Needs(Operate), Nothing,    Problem, || delete(room_api::delete)),
     row(Get,    "/rooms/{id}/tickets/{request_id}", Needs(Read), Nothing, Problem, || get(room_api::ticket)),              // what an id says, and where it stands
+    row(Get,    "/rooms/{id}/capacity", Needs(Read),         Nothing,    Problem, || get(capacity_api::show)),             // who reports, and what that leaves
+    row(Post,   "/rooms/{id}/capacity", Needs(ReportVisits), Configured, Problem, || post(capacity_api::post)),            // a report, or visits that are over
+    row(Delete, "/rooms/{id}/capacity/{reporter}", Needs(Operate), Nothing, Problem, || delete(capacity_api::forget)),     // a reporter that is gone for good
     // access, keys, records
     row(Get,    "/keys",         Needs(Administer), Nothing,    Problem, || get(administration::list_keys)),
     row(Post,   "/keys",         Needs(Administer), Configured, Problem, || post(administration::create_key)),

@@ -365,13 +365,23 @@ fn mistakes_in_rooms_were_hidden_behind_those_in_server_settings() {
         "anteroom.toml:7: state = ",
         "anteroom.toml:9: the room `a` was already defined on line 3",
         "anteroom.toml:10: validity_period = \"0\": must be a whole number of seconds",
-        "anteroom.toml:11: id = \"b\": inlet \"max-size\" needs `total_active_users`",
+        "anteroom.toml:11: id = \"b\": an inlet with a capacity (\"max-size\", \"adaptive\") needs `total_active_users`",
     ];
     let messages = messages(text, &[]);
     assert_eq!(messages.len(), starts.len(), "{messages:#?}");
     for (message, start) in messages.iter().zip(starts) {
         assert!(message.starts_with(start), "{message}\nis not: {start}");
     }
+}
+
+#[test]
+fn a_setting_that_a_later_version_brings_is_told_from_a_typing_error() {
+    let messages = messages("[[room]]\nid = \"a\"\nqueue_all = true\nrun_ahaed = true\n", &[]);
+    let expected = [
+        "anteroom.toml:3: queue_all = \"true\": is planned, but this version does not have it yet",
+        "anteroom.toml:4: unknown key `run_ahaed`; did you mean `run_ahead`?",
+    ];
+    assert_eq!(messages, expected);
 }
 
 #[test]

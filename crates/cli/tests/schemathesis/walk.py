@@ -96,6 +96,7 @@ def main():
     walk_rooms(private, admin)
     walk_line(public, private, admin)
     walk_aws(public, private, admin)
+    walk_capacity(public, private, admin)
     walk_stream(public)
     walk_access(private, admin)
     walk_server(public, private, admin)
@@ -226,6 +227,35 @@ def walk_aws(public, private, admin):
     private.call("numActiveTokens", 404, headers=admin, query={"event_id": "Nowhere"})
     private.call("expiredTokens", 200, headers=admin, query=event)
     private.call("resetInitialState", 200, headers=admin, body={"event_id": "Reset"})
+
+
+def walk_capacity(public, private, admin):
+    """What the protected site says about itself, in a room that goes by it."""
+    settings = {"inlet": "adaptive", "total_active_users": 50, "adaptive_floor": 9, "round_seconds": 3600}
+    private.call("putRoom", 201, headers=admin, body={"settings": settings}, id="Site")
+
+    def say(status, body, room="Site"):
+        return private.call("reportCapacity", status, headers=admin, body=body, id=room)
+
+    private.call("showCapacity", 404, headers=admin, id="Nowhere")
+    private.call("showCapacity", 200, headers=admin, id="Site")
+    say(404, {"free": 1}, "Nowhere")
+    whole = {"reporter": "web-0", "sequence": 2, "free": 9, "entered": 0, "latency_p95_ms": 80.5, "error_rate": 0.01, "in_flight": 3}
+    assert say(200, whole).json()["reported"] == "taken"
+    assert say(200, {**whole, "sequence": 1}).json()["reported"] == "late"
+    admitted = public.json("join", body={"room": "Site"})
+    assert admitted["status"] == "admitted", admitted
+    ended = say(200, {"exited": "1", "completed": [admitted["request_id"]], "abandoned": ["nobody"]}).json()
+    assert ended["completed"] == [admitted["request_id"]] and ended["unknown"] == ["nobody"], ended
+    for number in range(1, 64):
+        say(200, {"reporter": f"web-{number}", "free": 1})
+    say(409, {"reporter": "web-64", "free": 1})
+    private.call("showCapacity", 200, headers=admin, id="Site")
+    private.call("showRoom", 200, headers=admin, id="Site")
+    private.call("forgetReporter", 204, headers=admin, id="Site", reporter="web-0")
+    private.call("forgetReporter", 404, headers=admin, id="Site", reporter="web-0")
+    private.call("changeRoom", 200, headers=admin, body={"settings": {"discipline": "auction"}}, id="Site")
+    public.call("board", 200, id="Site")
 
 
 def walk_stream(public):

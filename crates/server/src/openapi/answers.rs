@@ -10,6 +10,7 @@ use super::schemas::{
     Generation, IssuerText, Jwt, KeyKindName, KeyName, Moment, RequestIdText, RoleName, RoomName,
     RoomSettings, RoomStateName, TicketStatus, TokenType,
 };
+use crate::frontier::FrontierView;
 use crate::native::{AdmittedAnswer, TicketAnswer};
 use crate::problem::Problem;
 
@@ -279,6 +280,8 @@ pub(super) struct Room {
     /// The room's clock at that commit.
     #[schema(value_type = Moment)]
     pub(super) updated_at: &'static str,
+    #[serde(flatten)]
+    pub(super) frontier: FrontierView,
 }
 
 /// How a room goes.

@@ -1,5 +1,6 @@
 //! Calls for operators, admins, and whoever looks after the server.
 
+use anteroom_core::MovedBy;
 use anteroom_core::settings::FIELDS;
 use serde_json::json;
 
@@ -14,6 +15,7 @@ use super::schemas::{
 };
 use super::{GENERATION, MOMENT, REQUEST_ID};
 use crate::administration::NewKeyBody;
+use crate::frontier::{AdaptiveView, EstimatesView, FrontierView, MoveView, ReportsView};
 use crate::problem::Problem;
 use crate::room_api::ChangeBody;
 
@@ -50,10 +52,40 @@ fn room() -> Room {
         }],
         version: 17,
         updated_at: MOMENT,
+        frontier: frontier(),
     }
 }
 
-fn of_room(id: &'static str, summary: &'static str, description: &str) -> Call {
+fn frontier() -> FrontierView {
+    let moment = || MOMENT.to_owned();
+    FrontierView {
+        capacity: Some(24),
+        rate_budget: None,
+        last_move: Some(MoveView { by: "adaptive", at: moment(), from: 29, to: 30 }),
+        moves: MovedBy::ALL
+            .into_iter()
+            .map(|by| (by.as_str(), u64::from(by == MovedBy::Adaptive) * 21))
+            .collect(),
+        steps_missed: 0,
+        next_step_at: None,
+        standstill: Some("at-capacity"),
+        stopped_by: None,
+        stopped_since: None,
+        firing: vec![],
+        adaptive: Some(AdaptiveView { capacity: 24, adjusted_at: moment(), adjustment: "near-target" }),
+        reports: ReportsView {
+            heard: 2,
+            silent: 0,
+            free_reported: Some(9),
+            passes_on_their_way: 3,
+            free: Some(2),
+        },
+        auction: None,
+        estimates: EstimatesView { checked: 40, within_p90: 36, median_quotient: Some(0.98) },
+    }
+}
+
+pub(super) fn of_room(id: &'static str, summary: &'static str, description: &str) -> Call {
     Call::new(id, Group::Rooms, summary, description).path::<RoomName>("id", "The room.", "Sample")
 }
 

@@ -131,6 +131,30 @@ impl RoomHandle {
         answered.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
+    /// Does several things to the room, in this order and, as far as one turn takes them, in one commit. Either all of them are
+    /// queued or none is.
+    pub async fn operate_all(
+        &self,
+        operations: Vec<Operation>,
+        actor: &Actor,
+    ) -> Result<Vec<Result<Answer, EngineError>>, EngineError> {
+        let permits =
+            self.queue.try_reserve_many(operations.len()).map_err(|refused| self.refused(&refused))?;
+        let answers: Vec<_> = permits
+            .zip(operations)
+            .map(|(permit, operation)| {
+                let (answer, answered) = oneshot::channel();
+                permit.send(Request::Operate { operation, actor: actor.clone(), answer });
+                answered
+            })
+            .collect();
+        let mut results = Vec::with_capacity(answers.len());
+        for answered in answers {
+            results.push(answered.await.unwrap_or_else(|_| Err(self.gone())));
+        }
+        Ok(results)
+    }
+
     /// Deletes the room after what has queued up; returns whether it was there.
     pub(super) async fn delete(&self, expected: Option<Seen>, actor: Actor) -> Result<bool, EngineError> {
         let (answer, answered) = oneshot::channel();
@@ -153,13 +177,17 @@ impl RoomHandle {
             count(&self.counters.overloads, 1);
             return Err(EngineError::Overloaded);
         }
-        self.queue.try_send(request).map_err(|refused| match refused {
+        self.queue.try_send(request).map_err(|refused| self.refused(&refused))
+    }
+
+    fn refused<T>(&self, refused: &mpsc::error::TrySendError<T>) -> EngineError {
+        match refused {
             mpsc::error::TrySendError::Full(_) => {
                 count(&self.counters.overloads, 1);
                 EngineError::Overloaded
             }
             mpsc::error::TrySendError::Closed(_) => self.gone(),
-        })
+        }
     }
 }
 

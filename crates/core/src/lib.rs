@@ -8,6 +8,7 @@
 //! [`Operation::Claim`] turns the offer into a [`Session`], or its claim window ends and it lapses in a tick (`apply.rs`).
 //! Readers see all of it on the [`Board`] (`board.rs`).
 
+pub mod alarms;
 pub mod apply;
 pub mod board;
 pub mod effects;

@@ -211,13 +211,13 @@ impl OutsideAlarms {
             summary: String::new(),
             labels: String::new(),
         });
-        let fired = !alarm.alerts.is_empty();
+        let was_firing = !alarm.alerts.is_empty();
         if fires {
             alarm.alerts.insert(alert.fingerprint, alert.ends_at);
         } else {
             alarm.alerts.remove(&alert.fingerprint);
         }
-        if fired == alarm.alerts.is_empty() {
+        if was_firing == alarm.alerts.is_empty() {
             alarm.since = now;
         }
         alarm.last_heard = now;

@@ -42,6 +42,8 @@ pub(super) const CALLS: &[Entry] = &[
     (Private, Patch,  "/rooms/{id}",                      private::change_room),
     (Private, Delete, "/rooms/{id}",                      private::delete_room),
     (Private, Get,    "/rooms/{id}/tickets/{request_id}", private::show_ticket),
+    (Private, Get,    "/alarms",                          private::list_alarms),
+    (Private, Post,   "/alarms",                          private::notify_of_alarms),
     (Private, Get,    "/keys",                            private::list_keys),
     (Private, Post,   "/keys",                            private::create_key),
     (Private, Delete, "/keys/{name}",                     private::revoke_key),

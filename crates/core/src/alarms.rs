@@ -18,18 +18,6 @@ pub use own::{
     is_prefix, resource_names,
 };
 
-/// The longest name of an alarm, in characters (all of them ASCII).
-pub const ALARM_NAME_MAX_LENGTH: usize = 128;
-
-/// Whether an alarm can have this name: `[A-Za-z0-9_.:/ -]{1,128}`, without a space at either end.
-pub fn is_alarm_name(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:/ -".contains(&byte);
-    !text.is_empty()
-        && text.len() <= ALARM_NAME_MAX_LENGTH
-        && text.bytes().all(allowed)
-        && text.trim() == text
-}
-
 /// Every alarm there is.
 #[derive(Debug, Clone)]
 pub struct AlarmBook {
@@ -61,18 +49,6 @@ impl AlarmBook {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_those_a_setting_can_hold() {
-        for good in
-            ["HighLoad", "a", "Disk full", "job:errors/5m", "Anteroom-Public-4xx-Alarm", &"x".repeat(128)]
-        {
-            assert!(is_alarm_name(good), "{good}");
-        }
-        for bad in ["", " ", " a", "a ", "a\"b", "a,b", "a\nb", "ä", "CPU > 80%", &"x".repeat(129)] {
-            assert!(!is_alarm_name(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn a_name_nobody_heard_of_is_unknown_and_fires_not() {

@@ -7,14 +7,16 @@
 //! active; everything else lowers it. So it exceeds the capacity only after an operator's word, and then nothing is offered
 //! until it is below again.
 
+use crate::auction;
 use crate::effects::{Effects, Event};
 use crate::ids::{Generation, Position, Ticket, UnixMillis};
-use crate::inlet;
+use crate::inlet::{self, MovedBy};
 use crate::operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal, SERVING_MAX, key_of};
+use crate::reports::Reported;
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus};
-use crate::settings::Settings;
+use crate::settings::{InletKind, Settings};
 
 /// A room after an operation.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
     let answer = match operation {
         // A new line begins with the machine's clock: that is how an operator gets a room out of a future it once saw.
         Operation::Reset { incarnation } => Ok(reset(&mut room, machine_now, *incarnation, &mut effects)),
-        other => change(&mut room, now, other, reads.session, &mut effects),
+        other => change(&mut room, now, other, reads.session, reads.actor, &mut effects),
     };
     let now = room.clock.min(now);
     inlet::settle(&mut room, now, &mut effects);
@@ -62,10 +64,11 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     if let Some(window) = room.settings.claim_window_millis().filter(|_| room.state.admits()) {
         let lapsed = room.segments.iter_mut().map(|segment| segment.lapse(now, window, effects)).sum();
         if lapsed > 0 && room.settings.incr_svc_on_queue_position_expiry && !room.settings.inlet.is_capped() {
-            move_on_over_lapsed(room, lapsed, effects);
+            move_on_over_lapsed(room, now, lapsed, effects);
         }
     }
     inlet::due_steps(room, now, effects);
+    auction::tick(room, now, effects);
     // What the tick served is an offer before anybody can claim it.
     inlet::make_offers(room, now, effects);
     now
@@ -76,10 +79,11 @@ fn pay_off_exit_credit(room: &mut Room) {
     room.exit_credits = room.exit_credits.saturating_sub(1);
 }
 
-fn move_on_over_lapsed(room: &mut Room, lapsed: u64, effects: &mut Effects) {
+fn move_on_over_lapsed(room: &mut Room, now: UnixMillis, lapsed: u64, effects: &mut Effects) {
     let previous = room.serving();
     advance_within_line(room, lapsed);
     let current = room.serving();
+    inlet::note_move(room, MovedBy::Lapse, now, previous);
     if current != previous {
         effects.changed = true;
         effects.events.push(Event::AutomaticServingCounterIncrease { previous, current });
@@ -87,7 +91,7 @@ fn move_on_over_lapsed(room: &mut Room, lapsed: u64, effects: &mut Effects) {
 }
 
 /// Moves the frontier by `by` positions, oldest generation first, nowhere beyond a last join; returns what is left over.
-fn advance_within_line(room: &mut Room, by: u64) -> u64 {
+pub(crate) fn advance_within_line(room: &mut Room, by: u64) -> u64 {
     let mut left_over = by;
     for segment in &mut room.segments {
         let moved = segment.joined.saturating_sub(segment.serving).min(left_over);
@@ -102,6 +106,7 @@ fn change(
     now: UnixMillis,
     operation: &Operation,
     session: Option<Session>,
+    actor: Option<String>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     // A store may still have the record of a line that is closed for good; nothing counts it any more.
@@ -118,10 +123,32 @@ fn change(
             effects.changed |= counted > 0;
             Ok(Answer::Exited { counted })
         }
-        Operation::Advance { by } => advance(room, now, *by, effects),
-        Operation::Reconfigure(change) => reconfigure(room, now, change, effects),
+        Operation::Advance { by } => advance(room, now, *by, actor, effects),
+        Operation::Reconfigure(change) => reconfigure(room, now, change, actor, effects),
         Operation::Reset { .. } => unreachable!("a reset is not a change of the line but another one"),
         Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, effects),
+        Operation::Report(report) => match room.reports.take(now, &room.settings, report) {
+            Reported::TooMany => Err(Refusal::TooManyReporters),
+            reported => {
+                effects.changed |= reported == Reported::Taken;
+                Ok(Answer::Reported(reported))
+            }
+        },
+        Operation::ForgetReporter { reporter } => {
+            if !room.reports.forget(reporter) {
+                return Err(Refusal::UnknownReporter);
+            }
+            effects.changed = true;
+            Ok(Answer::Done)
+        }
+        Operation::Alarms { firing } => {
+            effects.changed |= room.firing != *firing;
+            room.firing.clone_from(firing);
+            Ok(Answer::Done)
+        }
+        Operation::SettleRound { round, present } => {
+            auction::settle_round(room, now, *round, present, effects)
+        }
         Operation::Inspect { ticket } => inspect(room, ticket, session).map(Answer::Place),
         Operation::KeepSignatures { signatures, .. } => {
             let mut session = session.ok_or(Refusal::UnknownSession)?;
@@ -183,12 +210,18 @@ fn begin_or_find_session(
     if state == RoomState::Closed {
         return Err(Refusal::RoomClosed);
     }
-    if position > segment.serving || !state.admits() {
+    if !state.admits() {
         return Err(Refusal::NotServed);
     }
-    let offered_at =
-        segment.take(position, effects).expect("a joined and served position above the floor has a step");
+    let won_at = if position > segment.covered() { auction::take_win(room, now, key) } else { None };
+    let segment = room.segment_mut(key.generation).ok_or(Refusal::UnknownTicket)?;
+    if position > segment.covered() && won_at.is_none() {
+        return Err(Refusal::NotServed);
+    }
+    let offered_at = segment.take(position, effects).or(won_at).expect("an offer has a step, or was won");
     segment.counts.claimed += 1;
+    let enter_by_seconds = room.enter_by_seconds(now);
+    room.reports.pass_issued(now, &room.settings);
     let session = Session {
         key,
         request_id: claim.request_id,
@@ -199,6 +232,7 @@ fn begin_or_find_session(
         key_id: claim.key_id.clone(),
         status: SessionStatus::Active,
         signatures: Vec::new(),
+        enter_by_seconds,
     };
     effects.sessions.push(session.clone());
     effects.events.push(Event::TokenGenerated { request_id: session.request_id });
@@ -207,13 +241,14 @@ fn begin_or_find_session(
 
 fn inspect(room: &mut Room, ticket: &Ticket, session: Option<Session>) -> Result<Place, Refusal> {
     let admits = room.state.admits();
+    let won = room.auction.as_ref().is_some_and(|auction| auction.wins.contains(&key_of(ticket)));
     let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
     let position = ticket.position.get();
     Ok(match session {
         Some(session) => Place::Claimed(session),
         None if position <= segment.base || position > segment.joined => return Err(Refusal::UnknownTicket),
         None if position <= segment.floor || segment.taken.contains(position) => Place::Gone,
-        None if position > segment.serving || !admits => Place::Waiting,
+        None if !won && position > segment.serving || !admits => Place::Waiting,
         None => Place::Offered,
     })
 }
@@ -237,6 +272,9 @@ fn leave(
     }
     segment.counts.left += 1;
     segment.take(position, effects);
+    if let Some(auction) = &mut room.auction {
+        auction.wins.remove(&key_of(ticket));
+    }
     Ok(Answer::Done)
 }
 
@@ -274,11 +312,24 @@ fn close(
 
 /// The operator's hand. Forward over an inlet with a capacity is a one-off, counted, and stops at the last join (a frontier
 /// ahead of the tail would admit later joins past the capacity). Back over an automatic inlet lays it to rest.
-fn advance(room: &mut Room, now: UnixMillis, by: i64, effects: &mut Effects) -> Result<Answer, Refusal> {
-    let automatic = room.settings.inlet != crate::settings::InletKind::Manual;
+fn advance(
+    room: &mut Room,
+    now: UnixMillis,
+    by: i64,
+    actor: Option<String>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    if room.settings.is_auction() {
+        return Err(Refusal::MovedByRounds);
+    }
+    let automatic = room.settings.inlet != InletKind::Manual;
+    let before = room.serving();
     if by < 0 {
         withdraw(room, by.unsigned_abs(), effects);
         room.inlet_rests |= automatic;
+        if automatic {
+            room.stopped_by = actor;
+        }
     } else {
         let newest = room.newest();
         let beyond = newest.serving.max(newest.joined).checked_add(by.unsigned_abs());
@@ -295,6 +346,7 @@ fn advance(room: &mut Room, now: UnixMillis, by: i64, effects: &mut Effects) -> 
             room.offers_by_hand += offers;
         }
     }
+    inlet::note_move(room, MovedBy::Hand, now, before);
     Ok(Answer::Advanced { serving: room.serving() })
 }
 
@@ -315,6 +367,7 @@ fn reconfigure(
     room: &mut Room,
     now: UnixMillis,
     change: &Reconfigure,
+    actor: Option<String>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     if let Some((settings, state)) = &change.expected
@@ -325,16 +378,15 @@ fn reconfigure(
     change.settings.check()?;
     set_settings(room, now, &change.settings, effects);
     if let Some(state) = change.state {
-        set_state(room, now, state, effects);
+        set_state(room, now, state, actor, effects);
     }
     Ok(Answer::Done)
 }
 
 fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: &mut Effects) {
-    let before = room.settings.claim_window_millis();
-    room.settings = settings.clone();
+    let before = std::mem::replace(&mut room.settings, settings.clone());
     effects.changed = true;
-    match (before, settings.claim_window_millis()) {
+    match (before.claim_window_millis(), settings.claim_window_millis()) {
         // Switched on in mid-event: the clocks start now.
         (None, Some(_)) => restart_claim_clocks(room, |_| now),
         // Shortened: nobody loses an offer at once, nobody keeps more than a whole new window.
@@ -347,7 +399,9 @@ fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: 
         }
         _ => {}
     }
-    if settings.inlet.is_capped() {
+    inlet::reconfigured(room, now, &before);
+    auction::tick(room, now, effects);
+    if settings.inlet.is_capped() || settings.is_auction() {
         // What the frontier ran ahead would admit later joins past the capacity.
         for segment in &mut room.segments {
             segment.serving = segment.serving.min(segment.joined.max(segment.base));
@@ -359,16 +413,27 @@ fn restart_claim_clocks(room: &mut Room, clock: impl Fn(UnixMillis) -> UnixMilli
     for step in room.segments.iter_mut().flat_map(|segment| segment.steps.iter_mut()) {
         step.at = clock(step.at);
     }
+    for began_at in &mut room.windows {
+        *began_at = clock(*began_at);
+    }
 }
 
-fn set_state(room: &mut Room, now: UnixMillis, state: RoomState, effects: &mut Effects) {
+fn set_state(
+    room: &mut Room,
+    now: UnixMillis,
+    state: RoomState,
+    actor: Option<String>,
+    effects: &mut Effects,
+) {
     if room.state != state {
+        room.stopped_by = actor.filter(|_| !state.admits());
         room.epoch += 1;
         effects.changed = true;
     }
     room.state = state;
     if state == RoomState::Open && room.inlet_rests {
         room.inlet_rests = false;
+        room.stopped_by = None;
         effects.changed = true;
     }
     match (room.halted_since, state.admits()) {
@@ -395,6 +460,15 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     fresh.epoch = room.epoch + 1;
     fresh.state = room.state;
     fresh.halted_since = room.halted_since.map(|_| now);
+    // What is outside the line goes on: the origin and its passes, the alarms, and what was learned about waiting.
+    fresh.reports = std::mem::take(&mut room.reports);
+    fresh.firing = std::mem::take(&mut room.firing);
+    fresh.stopped_by = room.stopped_by.take().filter(|_| fresh.halted_since.is_some());
+    fresh.adaptive = room.adaptive;
+    fresh.forecast = std::mem::take(&mut room.forecast);
+    fresh.forecast.forget_notes();
+    fresh.moves = room.moves;
+    fresh.steps_missed = room.steps_missed;
     *room = fresh;
     Answer::LineOpened(generation)
 }

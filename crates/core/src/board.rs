@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::auction::Auction;
+use crate::forecast::{Estimator, Forecast, Wait};
 use crate::ids::{Generation, Ticket, UnixMillis};
+use crate::inlet::Move;
+use crate::operation::key_of;
+use crate::reports::Reports;
 use crate::room::{Room, RoomState};
 use crate::segment::{Counts, Step, step_of};
 use crate::settings::Settings;
+use crate::standstill::Standstill;
 
 /// How far a ticket's time of entry may lie ahead of this node's clock.
 pub const CLOCK_SKEW_MAX_SECONDS: u64 = 60;
@@ -19,7 +25,7 @@ pub struct BoardSegment {
     pub base: u64,
     /// The last position handed out.
     pub joined: u64,
-    /// The frontier.
+    /// The frontier; in an auction, the highest winner.
     pub serving: u64,
     /// Everything up to it is settled.
     pub floor: u64,
@@ -60,6 +66,30 @@ pub struct Board {
     pub segments: Vec<BoardSegment>,
     /// How fast the line moves.
     pub pace: crate::estimate::Pace,
+    /// How good the estimates were.
+    pub forecast: Arc<Forecast>,
+    /// How many may be inside now, for an inlet with a capacity.
+    pub capacity: Option<u64>,
+    /// Where the adaptive law stands.
+    pub adaptive: Option<crate::adaptive::Adaptive>,
+    /// What the origin reports.
+    pub reports: Arc<Reports>,
+    /// The auction.
+    pub auction: Option<Arc<Auction>>,
+    /// Those of its alarms that fire.
+    pub firing: Vec<String>,
+    /// Who paused or closed the room, or moved its frontier back.
+    pub stopped_by: Option<String>,
+    /// The last move of the frontier.
+    pub last_move: Option<Move>,
+    /// Moves of the frontier so far.
+    pub moves: [u64; crate::inlet::MovedBy::ALL.len()],
+    /// Steps of the timetable that were not taken.
+    pub steps_missed: u64,
+    /// When the frontier moves next by the clock: the next step, or the end of the round.
+    pub next_step_at: Option<UnixMillis>,
+    /// Why the frontier stands still; `None` if it moves, or will at the next step.
+    pub standstill: Option<Standstill>,
 }
 
 /// Whether a ticket belongs to the line a board shows.
@@ -86,6 +116,8 @@ pub enum Standing {
         /// Milliseconds until it lapses; `None` if never.
         remaining_millis: Option<u64>,
     },
+    /// The rounds of an auction have passed it: it was claimed or left, or still waits, before everybody else.
+    Passed,
     /// It was settled: claimed, left or lapsed.
     Settled,
 }
@@ -114,12 +146,24 @@ impl Board {
                     generation: segment.generation,
                     base: segment.base,
                     joined: segment.joined,
-                    serving: segment.serving,
+                    serving: segment.serving.max(segment.won),
                     floor: segment.floor,
                     steps: segment.steps.iter().copied().collect(),
                 })
                 .collect(),
             pace: room.pace.clone(),
+            forecast: Arc::new(room.forecast.clone()),
+            capacity: room.capacity(),
+            adaptive: room.adaptive,
+            reports: Arc::new(room.reports.clone()),
+            auction: room.auction.clone().map(Arc::new),
+            firing: room.firing_alarms().map(str::to_owned).collect(),
+            stopped_by: room.stopped_by.clone(),
+            last_move: room.last_move,
+            moves: room.moves,
+            steps_missed: room.steps_missed,
+            next_step_at: room.auction.as_ref().map(|auction| auction.round).or(room.next_step_at),
+            standstill: Standstill::of(room, room.clock),
         }
     }
 
@@ -153,6 +197,15 @@ impl Board {
             return Standing::Settled;
         }
         let Some(step) = step_of(&segment.steps, segment.floor, position) else {
+            if let Some(auction) = &self.auction {
+                if auction.wins.contains(&key_of(ticket)) {
+                    let remaining_millis = Some(auction.wins_end_at().since(now).max(1));
+                    return Standing::Offered { remaining_millis };
+                }
+                if position <= segment.serving {
+                    return Standing::Passed;
+                }
+            }
             return Standing::Waiting { people_ahead: self.people_ahead(segment, position) };
         };
         let remaining_millis =
@@ -167,9 +220,21 @@ impl Board {
         at.plus(window).since(clock)
     }
 
-    /// Seconds a visitor with that many people before him should expect to wait; `None` while nothing is known.
-    pub fn wait_seconds(&self, people_ahead: u64, now: UnixMillis) -> Option<u64> {
-        self.pace.wait_seconds(people_ahead + 1, now)
+    /// How long a waiting ticket with that many people before it will wait; `None` while that is not known.
+    pub fn wait(&self, ticket: &Ticket, people_ahead: u64, now: UnixMillis) -> Option<Wait> {
+        let held = matches!(
+            self.standstill,
+            Some(Standstill::Paused | Standstill::MovedBack | Standstill::Alarm | Standstill::AfterEnd)
+        );
+        let estimator = Estimator {
+            settings: &self.settings,
+            next_step_at: self.next_step_at,
+            pace: &self.pace,
+            auction: self.auction.as_deref(),
+            forecast: &self.forecast,
+            is_held: held,
+        };
+        estimator.wait(people_ahead, key_of(ticket), now)
     }
 
     fn people_ahead(&self, segment: &BoardSegment, position: u64) -> u64 {

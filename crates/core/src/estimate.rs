@@ -40,20 +40,29 @@ impl Pace {
             Some(last) if now.since(last.at) < SAMPLE_SPACING_MILLIS => last.offers_made = self.offers_made,
             _ => self.samples.push_back(sample),
         }
-        while self.samples.len() > SAMPLES_MAX
-            || self.samples.front().is_some_and(|first| now.since(first.at) > SAMPLE_AGE_MAX_MILLIS)
-        {
+        while self.samples.front().is_some_and(|first| now.since(first.at) > SAMPLE_AGE_MAX_MILLIS) {
             self.samples.pop_front();
+        }
+        if self.samples.len() > SAMPLES_MAX {
+            self.forget_closest();
         }
     }
 
-    /// Seconds until `people_ahead` more offers have been made, or `None` while no speed is known.
+    /// Forgets the sample whose neighbours lie closest together, so that the rest still reach back.
+    fn forget_closest(&mut self) {
+        let gap = |index: usize| self.samples[index + 1].at.since(self.samples[index - 1].at);
+        if let Some(index) = (1..self.samples.len() - 1).min_by_key(|&index| gap(index)) {
+            self.samples.remove(index);
+        }
+    }
+
+    /// Milliseconds until `people_ahead` more offers have been made, or `None` while no speed is known.
     ///
     /// The time since the last offer counts as time without offers, so the estimate grows while the frontier stands still.
-    pub fn wait_seconds(&self, people_ahead: u64, now: UnixMillis) -> Option<u64> {
+    pub fn wait_millis(&self, people_ahead: u64, now: UnixMillis) -> Option<u64> {
         let (made, elapsed) = self.speed(now)?;
         let millis = u128::from(people_ahead) * u128::from(elapsed) / u128::from(made);
-        Some(u64::try_from(millis.div_ceil(1000)).unwrap_or(u64::MAX))
+        Some(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 
     /// Offers a minute, in tenths and rounded, or `None` while no speed is known.
@@ -97,14 +106,14 @@ mod tests {
     #[test]
     fn null_while_nothing_is_known_then_distance_over_speed() {
         let mut pace = Pace::default();
-        assert_eq!(pace.wait_seconds(10, UnixMillis(0)), None);
+        assert_eq!(pace.wait_millis(10, UnixMillis(0)), None);
         pace.record(UnixMillis(10_000), 100);
-        assert_eq!(pace.wait_seconds(10, UnixMillis(60_000)), None, "one burst has no speed");
+        assert_eq!(pace.wait_millis(10, UnixMillis(60_000)), None, "one burst has no speed");
         pace.record(UnixMillis(20_000), 50);
-        assert_eq!(pace.wait_seconds(100, UnixMillis(20_000)), Some(20), "5 a second");
-        assert_eq!(pace.wait_seconds(100, UnixMillis(30_000)), Some(40), "standing still makes it longer");
-        assert_eq!(pace.wait_seconds(0, UnixMillis(30_000)), Some(0));
-        assert_eq!(pace.wait_seconds(u64::MAX, UnixMillis(u64::MAX)), Some(u64::MAX));
+        assert_eq!(pace.wait_millis(100, UnixMillis(20_000)), Some(20000), "5 a second");
+        assert_eq!(pace.wait_millis(100, UnixMillis(30_000)), Some(40000), "standing still makes it longer");
+        assert_eq!(pace.wait_millis(0, UnixMillis(30_000)), Some(0));
+        assert_eq!(pace.wait_millis(u64::MAX, UnixMillis(u64::MAX)), Some(u64::MAX));
     }
 
     #[test]

@@ -8,26 +8,37 @@
 //! [`Operation::Claim`] turns the offer into a [`Session`], or its claim window ends and it lapses in a tick (`apply.rs`).
 //! Readers see all of it on the [`Board`] (`board.rs`).
 
+pub mod adaptive;
 pub mod alarms;
 pub mod apply;
+pub mod auction;
 pub mod board;
 pub mod effects;
 pub mod estimate;
+pub mod forecast;
 pub mod ids;
-mod inlet;
+pub mod inlet;
 pub mod operation;
+pub mod reports;
 pub mod room;
 pub mod segment;
 pub mod session;
 pub mod settings;
+pub mod standstill;
 pub mod taken;
 
+pub use adaptive::{Adaptive, Adjustment};
 pub use apply::{Applied, apply};
+pub use auction::Auction;
 pub use board::{Board, Recognition, Standing};
 pub use effects::{Effects, Event};
+pub use forecast::{Forecast, Wait};
 pub use ids::{Generation, MAX_POSITION, Position, RequestId, RoomId, Ticket, UnixMillis};
+pub use inlet::{Move, MovedBy};
 pub use operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal};
+pub use reports::{Report, Reported, Reporter, Reports};
 pub use room::{Room, RoomState};
 pub use segment::{Counts, Segment, Step};
 pub use session::{Outcome, Session, SessionKey, SessionStatus};
-pub use settings::{InletKind, Settings, SettingsError, Value};
+pub use settings::{Discipline, InletKind, Settings, SettingsError, Value};
+pub use standstill::Standstill;

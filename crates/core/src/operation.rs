@@ -1,6 +1,7 @@
 //! What can happen to a room, what it answers, and why it may refuse. The rules themselves are in [`crate::apply`].
 
-use crate::ids::{Generation, Position, RequestId, Ticket};
+use crate::ids::{Generation, Position, RequestId, Ticket, UnixMillis};
+use crate::reports::{REPORTERS_MAX, Report, Reported};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::session::{Outcome, Session, SessionKey};
 use crate::settings::{FIELDS, Settings, SettingsError};
@@ -53,6 +54,25 @@ pub enum Operation {
     OpenSegment {
         /// Random, see [`Generation`].
         incarnation: u8,
+    },
+    /// The origin reports its capacity.
+    Report(Report),
+    /// The operator tells the room not to listen to a reporter any more.
+    ForgetReporter {
+        /// Its name.
+        reporter: String,
+    },
+    /// These alarms fire now, and no others.
+    Alarms {
+        /// Their names.
+        firing: Vec<String>,
+    },
+    /// The end of a round of the auction.
+    SettleRound {
+        /// The round: the moment it closes.
+        round: UnixMillis,
+        /// Those present, in any order; of more than can win, the earliest suffice.
+        present: Vec<SessionKey>,
     },
     /// Nothing changes; the room says where a ticket stands.
     Inspect {
@@ -141,6 +161,10 @@ impl Operation {
             Self::Reconfigure(_) => "change",
             Self::Reset { .. } => "reset",
             Self::OpenSegment { .. } => "open-segment",
+            Self::Report(_) => "report",
+            Self::ForgetReporter { .. } => "forget-reporter",
+            Self::Alarms { .. } => "alarms",
+            Self::SettleRound { .. } => "settle-round",
             Self::Inspect { .. } => "inspect",
             Self::KeepSignatures { .. } => "keep-signatures",
         }
@@ -159,6 +183,8 @@ pub struct Reads {
     pub session: Option<Session>,
     /// Active sessions past their end, some or all of them: those not swept yet still count as active, which is safe.
     pub ended: Vec<Session>,
+    /// Who asks, if he has a name: an operator.
+    pub actor: Option<String>,
 }
 
 /// What an operation answers.
@@ -200,6 +226,13 @@ pub enum Answer {
     },
     /// The line that is open now.
     LineOpened(Generation),
+    /// What became of a report.
+    Reported(Reported),
+    /// The winners of a round, in order. Told again, those who have not claimed yet.
+    Won {
+        /// Whose.
+        winners: Vec<SessionKey>,
+    },
 }
 
 /// Where a ticket stands, as the room itself knows it.
@@ -251,6 +284,21 @@ pub enum Refusal {
     /// Settings or state are no longer what whoever asked has seen.
     #[error("the room was changed meanwhile")]
     Changed,
+    /// The room's discipline is not the auction.
+    #[error("the room holds no auction")]
+    NoAuction,
+    /// The round is still open, or was followed by others.
+    #[error("this round is not the one to be settled")]
+    NotThisRound,
+    /// In an auction only its rounds move the frontier.
+    #[error("in an auction room the frontier moves with the rounds, not by hand")]
+    MovedByRounds,
+    /// The room has as many reporters as it listens to.
+    #[error("the room listens to {REPORTERS_MAX} reporters already")]
+    TooManyReporters,
+    /// There is no such reporter.
+    #[error("there is no such reporter")]
+    UnknownReporter,
     /// The settings are refused.
     #[error(transparent)]
     Settings(#[from] SettingsError),

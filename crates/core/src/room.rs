@@ -2,10 +2,15 @@
 
 use std::collections::VecDeque;
 
+use crate::adaptive::Adaptive;
+use crate::auction::Auction;
 use crate::estimate::Pace;
+use crate::forecast::Forecast;
 use crate::ids::{Generation, MAX_POSITION, UnixMillis};
+use crate::inlet::{self, Move, MovedBy};
+use crate::reports::Reports;
 use crate::segment::{Counts, Segment};
-use crate::settings::Settings;
+use crate::settings::{InletKind, Settings};
 
 /// How many generations of tickets a room honours at once.
 pub const SEGMENTS_MAX: usize = 4;
@@ -79,15 +84,40 @@ pub struct Room {
     pub exit_credits: u64,
     /// Offers made by hand over an automatic inlet: granted by an operator's word, not by the rules.
     pub offers_by_hand: u64,
-    /// How fast offers have been made.
+    /// How fast the frontier has moved.
     pub pace: Pace,
+    /// How good the estimates were.
+    pub forecast: Forecast,
+    /// When the next step of the timetable is due.
+    pub next_step_at: Option<UnixMillis>,
+    /// Steps of the timetable that were not taken: they are gone.
+    pub steps_missed: u64,
+    /// When the windows began that may claim, oldest first.
+    pub windows: VecDeque<UnixMillis>,
+    /// How many more new users this step of the timetable lets in, where there is a rate.
+    pub rate_budget: u64,
+    /// Where the adaptive law stands, in an adaptive room.
+    pub adaptive: Option<Adaptive>,
+    /// What the origin reports.
+    pub reports: Reports,
+    /// The auction, in a room that holds one.
+    pub auction: Option<Auction>,
+    /// The alarms that fire, as last told.
+    pub firing: Vec<String>,
+    /// Who paused or closed the room, or moved its frontier back.
+    pub stopped_by: Option<String>,
+    /// The last move of the frontier.
+    pub last_move: Option<Move>,
+    /// Moves of the frontier so far, by [`MovedBy`].
+    pub moves: [u64; MovedBy::ALL.len()],
 }
 
 impl Room {
     /// A new room with an empty line, opened at `now`.
     pub fn open(settings: Settings, now: UnixMillis, incarnation: u8) -> Self {
         let generation = Generation::following(None, now, incarnation);
-        Self {
+        let before = Settings::default();
+        let mut room = Self {
             clock: now,
             version: 0,
             epoch: 0,
@@ -100,7 +130,41 @@ impl Room {
             exit_credits: 0,
             offers_by_hand: 0,
             pace: Pace::default(),
+            forecast: Forecast::default(),
+            next_step_at: None,
+            steps_missed: 0,
+            windows: VecDeque::new(),
+            rate_budget: 0,
+            adaptive: None,
+            reports: Reports::default(),
+            auction: None,
+            firing: Vec::new(),
+            stopped_by: None,
+            last_move: None,
+            moves: [0; MovedBy::ALL.len()],
+        };
+        inlet::reconfigured(&mut room, now, &before);
+        room
+    }
+
+    /// How many may be inside now, for an inlet with a capacity.
+    pub fn capacity(&self) -> Option<u64> {
+        match (self.settings.inlet, &self.adaptive) {
+            (InletKind::Adaptive, Some(adaptive)) => Some(adaptive.capacity),
+            _ => self.settings.capacity(),
         }
+    }
+
+    /// Until when a pass issued now may be used for the first time: limited where slots are given away on the origin's word.
+    pub(crate) fn enter_by_seconds(&self, now: UnixMillis) -> Option<u64> {
+        let limited = self.settings.is_auction() || self.reports.free(&self.settings, now).is_some();
+        limited.then(|| now.seconds() + self.settings.enter_by_seconds.get())
+    }
+
+    /// Those of its alarms that fire.
+    pub fn firing_alarms(&self) -> impl Iterator<Item = &str> {
+        let names = self.settings.alarms.as_slice().iter();
+        names.filter(|name| self.firing.contains(name)).map(String::as_str)
     }
 
     /// Whether these are its settings and its state.
@@ -138,7 +202,8 @@ impl Room {
 
     /// Unclaimed offers.
     pub fn offers(&self) -> u64 {
-        self.segments.iter().map(Segment::offers).sum()
+        let wins = self.auction.as_ref().map_or(0, |auction| auction.wins.len() as u64);
+        self.segments.iter().map(Segment::offers).sum::<u64>() + wins
     }
 
     /// What counts against the capacity.
@@ -153,18 +218,31 @@ impl Room {
 
     /// The frontier as one number: that of the newest generation it has reached.
     pub fn serving(&self) -> u64 {
-        let reached = self.segments.iter().rev().find(|segment| segment.serving > segment.base);
-        reached.or(self.segments.front()).expect("a room always has a segment").serving
+        let shown = |segment: &Segment| segment.serving.max(segment.won);
+        let reached = self.segments.iter().rev().find(|segment| shown(segment) > segment.base);
+        shown(reached.or(self.segments.front()).expect("a room always has a segment"))
     }
 
     /// When the rules next have something to do without being asked, ends of sessions aside.
     pub fn next_due(&self) -> Option<UnixMillis> {
-        let window = self.settings.claim_window_millis().filter(|_| self.halted_since.is_none())?;
-        self.segments
-            .iter()
-            .filter_map(|segment| segment.steps.front())
-            .map(|step| step.at.plus(window))
-            .min()
+        let settings = &self.settings;
+        let start = UnixMillis(settings.start_time.saturating_mul(1000));
+        let wins = self.auction.as_ref().filter(|auction| !auction.wins.is_empty());
+        let admitting = [
+            self.next_lapse(),
+            self.next_step_at,
+            self.adaptive.map(|adaptive| adaptive.next_at(settings)),
+            wins.map(|auction| auction.round.plus(settings.round_millis())),
+            Some(start).filter(|&start| start > self.clock),
+        ];
+        let admitting = admitting.into_iter().flatten().filter(|_| self.halted_since.is_none());
+        admitting.chain(self.reports.next_silence(settings, self.clock)).min()
+    }
+
+    fn next_lapse(&self) -> Option<UnixMillis> {
+        let window = self.settings.claim_window_millis()?;
+        let oldest = self.segments.iter().filter_map(|segment| segment.steps.front());
+        oldest.map(|step| step.at.plus(window)).min()
     }
 
     pub(crate) fn segment_mut(&mut self, generation: Generation) -> Option<&mut Segment> {

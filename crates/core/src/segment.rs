@@ -69,6 +69,8 @@ pub struct Segment {
     pub serving: u64,
     /// L: everything up to it is settled.
     pub floor: u64,
+    /// The highest winner of an auction here; 0 if there was none.
+    pub won: u64,
     /// Open stretches of offers, oldest first.
     pub steps: VecDeque<Step>,
     /// Positions above the floor whose holder claimed or left.
@@ -86,6 +88,7 @@ impl Segment {
             joined: base,
             serving: base,
             floor: base,
+            won: 0,
             steps: VecDeque::new(),
             taken: Taken::default(),
             counts: Counts::default(),
@@ -100,6 +103,16 @@ impl Segment {
     /// People in this segment who neither claimed, nor left, nor let their offer lapse.
     pub const fn waiting(&self) -> u64 {
         (self.joined - self.base) - self.counts.claimed - self.counts.lapsed - self.counts.left
+    }
+
+    /// The last position that anybody may look at as passed: served, settled, or that of the highest winner.
+    pub fn frontier(&self) -> u64 {
+        self.serving.max(self.floor).max(self.won)
+    }
+
+    /// How many have joined beyond that.
+    pub fn beyond_frontier(&self) -> u64 {
+        self.joined.saturating_sub(self.frontier())
     }
 
     /// The last position that is settled or offered.
@@ -184,8 +197,17 @@ impl Segment {
 
     /// Lets the oldest offers lapse whose claim window of `window` milliseconds is over; returns how many people that cost.
     pub(crate) fn lapse(&mut self, now: UnixMillis, window: u64, effects: &mut Effects) -> u64 {
+        self.lapse_while(|step| step.at.plus(window) <= now, effects)
+    }
+
+    /// Lets the offers lapse that were made before a moment; returns how many people that cost.
+    pub(crate) fn lapse_made_before(&mut self, moment: UnixMillis, effects: &mut Effects) -> u64 {
+        self.lapse_while(|step| step.at < moment, effects)
+    }
+
+    fn lapse_while(&mut self, is_over: impl Fn(&Step) -> bool, effects: &mut Effects) -> u64 {
         let mut lapsed = 0;
-        while let Some(front) = self.steps.front().filter(|front| front.at.plus(window) <= now) {
+        while let Some(front) = self.steps.front().filter(|front| is_over(front)) {
             lapsed += front.open;
             self.floor = front.up_to;
             self.steps.pop_front();

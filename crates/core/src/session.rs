@@ -62,6 +62,8 @@ pub struct Session {
     pub status: SessionStatus,
     /// The signatures that left with the pass, where signing again would give others (ES256); empty otherwise.
     pub signatures: Vec<u8>,
+    /// Until when, in whole seconds, the pass may be used for the first time, where the origin reports its capacity.
+    pub enter_by_seconds: Option<u64>,
 }
 
 impl Session {

@@ -25,6 +25,8 @@ pub enum Value {
     Number(i64),
     /// A text.
     Text(String),
+    /// Several texts.
+    List(Vec<String>),
 }
 
 impl fmt::Display for Value {
@@ -34,6 +36,7 @@ impl fmt::Display for Value {
             Self::Flag(flag) => flag.fmt(formatter),
             Self::Number(number) => number.fmt(formatter),
             Self::Text(text) => write!(formatter, "{text:?}"),
+            Self::List(texts) => write!(formatter, "{texts:?}"),
         }
     }
 }
@@ -65,25 +68,57 @@ pub enum InletKind {
     /// The operator alone.
     #[default]
     Manual,
+    /// The clock: `increment_by` positions every `interval_seconds`.
+    Periodic,
     /// The number of visitors inside, kept at `total_active_users`.
     MaxSize,
+    /// The clock: a window of `window_size` people every `interval_seconds`, the last `active_windows` of which may claim.
+    Window,
+    /// The number of visitors inside, kept at a capacity that follows how the origin fares.
+    Adaptive,
 }
 
 impl InletKind {
     /// Every inlet, for messages and references.
-    pub const ALL: [Self; 2] = [Self::Manual, Self::MaxSize];
+    pub const ALL: [Self; 5] = [Self::Manual, Self::Periodic, Self::MaxSize, Self::Window, Self::Adaptive];
 
     /// The name used everywhere.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Manual => "manual",
+            Self::Periodic => "periodic",
             Self::MaxSize => "max-size",
+            Self::Window => "window",
+            Self::Adaptive => "adaptive",
         }
     }
 
     /// Whether it keeps a capacity.
     pub const fn is_capped(self) -> bool {
-        matches!(self, Self::MaxSize)
+        matches!(self, Self::MaxSize | Self::Adaptive)
+    }
+}
+
+/// Who among the waiting may claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Discipline {
+    /// Everybody up to the frontier.
+    #[default]
+    Counter,
+    /// Each round, as many of those present as there are free slots, the earliest first.
+    Auction,
+}
+
+impl Discipline {
+    /// Both, for messages and references.
+    pub const ALL: [Self; 2] = [Self::Counter, Self::Auction];
+
+    /// The name used everywhere.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Auction => "auction",
+        }
     }
 }
 
@@ -148,6 +183,133 @@ impl Kind for u64 {
     }
 }
 
+/// A number that `LEAST` and `MOST` bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bounded<const LEAST: u64, const MOST: u64>(u64);
+
+impl<const LEAST: u64, const MOST: u64> Bounded<LEAST, MOST> {
+    /// The number, if it is within the bounds.
+    pub const fn new(number: u64) -> Option<Self> {
+        if number >= LEAST && number <= MOST { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// How many people an inlet moves at a time.
+pub type People = Bounded<1, 1_000_000_000>;
+/// How many windows may claim at once.
+pub type Windows = Bounded<1, 64>;
+/// A latency in milliseconds, up to ten minutes.
+pub type Latency = Bounded<1, 600_000>;
+/// A share in thousandths.
+pub type Thousandths = Bounded<0, 1000>;
+/// A duration of a second to an hour.
+pub type ShortSeconds = Bounded<1, 3600>;
+
+macro_rules! bounded_kind {
+    ($kind:ty, $expected:literal) => {
+        impl Kind for $kind {
+            const EXPECTED: &'static str = $expected;
+            fn to_value(&self) -> Value {
+                Value::Number(i64::try_from(self.0).unwrap_or(i64::MAX))
+            }
+            fn from_value(value: &Value) -> Option<Self> {
+                if let Value::Number(number) = value { Self::new(u64::try_from(*number).ok()?) } else { None }
+            }
+        }
+    };
+}
+
+bounded_kind!(People, "a whole number from 1 to 1000000000");
+bounded_kind!(Windows, "a whole number from 1 to 64");
+bounded_kind!(Latency, "a whole number of milliseconds from 1 to 600000");
+bounded_kind!(Thousandths, "a whole number from 0 to 1000");
+bounded_kind!(ShortSeconds, "a whole number of seconds from 1 to 3600");
+
+/// How many alarms a room may name.
+pub const ALARMS_MAX: usize = 16;
+/// Longest name of an alarm, in bytes.
+pub const ALARM_NAME_MAX_LENGTH: usize = 128;
+
+/// Whether a text can name an alarm: visible characters and single spaces, of bounded length.
+pub fn is_alarm_name(text: &str) -> bool {
+    let fits = !text.is_empty() && text.len() <= ALARM_NAME_MAX_LENGTH && text.trim() == text;
+    fits && text.chars().all(|character| !character.is_control())
+}
+
+/// Names of alarms, none of them twice.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AlarmNames(Vec<String>);
+
+impl AlarmNames {
+    /// The names, if each is one and there are not too many.
+    pub fn new(mut names: Vec<String>) -> Option<Self> {
+        names.sort();
+        names.dedup();
+        (names.len() <= ALARMS_MAX && names.iter().all(|name| is_alarm_name(name))).then_some(Self(names))
+    }
+
+    /// In order.
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Kind for AlarmNames {
+    const EXPECTED: &'static str = "a list of up to 16 names of alarms, each of 1 to 128 characters";
+    fn to_value(&self) -> Value {
+        Value::List(self.0.clone())
+    }
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::List(names) = value { Self::new(names.clone()) } else { None }
+    }
+}
+
+/// Longest notice, in bytes.
+pub const NOTICE_MAX_LENGTH: usize = 1000;
+
+/// What an operator tells those who wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice(String);
+
+impl Notice {
+    /// The text, if it is neither empty nor too long, and has no control characters but line ends.
+    pub fn new(text: &str) -> Option<Self> {
+        let visible = text.chars().all(|character| character == '\n' || !character.is_control());
+        (visible && !text.trim().is_empty() && text.len() <= NOTICE_MAX_LENGTH).then(|| Self(text.to_owned()))
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Kind for Notice {
+    const EXPECTED: &'static str = "a text of 1 to 1000 bytes, without control characters";
+    fn to_value(&self) -> Value {
+        Value::Text(self.0.clone())
+    }
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Text(text) = value { Self::new(text) } else { None }
+    }
+}
+
+impl Kind for Discipline {
+    const EXPECTED: &'static str = "\"counter\" or \"auction\"";
+    fn to_value(&self) -> Value {
+        Value::Text(self.as_str().to_owned())
+    }
+    fn from_value(value: &Value) -> Option<Self> {
+        let Value::Text(text) = value else { return None };
+        Self::ALL.into_iter().find(|discipline| discipline.as_str() == text)
+    }
+}
+
 impl Kind for String {
     const EXPECTED: &'static str = "a text of 1 to 512 visible characters without spaces";
     fn to_value(&self) -> Value {
@@ -195,7 +357,7 @@ impl Kind for WebAddress {
 }
 
 impl Kind for InletKind {
-    const EXPECTED: &'static str = "\"manual\" or \"max-size\"";
+    const EXPECTED: &'static str = "\"manual\", \"periodic\", \"max-size\", \"window\" or \"adaptive\"";
     fn to_value(&self) -> Value {
         Value::Text(self.as_str().to_owned())
     }
@@ -256,8 +418,41 @@ macro_rules! settings {
 settings! {
     /// What moves the frontier.
     inlet: InletKind = InletKind::Manual,
-    /// The capacity of a `max-size` room: visitors inside plus open offers.
+    /// The capacity of a `max-size` room: visitors inside plus open offers. The most that an `adaptive` room may let in.
     total_active_users: Option<u64> = None,
+    /// How many more people a room with a capacity offers a place to within a minute, spread over steps of `interval_seconds`.
+    new_users_per_minute: Option<People> = None,
+    /// How many positions a `periodic` step moves the frontier.
+    increment_by: People = Bounded(10),
+    /// Time between two steps of a `periodic` or `window` inlet, and of `new_users_per_minute`.
+    interval_seconds: Seconds = Seconds(60),
+    /// When an automatic inlet begins to move the frontier, in seconds since 1970; 0 means at once.
+    start_time: u64 = 0,
+    /// When it ends, in seconds since 1970; 0 means never.
+    end_time: u64 = 0,
+    /// Alarms that hold an automatic inlet while one of them fires.
+    alarms: AlarmNames = AlarmNames(Vec::new()),
+    /// Whether `periodic` steps go on while nobody waits, so that a quiet time saves up places for whoever comes next.
+    run_ahead: bool = false,
+    /// How many people a `window` holds.
+    window_size: Option<People> = None,
+    /// How many windows may claim at once: older offers lapse. At least 2 is advised.
+    active_windows: Windows = Bounded(2),
+    /// The least that an `adaptive` room lets in, however the origin fares.
+    adaptive_floor: u64 = 1,
+    /// The latency, as the origin's 95th percentile in milliseconds, that an `adaptive` room aims at.
+    target_latency_ms: Latency = Bounded(500),
+    /// The share of failed requests, in thousandths, that an `adaptive` room tolerates.
+    target_errors_per_thousand: Thousandths = Bounded(20),
+    /// Who among the waiting may claim: everybody up to the frontier, or each round's winners.
+    discipline: Discipline = Discipline::Counter,
+    /// Time between two rounds of an auction, and between two adjustments of an `adaptive` inlet. A reporter silent for three
+    /// of them counts as full.
+    round_seconds: ShortSeconds = Bounded(10),
+    /// How long after it was issued a pass may be used for the first time, where the origin reports its capacity.
+    enter_by_seconds: ShortSeconds = Bounded(30),
+    /// What the operator tells those who wait.
+    notice: Option<Notice> = None,
     /// How long a pass, and the session that goes with it, is valid.
     validity_period: Seconds = Seconds(3600),
     /// Whether an offer that is not claimed in time lapses.
@@ -291,17 +486,6 @@ const fn planned(name: &'static str, default: &'static str, issue: u8) -> Planne
 /// Settings that do nothing yet, so that nobody relies on them.
 pub const PLANNED: &[PlannedSetting] = &[
     planned("enable_events_generation", "false", 8),
-    planned("increment_by", "10", 4),
-    planned("interval_seconds", "60", 4),
-    planned("start_time", "0", 4),
-    planned("end_time", "0", 4),
-    planned("alarms", "[]", 4),
-    planned("run_ahead", "false", 4),
-    planned("window_size", "", 4),
-    planned("active_windows", "2", 4),
-    planned("discipline", "counter", 4),
-    planned("round_seconds", "10", 4),
-    planned("new_users_per_minute", "", 4),
     planned("session_duration", "", 6),
     planned("queueing_method", "", 6),
     planned("queueing_status_code", "", 6),
@@ -325,30 +509,87 @@ impl Settings {
 
     /// Checks that the settings make sense together.
     pub fn check(&self) -> Result<(), SettingsError> {
-        if self.inlet.is_capped() && self.total_active_users.is_none() {
-            return Err(SettingsError::Contradiction(
-                "inlet \"max-size\" needs `total_active_users`, its capacity",
-            ));
+        let contradictions: [(bool, &'static str); 9] = [
+            (
+                self.inlet.is_capped() && self.total_active_users.is_none(),
+                "an inlet with a capacity (\"max-size\", \"adaptive\") needs `total_active_users`",
+            ),
+            (
+                self.inlet.is_capped() && !self.enable_queue_position_expiry,
+                "an inlet with a capacity needs `enable_queue_position_expiry`: an offer that never lapses would hold its slot for ever",
+            ),
+            (
+                self.inlet == InletKind::Window && self.window_size.is_none(),
+                "inlet \"window\" needs `window_size`",
+            ),
+            (
+                self.inlet == InletKind::Window && !self.enable_queue_position_expiry,
+                "inlet \"window\" needs `enable_queue_position_expiry`: what is older than `active_windows` lapses",
+            ),
+            (
+                self.end_time != 0 && self.end_time <= self.start_time,
+                "`end_time` must be later than `start_time`, or 0",
+            ),
+            (
+                self.inlet == InletKind::Adaptive
+                    && self.total_active_users.is_some_and(|most| most < self.adaptive_floor),
+                "`adaptive_floor` must not be above `total_active_users`",
+            ),
+            (
+                self.new_users_per_minute.is_some() && !self.inlet.is_capped(),
+                "`new_users_per_minute` goes with `total_active_users`, in a room whose inlet has a capacity",
+            ),
+            (
+                self.new_users_per_minute.is_some() && self.interval_seconds.get() > 60,
+                "with `new_users_per_minute`, `interval_seconds` must be at most 60",
+            ),
+            (
+                self.discipline == Discipline::Auction
+                    && matches!(self.inlet, InletKind::Periodic | InletKind::Window),
+                "an auction gives away free slots: its inlet is \"max-size\", \"adaptive\", or \"manual\" with capacity reports alone",
+            ),
+        ];
+        match contradictions.into_iter().find(|(contradicts, _)| *contradicts) {
+            Some((_, text)) => Err(SettingsError::Contradiction(text)),
+            None => Ok(()),
         }
-        if self.inlet.is_capped() && !self.enable_queue_position_expiry {
-            return Err(SettingsError::Contradiction(
-                "inlet \"max-size\" needs `enable_queue_position_expiry`: an offer that never lapses would hold its slot for ever",
-            ));
-        }
-        Ok(())
     }
 
-    /// The capacity, for an inlet that keeps one.
+    /// The capacity as it was set, for an inlet that keeps one.
     pub fn capacity(&self) -> Option<u64> {
         if self.inlet.is_capped() { self.total_active_users } else { None }
     }
 
-    /// How long an offer stands, in milliseconds; `None` if for ever.
+    /// Whether it holds auctions.
+    pub fn is_auction(&self) -> bool {
+        self.discipline == Discipline::Auction
+    }
+
+    /// How long an offer stands, in milliseconds; `None` if no clock ends it. In a `window` room newer windows do, and a clock
+    /// only if one is set.
     pub fn claim_window_millis(&self) -> Option<u64> {
-        let by_inlet =
-            if self.inlet.is_capped() { CLAIM_WINDOW_CAPPED_SECONDS } else { CLAIM_WINDOW_SECONDS };
-        let seconds = self.queue_position_expiry_period.map_or(by_inlet, Seconds::get);
-        self.enable_queue_position_expiry.then_some(seconds * 1000)
+        let by_inlet = match self.inlet {
+            InletKind::MaxSize | InletKind::Adaptive => Some(CLAIM_WINDOW_CAPPED_SECONDS),
+            InletKind::Manual | InletKind::Periodic => Some(CLAIM_WINDOW_SECONDS),
+            InletKind::Window => None,
+        };
+        let seconds = self.queue_position_expiry_period.map(Seconds::get).or(by_inlet);
+        seconds.filter(|_| self.enable_queue_position_expiry).map(|seconds| seconds * 1000)
+    }
+
+    /// Time between two steps of the timetable, in milliseconds, for an inlet that has one.
+    pub fn step_interval_millis(&self) -> Option<u64> {
+        let stepped = match self.inlet {
+            InletKind::Periodic | InletKind::Window => true,
+            InletKind::MaxSize | InletKind::Adaptive => self.new_users_per_minute.is_some(),
+            InletKind::Manual => false,
+        };
+        stepped.then_some(self.interval_seconds.get() * 1000)
+    }
+
+    /// Time between two rounds, in milliseconds.
+    pub const fn round_millis(&self) -> u64 {
+        self.round_seconds.get() * 1000
     }
 }
 
@@ -373,7 +614,10 @@ mod tests {
         let refused = settings.set("validity_period", &Value::Number(0)).unwrap_err().to_string();
         assert_eq!(refused, "`validity_period` must be a whole number of seconds from 1 to 31536000, not 0");
         let refused = settings.set("inlet", &Value::Text("fast".into())).unwrap_err().to_string();
-        assert_eq!(refused, "`inlet` must be \"manual\" or \"max-size\", not \"fast\"");
+        assert_eq!(
+            refused,
+            "`inlet` must be \"manual\", \"periodic\", \"max-size\", \"window\" or \"adaptive\", not \"fast\""
+        );
         assert_eq!(settings.set("nope", &Value::None), Err(SettingsError::Unknown("nope".into())));
         assert_eq!(settings, Settings::default());
     }

@@ -321,8 +321,12 @@ impl Play {
             }
         }
         let before = Board::of(&self.room);
-        let applied =
-            apply(self.room.clone(), self.now, &operation, Reads { session: session.clone(), ended });
+        let applied = apply(
+            self.room.clone(),
+            self.now,
+            &operation,
+            Reads { session: session.clone(), ended, actor: None },
+        );
         let after = Board::of(&applied.room);
         self.model.tick(self.now);
         self.check_answer(&operation, session.as_ref(), &applied.answer);
@@ -466,6 +470,10 @@ impl Play {
             }
             Operation::Tick
             | Operation::OpenSegment { .. }
+            | Operation::Report(_)
+            | Operation::ForgetReporter { .. }
+            | Operation::Alarms { .. }
+            | Operation::SettleRound { .. }
             | Operation::Inspect { .. }
             | Operation::KeepSignatures { .. } => {}
         }
@@ -529,7 +537,7 @@ impl Play {
         let chosen = usize::try_from(after.version).unwrap() % stories.len().max(1);
         let Some(&(&ticket, story)) = stories.get(chosen) else { return };
         let key = SessionKey { generation: ticket.generation, position: ticket.position };
-        let reads = Reads { session: self.sessions.get(&key).cloned(), ended: vec![] };
+        let reads = Reads { session: self.sessions.get(&key).cloned(), ..Reads::default() };
         let asked = apply(self.room.clone(), self.room.clock, &Operation::Inspect { ticket }, reads);
         assert!(!asked.effects.changed, "asking changes nothing");
         let Ok(Answer::Place(place)) = asked.answer else { panic!("{:?}", asked.answer) };

@@ -53,6 +53,7 @@ pub(crate) async fn notify(State(app): Shared, principal: Principal, request: Re
     for alarm in &heard.ended {
         tracing::info!(alarm, "an alarm is OK again");
     }
+    app.alarms.tell_rooms(&app.engine).await;
     let told = json!({
         "received": heard.received(),
         "firing": heard.firing,

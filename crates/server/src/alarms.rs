@@ -14,9 +14,9 @@ use anteroom_core::alarms::{
     AlarmBook, AlarmsFull, Alert, Heard, OPERATIONS, OutsideAlarm, OutsideAlarms, OwnAlarms, RESOURCES,
     Totals,
 };
-use anteroom_core::{Board, UnixMillis};
-use anteroom_store::engine::Troubles;
-use anteroom_store::{AuditRecord, Engine, Store, StoreError};
+use anteroom_core::{Board, Operation, UnixMillis};
+use anteroom_store::engine::{Actor, Troubles};
+use anteroom_store::{AuditRecord, Engine, RoomHandle, Store, StoreError};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use serde::{Deserialize, Serialize};
@@ -172,6 +172,34 @@ impl Alarms {
         *unknown = mentioned.into_keys().collect();
     }
 
+    /// Tells every room what fires of that which it names, where its board shows something else.
+    pub(crate) async fn tell_rooms(&self, engine: &Engine) {
+        for room in engine.rooms() {
+            self.tell(&room, engine.now()).await;
+        }
+    }
+
+    /// Tells one room, if need be. To be called when its settings have changed, so that it does not take one more step.
+    pub(crate) async fn tell(&self, room: &RoomHandle, now: UnixMillis) {
+        let wanted = room.with_board(|board| {
+            let named = named_by(board);
+            let fires = self.with_book(|book| {
+                let fires = |name: &&String| book.fires(name, now) == Some(true);
+                named.iter().filter(fires).cloned().collect::<Vec<_>>()
+            });
+            (fires != board.firing).then_some(fires)
+        });
+        let Some(firing) = wanted else { return };
+        let told = room.operate(Operation::Alarms { firing: firing.clone() }, Actor::System("alarms")).await;
+        match told {
+            Ok(_) => tracing::info!(room = %room.id(), ?firing, "a room was told which of its alarms fire"),
+            // It is compared again in a second.
+            Err(error) => {
+                tracing::debug!(room = %room.id(), %error, "a room could not be told of its alarms")
+            }
+        }
+    }
+
     /// Evaluates own alarms, and says which began and ended to fire.
     fn evaluate(&self, now: UnixMillis, totals: &Totals) {
         let mut book = self.book();
@@ -208,8 +236,7 @@ impl Alarms {
 
 /// The alarms that a room mentions.
 fn named_by(board: &Board) -> &[String] {
-    let _ = board;
-    &[]
+    board.settings.alarms.as_slice()
 }
 
 /// The record of what began and ended to fire; a mere repetition is not worth one.
@@ -288,6 +315,7 @@ pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
             // Woken by news, or by time: settings change, and a room may not have been reachable.
             let _ = tokio::time::timeout(EVALUATION_PERIOD, app.alarms.news.notified()).await;
             app.alarms.warn_of_unknown(&app.engine, app.now());
+            app.alarms.tell_rooms(&app.engine).await;
         }
     };
     tokio::select! {

@@ -156,8 +156,12 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
         }
         Standing::Offered { remaining_millis } => remaining_millis.unwrap_or(window),
         // A claimed place keeps its own clock, whatever became of its neighbours.
-        Standing::Settled => match session.await? {
+        passed @ (Standing::Settled | Standing::Passed) => match session.await? {
             Some(session) => board.remaining_millis(session.offered_at, window, now),
+            // An auction passes over those who are absent, and takes them back when they come.
+            None if passed == Standing::Passed => {
+                return Err(ApiError::aws(StatusCode::ACCEPTED, "Request ID not being served yet"));
+            }
             None => 0,
         },
     };

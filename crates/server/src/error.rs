@@ -135,6 +135,11 @@ impl From<Refusal> for ApiError {
             Refusal::UnknownSession | Refusal::AlreadyEnded => Self::problem(Problem::SessionEnded, text)
                 .with_aws(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set."),
             Refusal::Changed => Self::problem(Problem::Changed, text),
+            Refusal::NoAuction
+            | Refusal::NotThisRound
+            | Refusal::MovedByRounds
+            | Refusal::TooManyReporters => Self::problem(Problem::Conflict, text),
+            Refusal::UnknownReporter => Self::problem(Problem::UnknownName, text),
             Refusal::CounterOverflow | Refusal::Settings(_) => Self::bad_request(refusal.to_string()),
         }
     }

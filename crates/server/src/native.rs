@@ -129,10 +129,11 @@ impl Shown {
         let now = app.now();
         let people_ahead = match board.standing(ticket, now) {
             Standing::Waiting { people_ahead } => people_ahead,
-            Standing::Offered { .. } | Standing::Settled => 0,
+            Standing::Offered { .. } | Standing::Passed | Standing::Settled => 0,
         };
         let waiting = matches!(status, Status::Waiting);
-        let wait = if waiting { board.wait_seconds(people_ahead, now) } else { None };
+        let wait = if waiting { board.wait(ticket, people_ahead, now) } else { None };
+        let estimated_wait_seconds = wait.map(|wait| wait.p50_seconds);
         let serving = board.segments.iter().find(|segment| segment.generation == ticket.generation);
         TicketAnswer {
             ticket: token.clone().unwrap_or_else(|| room.ticket_tokens.seal(ticket, *request_id)),
@@ -143,9 +144,9 @@ impl Shown {
             serving: serving.map_or(board.serving, |segment| segment.serving),
             people_ahead,
             status: status.as_str(),
-            estimated_wait_seconds: wait,
-            estimated_wait_p90_seconds: None,
-            next_poll_seconds: next_poll_seconds(people_ahead, wait, ticket.position.get()),
+            estimated_wait_seconds,
+            estimated_wait_p90_seconds: wait.map(|wait| wait.p90_seconds),
+            next_poll_seconds: next_poll_seconds(people_ahead, estimated_wait_seconds, ticket.position.get()),
             claim_expires_in_seconds: match status {
                 Status::Active { remaining_millis } => {
                     Some(ClaimExpiry(remaining_millis.map(|remaining| remaining.div_ceil(1000))))
@@ -188,7 +189,7 @@ fn status_from_board(app: &App, shown: &Shown) -> Option<Status> {
     match shown.board.standing(&shown.ticket, app.now()) {
         Standing::Waiting { .. } if shown.board.state == RoomState::Closed => Some(Status::Closed),
         Standing::Waiting { .. } => Some(Status::Waiting),
-        Standing::Offered { .. } | Standing::Settled => None,
+        Standing::Offered { .. } | Standing::Passed | Standing::Settled => None,
     }
 }
 

@@ -88,9 +88,9 @@ impl ChangeBody {
                 Json::Bool(flag) => Value::Flag(*flag),
                 Json::String(text) => Value::Text(text.clone()),
                 Json::Number(number) if number.is_i64() => Value::Number(number.as_i64().unwrap_or_default()),
-                _ => {
-                    let text = format!("`{name}` must be {}", field.expected);
-                    return Err(ApiError::bad_request(text));
+                other => {
+                    let refused = || ApiError::bad_request(format!("`{name}` must be {}", field.expected));
+                    Value::List(texts_of(other).ok_or_else(refused)?)
                 }
             };
             settings.set(name, &value).map_err(Refusal::from)?;
@@ -103,6 +103,11 @@ impl ChangeBody {
         });
         Ok((settings, state.transpose()?))
     }
+}
+
+/// A list of nothing but texts.
+fn texts_of(value: &Json) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 fn unknown_setting(name: &str) -> String {
@@ -129,7 +134,7 @@ pub(crate) async fn create_or_replace(
     let state = state.unwrap_or(RoomState::Open);
     let wanted = |_: Settings| Ok((settings.clone(), Some(state)));
     if let Some(room) = app.room(&id) {
-        return replace(&room, &preconditions, &principal, wanted).await;
+        return replace(&app, &room, &preconditions, &principal, wanted).await;
     }
     let name = RoomId::parse(&id).map_err(|_| {
         ApiError::bad_request("A room's name has 1 to 64 letters, digits, dots, hyphens or underscores")
@@ -145,10 +150,11 @@ pub(crate) async fn create_or_replace(
     let created = created.await?;
     let room = native::named_room(&app, Some(&id))?;
     if created {
+        app.alarms.tell(&room.handle, app.now()).await;
         return Ok(told(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
     }
     // Somebody made it in between.
-    replace(&room, &preconditions, &principal, wanted).await
+    replace(&app, &room, &preconditions, &principal, wanted).await
 }
 
 /// PATCH `/rooms/{id}`: changes what is given and nothing else.
@@ -161,10 +167,11 @@ pub(crate) async fn change(
     let preconditions = Preconditions::of(request.headers());
     let change: ChangeBody = read_optional_json(request).await?;
     let room = native::named_room(&app, Some(&id))?;
-    replace(&room, &preconditions, &principal, |present| change.applied_to(present)).await
+    replace(&app, &room, &preconditions, &principal, |present| change.applied_to(present)).await
 }
 
 async fn replace(
+    app: &App,
     room: &RoomView,
     preconditions: &Preconditions,
     principal: &Principal,
@@ -178,7 +185,10 @@ async fn replace(
         let reconfigure = Reconfigure { expected: Some(present), settings, state };
         let operation = Operation::Reconfigure(Box::new(reconfigure));
         match room.handle.operate(operation, principal.actor()).await {
-            Ok(_) => return Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board())),
+            Ok(_) => {
+                app.alarms.tell(&room.handle, app.now()).await;
+                return Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()));
+            }
             // If-Match is checked again against what is there now.
             Err(EngineError::Refused(Refusal::Changed)) => {}
             Err(error) => return Err(error.into()),
@@ -290,6 +300,7 @@ fn described(id: &RoomId, board: &Board) -> Json {
                 Value::Flag(flag) => flag.into(),
                 Value::Number(number) => number.into(),
                 Value::Text(text) => text.into(),
+                Value::List(texts) => texts.into(),
             };
             (field.name.to_owned(), value)
         })
@@ -346,7 +357,7 @@ pub(crate) async fn ticket(State(app): Shared, Path((id, ticket_id)): Path<(Stri
     let status = native::status_for_operators(&app, &room, ticket, request_id, Arc::clone(&board)).await?;
     let people_ahead = match board.standing(&ticket, now) {
         Standing::Waiting { people_ahead } => Some(people_ahead),
-        Standing::Offered { .. } | Standing::Settled => None,
+        Standing::Offered { .. } | Standing::Passed | Standing::Settled => None,
     };
     let body = json!({
         "request_id": request_id::format(request_id),

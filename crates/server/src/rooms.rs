@@ -164,6 +164,11 @@ pub(crate) fn read_settings(
             toml::Value::Boolean(flag) => Some(Value::Flag(*flag)),
             toml::Value::Integer(number) => Some(Value::Number(*number)),
             toml::Value::String(text) => Some(Value::Text(text.clone())),
+            toml::Value::Array(items) => items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned))
+                .collect::<Option<_>>()
+                .map(Value::List),
             _ => None,
         };
         let set = converted.map(|value| settings.set(key, &value));

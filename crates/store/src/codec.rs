@@ -14,7 +14,13 @@ use anteroom_core::{
 
 use crate::contract::{AuditRecord, StoredEvent};
 
+mod clockwork;
+
 const FORMAT: u8 = 1;
+/// Rooms got a clockwork: inlets, reports, auctions, alarms. Those of the first format are still read.
+const ROOM_FORMAT: u8 = 2;
+/// Sessions may have a time until which their pass must be used. Those of the first format are still read.
+const SESSION_FORMAT: u8 = 2;
 /// Audit records got a detail, and may be of no room. Those of the first format are still read.
 const AUDIT_FORMAT: u8 = 2;
 
@@ -55,6 +61,12 @@ impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8], what: &'static str) -> Result<Self, Corrupt> {
         let mut reader = Self { rest: bytes, what };
         if reader.byte()? == FORMAT { Ok(reader) } else { Err(Corrupt(what)) }
+    }
+    /// Of bytes of any version up to `newest`, and which it is.
+    fn versioned(bytes: &'a [u8], what: &'static str, newest: u8) -> Result<(Self, u8), Corrupt> {
+        let mut reader = Self { rest: bytes, what };
+        let format = reader.byte()?;
+        if (1..=newest).contains(&format) { Ok((reader, format)) } else { Err(Corrupt(what)) }
     }
     /// Of bytes without a version of their own.
     pub(crate) fn bare(bytes: &'a [u8], what: &'static str) -> Self {
@@ -98,7 +110,7 @@ impl<'a> Reader<'a> {
 
 /// A room without its chunks of taken bits, which are records of their own.
 pub fn encode_room(room: &Room) -> Vec<u8> {
-    let mut writer = Writer::new();
+    let mut writer = Writer(vec![ROOM_FORMAT]);
     writer.number(room.clock.0);
     writer.number(room.version);
     writer.number(room.epoch);
@@ -119,6 +131,7 @@ pub fn encode_room(room: &Room) -> Vec<u8> {
     for segment in &room.segments {
         encode_segment(&mut writer, segment);
     }
+    clockwork::encode(&mut writer, room);
     writer.0
 }
 
@@ -147,6 +160,11 @@ fn encode_settings(writer: &mut Writer, settings: &Settings) {
                 writer.byte(3);
                 writer.bytes(text.as_bytes());
             }
+            Value::List(texts) => {
+                writer.byte(4);
+                writer.number(texts.len() as u64);
+                texts.iter().for_each(|text| writer.bytes(text.as_bytes()));
+            }
         }
     }
 }
@@ -167,7 +185,7 @@ fn encode_segment(writer: &mut Writer, segment: &Segment) {
 
 /// The room that [`encode_room`] wrote; its chunks are to be restored separately.
 pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
-    let mut reader = Reader::new(bytes, "room")?;
+    let (mut reader, format) = Reader::versioned(bytes, "room", ROOM_FORMAT)?;
     let clock = UnixMillis(reader.number()?);
     let version = reader.number()?;
     let epoch = reader.number()?;
@@ -187,11 +205,10 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
     if segments.is_empty() {
         return Err(Corrupt("room"));
     }
-    Ok(Room {
+    let mut room = Room {
         clock,
         version,
         epoch,
-        settings,
         state,
         halted_since,
         inlet_rests,
@@ -200,7 +217,13 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
         exit_credits,
         offers_by_hand,
         pace: Pace { offers_made, samples },
-    })
+        ..Room::open(settings, clock, 0)
+    };
+    if format == ROOM_FORMAT {
+        clockwork::decode(&mut reader, &mut room)?;
+    }
+    reader.end()?;
+    Ok(room)
 }
 
 fn decode_counts(reader: &mut Reader<'_>) -> Result<Counts, Corrupt> {
@@ -223,6 +246,7 @@ fn decode_settings(reader: &mut Reader<'_>) -> Result<Settings, Corrupt> {
             1 => Value::Flag(reader.byte()? == 1),
             2 => Value::Number(reader.number()?.cast_signed()),
             3 => Value::Text(reader.text()?),
+            4 => Value::List((0..reader.length()?).map(|_| reader.text()).collect::<Result<_, _>>()?),
             _ => return Err(Corrupt("setting")),
         };
         settings.set(&name, &value).map_err(|_| Corrupt("setting"))?;
@@ -241,7 +265,7 @@ fn decode_segment(reader: &mut Reader<'_>) -> Result<Segment, Corrupt> {
             Ok(Step { up_to, at: UnixMillis(at), open })
         })
         .collect::<Result<_, Corrupt>>()?;
-    Ok(Segment { generation, base, joined, serving, floor, steps, taken: Taken::default(), counts })
+    Ok(Segment { generation, base, joined, serving, floor, won: 0, steps, taken: Taken::default(), counts })
 }
 
 /// A chunk of taken bits.
@@ -264,7 +288,7 @@ pub fn decode_chunk(bytes: &[u8; 512]) -> Chunk {
 
 /// A session.
 pub fn encode_session(session: &Session) -> Vec<u8> {
-    let mut writer = Writer::new();
+    let mut writer = Writer(vec![SESSION_FORMAT]);
     writer.generation(session.key.generation);
     writer.number(session.key.position.get());
     writer.bytes(&session.request_id.0);
@@ -280,12 +304,13 @@ pub fn encode_session(session: &Session) -> Vec<u8> {
         SessionStatus::Expired => 3,
     });
     writer.bytes(&session.signatures);
+    writer.number(session.enter_by_seconds.unwrap_or(u64::MAX));
     writer.0
 }
 
 /// The session that [`encode_session`] wrote.
 pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
-    let mut reader = Reader::new(bytes, "session")?;
+    let (mut reader, format) = Reader::versioned(bytes, "session", SESSION_FORMAT)?;
     let generation = reader.generation()?;
     let position = Position::new(reader.number()?).ok_or(Corrupt("session"))?;
     Ok(Session {
@@ -304,6 +329,10 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
             _ => return Err(Corrupt("session")),
         },
         signatures: reader.bytes()?.to_vec(),
+        enter_by_seconds: match format {
+            SESSION_FORMAT => Some(reader.number()?).filter(|&seconds| seconds != u64::MAX),
+            _ => None,
+        },
     })
 }
 

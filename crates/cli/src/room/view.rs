@@ -186,6 +186,7 @@ fn is_default(name: &str, value: &Value) -> bool {
         Setting::Flag(flag) => flag.into(),
         Setting::Number(number) => number.into(),
         Setting::Text(text) => text.into(),
+        Setting::List(texts) => texts.into(),
     };
     *value == default
 }

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::is_alarm_name;
 use crate::ids::UnixMillis;
+use crate::settings::is_alarm_name;
 
 /// How many names of alarms are kept.
 pub const ALARMS_MAX: usize = 1_024;
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn names_no_room_can_use_and_names_of_our_own_are_ignored() {
         let mut alarms = OutsideAlarms::default();
-        let alerts = vec![alert("", "a", true), alert("CPU > 80%", "b", true), alert("Own", "c", true)];
+        let alerts = vec![alert("", "a", true), alert("two\nlines", "b", true), alert("Own", "c", true)];
         let heard = alarms.hear(at(1), alerts, |name| name == "Own").unwrap();
         assert_eq!((heard.ignored, heard.received()), (3, 3));
         assert_eq!(alarms.iter().count(), 0);

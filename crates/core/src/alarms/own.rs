@@ -16,8 +16,8 @@ pub const PREFIX_DEFAULT: &str = "Anteroom";
 /// The longest beginning of a name, in characters.
 pub const PREFIX_MAX_LENGTH: usize = 32;
 /// The operations that are watched: those that somebody asks for. They are called as [`crate::Operation::name`] has it.
-pub const OPERATIONS: [&str; 9] =
-    ["join", "claim", "leave", "inspect", "close", "exits", "advance", "change", "reset"];
+pub const OPERATIONS: [&str; 10] =
+    ["join", "claim", "leave", "inspect", "close", "exits", "report", "advance", "change", "reset"];
 /// What is watched of listeners.
 const LISTENERS: [&str; 4] = ["Public-4xx", "Public-5xx", "Private-4xx", "Private-5xx"];
 /// How many own alarms there are.
@@ -138,8 +138,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::is_alarm_name;
     use super::*;
+    use crate::settings::is_alarm_name;
 
     const NAME: &str = "Anteroom-Public-4xx-Alarm";
 

@@ -52,7 +52,7 @@ impl Story {
         {
             session.status = SessionStatus::Expired;
         }
-        let applied = apply(self.room.clone(), self.now, operation, Reads { session, ended });
+        let applied = apply(self.room.clone(), self.now, operation, Reads { session, ended, actor: None });
         self.room = applied.room;
         for session in applied.effects.sessions {
             self.sessions.insert(session.key, session);

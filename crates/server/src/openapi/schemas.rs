@@ -19,6 +19,8 @@ pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_.-]{1,64}$";
 const JWT_PATTERN: &str = r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$";
 /// Visible ASCII without spaces.
 const VISIBLE_PATTERN: &str = "^[!-~]+$";
+/// Anything but control characters, line ends aside.
+const PROSE_PATTERN: &str = r"^[^\x00-\x09\x0B-\x1F\x7F]+$";
 const ADDRESS_PATTERN: &str = r"^https?://[A-Za-z0-9\[][!-~]*$";
 
 /// Types without values: each has a name in the documents, its doc comment as the description, and what it allows.
@@ -141,6 +143,8 @@ enum Shape {
     Choice(Vec<&'static str>),
     Address { length_max: usize },
     Text { length_max: usize },
+    Prose { length_max: usize },
+    Names { count_max: usize, length_max: usize },
 }
 
 impl Shape {
@@ -158,6 +162,13 @@ impl Shape {
             return Some(Self::Choice(expected.split('"').skip(1).step_by(2).collect()));
         }
         let length_max = usize::try_from(numbers.next_back()?).ok()?;
+        if expected.starts_with("a list") {
+            let count_max = usize::try_from(numbers.next()?).ok()?;
+            return Some(Self::Names { count_max, length_max });
+        }
+        if expected.ends_with("without control characters") {
+            return Some(Self::Prose { length_max });
+        }
         if expected.starts_with("an address") {
             return Some(Self::Address { length_max });
         }
@@ -192,6 +203,10 @@ impl Shape {
             Self::Text { length_max } => {
                 typed(Type::String).pattern(Some(VISIBLE_PATTERN)).max_length(Some(length_max))
             }
+            Self::Prose { length_max } => {
+                typed(Type::String).pattern(Some(PROSE_PATTERN)).max_length(Some(length_max))
+            }
+            Self::Names { .. } => typed(Type::Array),
         }
     }
 }
@@ -207,6 +222,7 @@ pub(super) fn default_of(field: &Field) -> Json {
         Value::Flag(flag) => flag.into(),
         Value::Number(number) => number.into(),
         Value::Text(text) => text.into(),
+        Value::List(texts) => texts.into(),
     }
 }
 
@@ -273,6 +289,22 @@ mod tests {
                         "{name}"
                     );
                     assert!(!takes(field, Value::Text("with space".into())), "{name}");
+                }
+                Shape::Prose { length_max } => {
+                    assert!(
+                        takes(field, text(length_max, "with space "))
+                            && !takes(field, text(length_max + 1, "with space ")),
+                        "{name}"
+                    );
+                    assert!(!takes(field, Value::Text("\u{7}".into())), "{name}");
+                }
+                Shape::Names { count_max, length_max } => {
+                    let names = |count: usize, length: usize| {
+                        Value::List((0..count).map(|number| format!("{number:x>length$}")).collect())
+                    };
+                    assert!(takes(field, names(count_max, length_max)), "{name}");
+                    assert!(!takes(field, names(count_max + 1, 3)), "{name}");
+                    assert!(!takes(field, names(1, length_max + 1)), "{name}");
                 }
             }
         }

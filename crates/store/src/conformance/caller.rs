@@ -93,7 +93,7 @@ impl Caller {
                 Some(key) => self.store.session(&self.id, key).await.unwrap(),
                 None => None,
             };
-            let reads = Reads { session, ended: vec![] };
+            let reads = Reads { session, ..Reads::default() };
             let applied = apply(next, self.now, operation, reads);
             next = applied.room;
             effects.absorb(applied.effects);
@@ -148,7 +148,7 @@ impl Caller {
     pub(super) async fn sweep(&mut self) {
         self.number += 1;
         let ended = self.ended(self.now, usize::MAX).await;
-        let reads = Reads { session: None, ended };
+        let reads = Reads { ended, ..Reads::default() };
         let applied = apply(self.room.clone(), self.now, &Operation::Tick, reads);
         let commit = self.commit_of(applied.room, applied.effects);
         self.commit(&commit).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::settings::{Seconds, WebAddress};
+use anteroom_core::settings::{AlarmNames, Notice, People, Seconds, WebAddress};
 use anteroom_core::{InletKind, MAX_POSITION, Operation, Outcome, RoomId, RoomState, Settings};
 
 use super::caller::{Caller, NODE, OTHER_NODE, claim};
@@ -39,6 +39,11 @@ pub(super) async fn a_snapshot_reads_back_exactly(store: Arc<dyn Store>) {
         issuer: Some("https://other.example".into()),
         backend_uri: WebAddress::parse("https://shop.example/enter"),
         disable_session_renewal: true,
+        alarms: AlarmNames::new(vec!["Checkout slow".into(), "5xx".into()]).unwrap(),
+        new_users_per_minute: People::new(600),
+        interval_seconds: Seconds::new(7).unwrap(),
+        notice: Notice::new("Back at eight"),
+        ..Settings::default()
     };
     caller.perform(Operation::reconfigure(settings.clone(), None)).await;
     caller.perform(Operation::Advance { by: -1 }).await;

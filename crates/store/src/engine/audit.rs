@@ -17,6 +17,8 @@ pub(super) fn record_of(
     let action = match operation {
         Operation::Advance { by } => format!("advance by {by}"),
         Operation::Reconfigure(change) => change.describe(room),
+        Operation::Alarms { firing } if firing.is_empty() => "alarms: none fires".to_owned(),
+        Operation::Alarms { firing } => format!("alarms: {} fires", firing.join(", ")),
         other => other.name().to_owned(),
     };
     record(actor, id, &action, at)

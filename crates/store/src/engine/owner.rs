@@ -219,7 +219,7 @@ impl Owner {
         let before = (room.newest().generation, room.newest().joined, room.version);
         let ended = self.sessions_ended(&room, now).await?;
         let mut turn = Turn { effects: Effects::default(), sessions: HashMap::new(), now };
-        let mut room = turn.apply(room, &Operation::Tick, Reads { session: None, ended }).0;
+        let mut room = turn.apply(room, &Operation::Tick, Reads { ended, ..Reads::default() }).0;
         let mut joins = vec![];
         let wanted = batch.iter().filter(|request| matches!(request, Request::Join { .. })).count() as u64;
         let join_refusal;
@@ -239,7 +239,11 @@ impl Owner {
             };
             let record = audit::record_of(actor, operation, &self.id, &room, now);
             let answer;
-            (room, answer) = turn.apply(room, operation, Reads { session, ended: vec![] });
+            (room, answer) = turn.apply(
+                room,
+                operation,
+                Reads { session, ended: vec![], actor: actor.name().map(str::to_owned) },
+            );
             if answer.is_ok() {
                 audit.extend(record);
             }

@@ -1,0 +1,168 @@
+//! The adaptive inlet: a capacity that follows how the origin fares.
+//!
+//! *The law*, once a round, from the reports that arrived since the last one (the worst of them counts):
+//!
+//! | what the origin reports | the capacity |
+//! |---|---|
+//! | nothing | stays |
+//! | errors above the target, or latency of twice the target or more | x 7/10 |
+//! | latency above the target | x 9/10 |
+//! | latency above 9/10 of the target | stays |
+//! | all well, and 7/8 of the capacity in use | + 1/32 of the most allowed |
+//! | all well, but the capacity not in use | stays: nothing was learned about more |
+//!
+//! It begins at the floor, stays between `adaptive_floor` and `total_active_users`, and a decrease starts from what is really
+//! in use. While more are inside than the capacity allows, it is not lowered again: the last decrease has not shown its effect
+//! yet, and lowering on would only overshoot downwards.
+
+use crate::ids::UnixMillis;
+use crate::reports::Reports;
+use crate::settings::Settings;
+
+/// Why the capacity is what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Adjustment {
+    /// No fresh report of latency or errors.
+    #[default]
+    NoSamples,
+    /// Raised.
+    Raised,
+    /// As high as it may be.
+    AtCeiling,
+    /// All well, but the capacity is not in use.
+    NotUsed,
+    /// Latency is close to the target.
+    NearTarget,
+    /// Lowered because of latency.
+    LoweredByLatency,
+    /// Lowered because of errors.
+    LoweredByErrors,
+    /// Too slow or failing, but the last decrease has not taken effect yet, or the floor is reached.
+    Draining,
+}
+
+impl Adjustment {
+    /// Every one, in the order stores write them.
+    pub const ALL: [Self; 8] = [
+        Self::NoSamples,
+        Self::Raised,
+        Self::AtCeiling,
+        Self::NotUsed,
+        Self::NearTarget,
+        Self::LoweredByLatency,
+        Self::LoweredByErrors,
+        Self::Draining,
+    ];
+
+    /// The word used everywhere.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSamples => "no-samples",
+            Self::Raised => "raised",
+            Self::AtCeiling => "at-ceiling",
+            Self::NotUsed => "not-used",
+            Self::NearTarget => "near-target",
+            Self::LoweredByLatency => "lowered-by-latency",
+            Self::LoweredByErrors => "lowered-by-errors",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// Where the law stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adaptive {
+    /// How many may be inside now.
+    pub capacity: u64,
+    /// When it was last looked at.
+    pub adjusted_at: UnixMillis,
+    /// What came of that.
+    pub adjustment: Adjustment,
+}
+
+/// The worst of the fresh reports.
+struct Sample {
+    latency_millis: Option<u64>,
+    errors_per_million: Option<u32>,
+}
+
+impl Adaptive {
+    pub(crate) fn begin(settings: &Settings, now: UnixMillis) -> Self {
+        Self { capacity: settings.adaptive_floor, adjusted_at: now, adjustment: Adjustment::NoSamples }
+    }
+
+    /// Keeps the capacity within bounds that may have changed.
+    pub(crate) fn clamp(&mut self, settings: &Settings) {
+        let most = settings.total_active_users.unwrap_or(0);
+        self.capacity = self.capacity.clamp(settings.adaptive_floor.min(most), most);
+    }
+
+    pub(crate) fn next_at(&self, settings: &Settings) -> UnixMillis {
+        self.adjusted_at.plus(settings.round_millis())
+    }
+
+    /// One adjustment, if it is time; returns whether anything is different.
+    pub(crate) fn adjust(
+        &mut self,
+        now: UnixMillis,
+        settings: &Settings,
+        reports: &Reports,
+        held: u64,
+    ) -> bool {
+        if now < self.next_at(settings) {
+            return false;
+        }
+        let before = (self.capacity, self.adjustment);
+        self.adjustment = match self.fresh_sample(reports) {
+            None => Adjustment::NoSamples,
+            Some(sample) => self.follow(&sample, settings, held),
+        };
+        self.clamp(settings);
+        self.adjusted_at = now;
+        before != (self.capacity, self.adjustment)
+    }
+
+    fn fresh_sample(&self, reports: &Reports) -> Option<Sample> {
+        let fresh = || reports.reporters.iter().filter(|reporter| reporter.heard_at > self.adjusted_at);
+        let latency_millis = fresh().filter_map(|reporter| reporter.last.latency_p95_millis).max();
+        let errors_per_million = fresh().filter_map(|reporter| reporter.last.errors_per_million).max();
+        (latency_millis.is_some() || errors_per_million.is_some())
+            .then_some(Sample { latency_millis, errors_per_million })
+    }
+
+    fn follow(&mut self, sample: &Sample, settings: &Settings, held: u64) -> Adjustment {
+        let latency = sample.latency_millis.unwrap_or(0);
+        let target = settings.target_latency_ms.get();
+        let errors = u64::from(sample.errors_per_million.unwrap_or(0));
+        if errors > settings.target_errors_per_thousand.get() * 1000 {
+            return self.lower(7, Adjustment::LoweredByErrors, settings, held);
+        }
+        if latency >= target * 2 {
+            return self.lower(7, Adjustment::LoweredByLatency, settings, held);
+        }
+        if latency > target {
+            return self.lower(9, Adjustment::LoweredByLatency, settings, held);
+        }
+        if latency * 10 > target * 9 {
+            return Adjustment::NearTarget;
+        }
+        let most = settings.total_active_users.unwrap_or(0);
+        if self.capacity >= most {
+            return Adjustment::AtCeiling;
+        }
+        if u128::from(held) * 8 < u128::from(self.capacity) * 7 {
+            return Adjustment::NotUsed;
+        }
+        self.capacity = self.capacity.saturating_add((most / 32).max(1));
+        Adjustment::Raised
+    }
+
+    fn lower(&mut self, tenths: u64, why: Adjustment, settings: &Settings, held: u64) -> Adjustment {
+        if held > self.capacity || self.capacity <= settings.adaptive_floor {
+            return Adjustment::Draining;
+        }
+        let lowered = u128::from(self.capacity.min(held)) * u128::from(tenths) / 10;
+        self.capacity = u64::try_from(lowered).unwrap_or(u64::MAX);
+        why
+    }
+}

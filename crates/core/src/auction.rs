@@ -1,0 +1,196 @@
+//! The auction discipline: each round, the earliest of those who show up win the free slots.
+//!
+//! Rounds close on a grid of `round_seconds` since 1970, so every node knows them, and a round is named by the moment it closes.
+//! How many slots it gives away is frozen when it opens; if fewer are left when it closes, it gives away those. Whoever is
+//! present is known to the nodes, not to the rules: they hand over those present in [`settle_round`], once a round.
+//!
+//! A win is an offer valid until the next round is settled. Whoever claims it gets his pass; whoever does not keeps his place
+//! in line, and the slot returns. If a round found a slot for everybody present, those left over are *spare*: the next who come
+//! get one on the spot.
+
+use std::collections::BTreeSet;
+
+use crate::effects::Effects;
+use crate::ids::UnixMillis;
+use crate::inlet::{self, MovedBy};
+use crate::operation::{Answer, Refusal};
+use crate::room::Room;
+use crate::session::SessionKey;
+
+/// The most winners of one round.
+pub const ROUND_WINNERS_MAX: u64 = 65_536;
+/// Weight of the last round in the moving average of winners: one in so many.
+const AVERAGE_ROUNDS: u64 = 8;
+
+/// The auction of a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Auction {
+    /// The open round: the moment it closes.
+    pub round: UnixMillis,
+    /// How many slots it gives away, frozen when it opened; less those given on the spot.
+    pub free: u64,
+    /// How many of these the next who come may have on the spot.
+    pub spare: u64,
+    /// The round settled last.
+    pub settled: UnixMillis,
+    /// Unclaimed wins.
+    pub wins: BTreeSet<SessionKey>,
+    /// When they were won.
+    pub won_at: UnixMillis,
+    /// The last winner of the round that had one last.
+    pub last_winner: Option<SessionKey>,
+    /// Winners per round in thousandths, a moving average; `None` before the first.
+    pub average_thousandths: Option<u64>,
+}
+
+impl Auction {
+    /// An auction that nobody has come to yet.
+    pub(crate) fn open(room: &Room, now: UnixMillis) -> Self {
+        let free = inlet::free_slots(room, now).min(ROUND_WINNERS_MAX);
+        Self {
+            round: closing_after(now, room.settings.round_millis()),
+            free,
+            spare: free,
+            settled: UnixMillis(0),
+            wins: BTreeSet::new(),
+            won_at: now,
+            last_winner: None,
+            average_thousandths: None,
+        }
+    }
+
+    /// Until when a win that is open now can be claimed at least.
+    pub const fn wins_end_at(&self) -> UnixMillis {
+        self.round
+    }
+
+    fn learn(&mut self, winners: u64) {
+        let sample = winners * 1000;
+        self.average_thousandths = Some(match self.average_thousandths {
+            None => sample,
+            Some(average) => (average * (AVERAGE_ROUNDS - 1) + sample) / AVERAGE_ROUNDS,
+        });
+    }
+}
+
+/// The first closing moment after `now`.
+fn closing_after(now: UnixMillis, round_millis: u64) -> UnixMillis {
+    UnixMillis((now.0 / round_millis + 1).saturating_mul(round_millis))
+}
+
+/// Part of every tick: an auction begins or ends with its discipline, and a round that nobody settled for a whole round was one
+/// that nobody came to.
+pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
+    if !room.settings.is_auction() {
+        if room.auction.take().is_some() {
+            // What winners skipped still waits: the counter goes on where it was.
+            room.segments.iter_mut().for_each(|segment| segment.won = 0);
+            effects.changed = true;
+        }
+        return;
+    }
+    let Some(auction) = &room.auction else {
+        room.auction = Some(Auction::open(room, now));
+        effects.changed = true;
+        return;
+    };
+    if now < auction.round.plus(room.settings.round_millis()) {
+        return;
+    }
+    effects.changed |= return_wins(room) > 0;
+    open_round(room, now, true);
+}
+
+/// Unclaimed wins end; their holders keep their places.
+fn return_wins(room: &mut Room) -> usize {
+    room.auction.as_mut().map_or(0, |auction| std::mem::take(&mut auction.wins).len())
+}
+
+fn open_round(room: &mut Room, now: UnixMillis, all_were_served: bool) {
+    let free = inlet::free_slots(room, now).min(ROUND_WINNERS_MAX);
+    let round = closing_after(now, room.settings.round_millis());
+    if let Some(auction) = &mut room.auction {
+        auction.round = round;
+        auction.free = free;
+        auction.spare = if all_were_served { free } else { 0 };
+    }
+}
+
+/// The end of a round: the earliest of those present win.
+pub(crate) fn settle_round(
+    room: &mut Room,
+    now: UnixMillis,
+    round: UnixMillis,
+    present: &[SessionKey],
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
+    if round == auction.settled {
+        // Whoever asks again is told the same.
+        return Ok(Answer::Won { winners: auction.wins.iter().copied().collect() });
+    }
+    if round != auction.round || now < round {
+        return Err(Refusal::NotThisRound);
+    }
+    return_wins(room);
+    let eligible: BTreeSet<SessionKey> = present.iter().copied().filter(|key| may_win(room, *key)).collect();
+    let frozen = room.auction.as_ref().map_or(0, |auction| auction.free);
+    let free = frozen.min(inlet::free_slots(room, now)).min(ROUND_WINNERS_MAX);
+    let winners: Vec<SessionKey> =
+        eligible.iter().copied().take(usize::try_from(free).unwrap_or(usize::MAX)).collect();
+    let all_were_served = winners.len() == eligible.len();
+    inlet::spend_rate(room, winners.len() as u64);
+    let before = room.serving();
+    for winner in &winners {
+        reach(room, *winner);
+    }
+    if let Some(auction) = &mut room.auction {
+        auction.learn(winners.len() as u64);
+        auction.settled = round;
+        auction.won_at = now;
+        auction.last_winner = winners.last().copied().or(auction.last_winner);
+        auction.wins = winners.iter().copied().collect();
+    }
+    inlet::note_move(room, MovedBy::Auction, now, before);
+    open_round(room, now, all_were_served);
+    room.pace.record(now, winners.len() as u64);
+    crate::forecast::frontier_moved(room, now);
+    effects.changed = true;
+    Ok(Answer::Won { winners })
+}
+
+/// Whether a ticket waits, in a line of this room.
+fn may_win(room: &mut Room, key: SessionKey) -> bool {
+    let position = key.position.get();
+    room.segment_mut(key.generation).is_some_and(|segment| {
+        position > segment.covered() && position <= segment.joined && !segment.taken.contains(position)
+    })
+}
+
+/// The frontier of an auction is its highest winner.
+fn reach(room: &mut Room, key: SessionKey) {
+    if let Some(segment) = room.segment_mut(key.generation) {
+        segment.won = segment.won.max(key.position.get());
+    }
+}
+
+/// Part of a claim: takes a win, or a spare slot on the spot; returns since when it was his.
+pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Option<UnixMillis> {
+    let auction = room.auction.as_mut()?;
+    if auction.wins.remove(&key) {
+        return Some(auction.won_at);
+    }
+    if auction.spare == 0 || inlet::free_slots(room, now) == 0 {
+        return None;
+    }
+    let before = room.serving();
+    if let Some(auction) = &mut room.auction {
+        auction.spare -= 1;
+        auction.free = auction.free.saturating_sub(1);
+    }
+    inlet::spend_rate(room, 1);
+    reach(room, key);
+    inlet::note_move(room, MovedBy::Auction, now, before);
+    room.pace.record(now, 1);
+    Some(now)
+}

@@ -12,7 +12,7 @@ use http::{Request, StatusCode};
 use serde_json::{Map, Value as Json, json};
 
 use crate::access::Principal;
-use crate::alarms::HearError;
+use crate::alarms::{HearError, rooms_by_name};
 use crate::answer::{self, Answered, Caching};
 use crate::app::App;
 use crate::error::ApiError;
@@ -66,7 +66,7 @@ pub(crate) async fn notify(State(app): Shared, principal: Principal, request: Re
 /// GET `/alarms`: every alarm, own and told from outside, and the names that rooms mention without anybody having heard of them.
 pub(crate) async fn list(State(app): Shared) -> Answered {
     let now = app.now();
-    let rooms = app.alarms.rooms_by_name(&app.engine);
+    let rooms = rooms_by_name(&app.engine);
     let rooms_naming = |name: &str| rooms.get(name).cloned().unwrap_or_default();
     let mut alarms: BTreeMap<String, Json> =
         rooms.iter().map(|(name, rooms)| (name.clone(), described_unknown(name, rooms))).collect();
@@ -247,7 +247,8 @@ fn written(labels: &BTreeMap<String, String>) -> String {
 }
 
 fn digest(text: &str) -> String {
-    ApiKeyDigest::of(text).to_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    let [first, ..] = *ApiKeyDigest::of(text).to_bytes().as_chunks::<8>().0 else { return String::new() };
+    format!("{:016x}", u64::from_be_bytes(first))
 }
 
 #[cfg(test)]

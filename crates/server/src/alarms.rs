@@ -148,22 +148,9 @@ impl Alarms {
         Ok(())
     }
 
-    /// The rooms that mention each name.
-    pub(crate) fn rooms_by_name(&self, engine: &Engine) -> BTreeMap<String, BTreeSet<String>> {
-        let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for room in engine.rooms() {
-            room.with_board(|board| {
-                for name in named_by(board) {
-                    rooms.entry(name.clone()).or_default().insert(room.id().as_str().to_owned());
-                }
-            });
-        }
-        rooms
-    }
-
     /// Warns of names that rooms mention and nobody ever heard of, once each.
     fn warn_of_unknown(&self, engine: &Engine, now: UnixMillis) {
-        let mut mentioned = self.rooms_by_name(engine);
+        let mut mentioned = rooms_by_name(engine);
         self.with_book(|book| mentioned.retain(|name, _| book.fires(name, now).is_none()));
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         for (alarm, rooms) in mentioned.iter().filter(|(alarm, _)| !unknown.contains(*alarm)) {
@@ -192,10 +179,12 @@ impl Alarms {
         let Some(firing) = wanted else { return };
         let told = room.operate(Operation::Alarms { firing: firing.clone() }, Actor::System("alarms")).await;
         match told {
-            Ok(_) => tracing::info!(room = %room.id(), ?firing, "a room was told which of its alarms fire"),
+            Ok(_) => {
+                tracing::info!(room = %room.id(), ?firing, "a room was told which of its alarms fire");
+            }
             // It is compared again in a second.
             Err(error) => {
-                tracing::debug!(room = %room.id(), %error, "a room could not be told of its alarms")
+                tracing::debug!(room = %room.id(), %error, "a room could not be told of its alarms");
             }
         }
     }
@@ -232,6 +221,19 @@ impl Alarms {
         let outside = bytes.as_deref().map(read);
         Ok((outside.unwrap_or_default(), bytes))
     }
+}
+
+/// The rooms that mention each name.
+pub(crate) fn rooms_by_name(engine: &Engine) -> BTreeMap<String, BTreeSet<String>> {
+    let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for room in engine.rooms() {
+        room.with_board(|board| {
+            for name in named_by(board) {
+                rooms.entry(name.clone()).or_default().insert(room.id().as_str().to_owned());
+            }
+        });
+    }
+    rooms
 }
 
 /// The alarms that a room mentions.

@@ -26,18 +26,19 @@ impl Troubles {
         std::array::from_fn(|index| (read(&self.0[index].errors), read(&self.0[index].refusals)))
     }
 
-    /// Counts what an operation of this name ended with.
+    /// Counts what an operation of this name ended with. Not a refusal: being told to wait for one's turn, and a change computed
+    /// from what is no longer there, which is computed anew. Not an error: a restore or the end of the server, which are an
+    /// operator's doing.
     pub(super) fn note(&self, operation: &str, error: &EngineError) {
+        if let EngineError::Refused(Refusal::NotServed | Refusal::Changed) = error {
+            return;
+        }
         let Some(index) = OPERATIONS.iter().position(|name| *name == operation) else { return };
         match error {
-            // Whoever asks before his turn waits, as he should; and a change computed from what is no longer there is
-            // computed anew.
-            EngineError::Refused(Refusal::NotServed | Refusal::Changed) => {}
             EngineError::Refused(_) | EngineError::Overloaded | EngineError::RoomDeleted => {
                 count(&self.0[index].refusals, 1);
             }
             EngineError::Store(_) => count(&self.0[index].errors, 1),
-            // An operator's own doing, and over soon.
             EngineError::Restoring | EngineError::Stopped => {}
         }
     }

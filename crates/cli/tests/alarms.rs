@@ -26,7 +26,7 @@ fn alert(name: &str, instance: &str, status: &str) -> Value {
         "startsAt": "2025-12-31T23:00:00.123456789Z",
         "endsAt": ends_at,
         "generatorURL": "http://prometheus.example.com/graph",
-        "fingerprint": format!("{name}-{instance}"),
+        "fingerprint": format!("{}-{instance}", name.replace(' ', "_")),
     })
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::schemas::{AlarmSource, AlarmState, AlertFingerprint, AlertMoment, AlertStatus, Moment, RoomName};
+use super::schemas::{
+    AlarmSource, AlarmState, AlertCount, AlertFingerprint, AlertMoment, AlertStatus, Moment, RoomName,
+};
 
 /// A notification, as Alertmanager's webhook sends it.
 #[expect(
@@ -20,7 +22,7 @@ pub(super) struct Notification {
     /// The alerts of the group.
     alerts: Vec<NotifiedAlert>,
     /// How many alerts Alertmanager left out, if it was told to send only so many.
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = Option<AlertCount>)]
     #[schema(rename = "truncatedAlerts")]
     truncated_alerts: Option<u64>,
 }

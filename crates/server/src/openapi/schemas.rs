@@ -80,6 +80,8 @@ small_types! {
     AlarmSource, "AlarmSource": text().enum_values(Some(["own", "outside"]));
     /// Whether an alert fires.
     AlertStatus, "AlertStatus": text().enum_values(Some(["firing", "resolved"]));
+    /// How many alerts.
+    AlertCount, "AlertCount": ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0));
     /// A moment, in any offset.
     AlertMoment, "AlertMoment": text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)));
     /// Tells alerts of one name apart.

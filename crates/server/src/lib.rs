@@ -4,6 +4,8 @@
 
 mod access;
 mod administration;
+mod alarm_api;
+mod alarms;
 mod answer;
 mod api_keys;
 mod app;

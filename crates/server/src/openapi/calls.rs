@@ -47,6 +47,8 @@ pub(super) const CALLS: &[Entry] = &[
     (Private, Get,    "/rooms/{id}/capacity",             capacity::show_capacity),
     (Private, Post,   "/rooms/{id}/capacity",             capacity::report_capacity),
     (Private, Delete, "/rooms/{id}/capacity/{reporter}",  capacity::forget_reporter),
+    (Private, Get,    "/alarms",                          private::list_alarms),
+    (Private, Post,   "/alarms",                          private::notify_of_alarms),
     (Private, Get,    "/keys",                            private::list_keys),
     (Private, Post,   "/keys",                            private::create_key),
     (Private, Delete, "/keys/{name}",                     private::revoke_key),

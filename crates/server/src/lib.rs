@@ -7,6 +7,7 @@ mod administration;
 mod answer;
 mod api_keys;
 mod app;
+mod auction;
 mod aws;
 mod backup_api;
 pub mod config;

@@ -9,6 +9,7 @@ mod alarms;
 mod answer;
 mod api_keys;
 mod app;
+mod auction;
 mod aws;
 mod backup_api;
 mod capacity_api;

@@ -178,6 +178,14 @@ impl Collector for Figures {
         )?;
         counter("watch_pushes", "Boards sent to all who watch a room", load(&watch.pushes))?;
         counter("alarm_notifications", "Notifications of alarms taken in", app.alarms.notifications())?;
+        let auctions = app.auctions.counts();
+        counter("auction_rounds", "Rounds of auctions settled", load(&auctions.rounds))?;
+        counter("auction_winners", "Winners of rounds", load(&auctions.winners))?;
+        counter(
+            "auction_told_to_return",
+            "Check-ins that were told to come back",
+            load(&auctions.told_to_return),
+        )?;
         for (listener, connections) in
             [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]
         {
@@ -203,6 +211,12 @@ impl Collector for Figures {
         }
         let rooms = app.engine.rooms();
         rooms::encode(&mut encoder, &rooms)?;
+        let help = "People present at the open round of the room's auction, on this node";
+        let mut metric = encoder.encode_descriptor("auction_present", help, None, MetricType::Gauge)?;
+        for room in app.rooms.all() {
+            let labels = [("room", room.handle.id().as_str())];
+            gauge(room.round_table.len()).encode(metric.encode_family(&labels)?)?;
+        }
         let now = app.now();
         let help = "How far the room's clock is ahead of this machine's: it never goes back";
         let mut metric =

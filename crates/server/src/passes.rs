@@ -37,6 +37,25 @@ pub(crate) async fn claim(
     overrides: Overrides,
     actor: Actor,
 ) -> Result<Pass, ApiError> {
+    let begun = begin(app, room, ticket, request_id, overrides, actor).await?;
+    sign_begun(app, room, begun).await
+}
+
+/// A session that lives, and whose pass is not signed yet.
+pub(crate) struct Begun {
+    session: Session,
+    expires_in: u64,
+}
+
+/// The first half of a claim: a session, durable when this is answered.
+pub(crate) async fn begin(
+    app: &App,
+    room: &RoomView,
+    ticket: Ticket,
+    request_id: RequestId,
+    overrides: Overrides,
+    actor: Actor,
+) -> Result<Begun, ApiError> {
     let now = app.now();
     let issuer = overrides.issuer.unwrap_or_else(|| {
         let configured = room.handle.with_board(|board| board.settings.issuer.clone());
@@ -59,8 +78,13 @@ pub(crate) async fn claim(
     let validity_left = session.expires_at_seconds.saturating_sub(app.now().seconds());
     let expires_in =
         if begun { session.expires_at_seconds - session.issued_at_seconds } else { validity_left };
-    let tokens = sign(app, room, session).await?;
-    Ok(Pass { tokens, expires_in })
+    Ok(Begun { session, expires_in })
+}
+
+/// The second half: its pass.
+pub(crate) async fn sign_begun(app: &App, room: &RoomView, begun: Begun) -> Result<Pass, ApiError> {
+    let tokens = sign(app, room, begun.session).await?;
+    Ok(Pass { tokens, expires_in: begun.expires_in })
 }
 
 /// A new access token, as long as the session.

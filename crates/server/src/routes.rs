@@ -11,7 +11,7 @@ use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
 use crate::{
-    administration, alarm_api, aws, backup_api, capacity_api, health, native, openapi, room_api, watch,
+    administration, alarm_api, auction, aws, backup_api, capacity_api, health, native, openapi, room_api, watch,
 };
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
@@ -124,6 +124,7 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     row(Post, "/join",       Open, Configured, Problem, || post(native::join)),       // a place in line, and the pass where it is served at once
     row(Get,  "/status",     Open, Nothing,    Problem, || get(native::status)),      // where a ticket stands (usually answered by `hot`)
     row(Post, "/claim",      Open, Configured, Problem, || post(native::claim)),      // the pass
+    row(Post, "/auction",    Open, Configured, Problem, || post(auction::auction)),   // a place in line, or a check-in to the open round
     row(Post, "/leave",      Open, Configured, Problem, || post(native::leave)),      // gives the place up
     row(Post, "/refresh",    Open, Configured, Problem, || post(native::refresh)),    // a new access token while the session lives
     row(Get,  "/rooms/{id}", Open, Nothing,    Problem, || get(native::figures)),     // the board (usually answered by `hot`)

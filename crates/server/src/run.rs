@@ -21,6 +21,7 @@ use crate::access::{Doorkeeper, OriginSecret};
 use crate::alarms::{self, Alarms};
 use crate::api_keys::ApiKeys;
 use crate::app::{App, Rooms};
+use crate::auction::Auctions;
 use crate::config::{Config, Loaded, Secrets, StoreUrl};
 use crate::keys::Keys;
 use crate::listener::{self, Limits};
@@ -170,6 +171,7 @@ pub async fn run(
     let closing = async {
         shutdown.requested().await;
         app.watch.close();
+        app.auctions.close();
     };
     let (public, private, ()) = tokio::join!(biased; public, private, closing);
     app.engine.stop().await;
@@ -218,6 +220,7 @@ async fn compose(
         origin_secret: origin_secret(config, secrets)?,
         watch,
         alarms,
+        auctions: Auctions::new(),
         restoring: tokio::sync::Mutex::default(),
         public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),
         default_room: config.default_room.clone(),

@@ -26,6 +26,7 @@ pub(super) const CALLS: &[Entry] = &[
     (Public, Post, "/join",                  visitors::join),
     (Public, Get,  "/status",                visitors::status),
     (Public, Post, "/claim",                 visitors::claim),
+    (Public, Post, "/auction",               visitors::auction),
     (Public, Post, "/leave",                 visitors::leave),
     (Public, Post, "/refresh",               visitors::refresh),
     (Public, Get,  "/rooms/{id}",            visitors::figures),

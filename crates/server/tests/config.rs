@@ -93,6 +93,23 @@ fn the_sample_begins_with_the_generated_reference() {
 }
 
 #[test]
+fn every_room_setting_is_in_the_sample_and_in_the_document() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating/configuration.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let sample = std::fs::read_to_string(sample_path()).unwrap();
+    for field in anteroom_core::settings::FIELDS {
+        let name = field.name;
+        let in_sample =
+            sample.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{name} = ")));
+        assert!(in_sample, "{name} is not in the sample");
+        assert!(
+            document.lines().any(|line| line.starts_with("| ") && line.contains(&format!("`{name}`"))),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn every_key_of_the_sample_can_be_switched_on() {
     let sample = std::fs::read_to_string(sample_path()).unwrap();
     for setting in SETTINGS {

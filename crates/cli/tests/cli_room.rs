@@ -168,7 +168,7 @@ fn what_the_server_refuses_is_said_and_changes_nothing() {
             "validity_period=0",
             "`validity_period` must be a whole number of seconds from 1 to 31536000, not 0",
         ),
-        ("total_active_users=null", "inlet \"max-size\" needs `total_active_users`"),
+        ("total_active_users=null", "needs `total_active_users`"),
         ("issuer=12", "`issuer` must be"),
         ("issuer={}", "`issuer` must be"),
     ] {

@@ -11,7 +11,8 @@ use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
 use crate::{
-    administration, alarm_api, auction, aws, backup_api, capacity_api, health, native, openapi, room_api, watch,
+    administration, alarm_api, auction, aws, backup_api, capacity_api, health, native, openapi, room_api,
+    watch,
 };
 
 /// Every public route also answers under this prefix, so that it works on a protected host.

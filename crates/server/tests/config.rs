@@ -95,6 +95,23 @@ fn the_sample_begins_with_the_generated_reference() {
 }
 
 #[test]
+fn every_room_setting_is_in_the_sample_and_in_the_document() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating/configuration.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let sample = std::fs::read_to_string(sample_path()).unwrap();
+    for field in anteroom_core::settings::FIELDS {
+        let name = field.name;
+        let in_sample =
+            sample.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{name} = ")));
+        assert!(in_sample, "{name} is not in the sample");
+        assert!(
+            document.lines().any(|line| line.starts_with("| ") && line.contains(&format!("`{name}`"))),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn every_key_of_the_sample_can_be_switched_on() {
     let sample = std::fs::read_to_string(sample_path()).unwrap();
     for setting in SETTINGS {
@@ -111,26 +128,16 @@ fn every_key_of_the_sample_can_be_switched_on() {
             _ => line,
         })
         .collect();
-    let loaded = load(&switched_on.join("\n"), &[]).unwrap();
+    // Some go with a capacity only.
+    let switched_on = switched_on.join("\n").replace("inlet = \"manual\"", "inlet = \"max-size\"");
+    let loaded = load(&switched_on, &[]).unwrap();
     assert_eq!(loaded.config.public_url.as_deref(), Some("https://wait.example.com"));
     assert_eq!(loaded.config.max_connections, Some(8192));
     assert!(loaded.config.public_tls().is_some() && loaded.config.private_tls().is_some());
-    assert_eq!(
-        loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(),
-        [
-            "backend_uri",
-            "disable_session_renewal",
-            "enable_queue_position_expiry",
-            "id",
-            "incr_svc_on_queue_position_expiry",
-            "inlet",
-            "issuer",
-            "queue_position_expiry_period",
-            "state",
-            "total_active_users",
-            "validity_period",
-        ]
-    );
+    let mut expected: Vec<&str> = anteroom_core::settings::FIELDS.iter().map(|field| field.name).collect();
+    expected.extend(["id", "state"]);
+    expected.sort_unstable();
+    assert_eq!(loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -57,6 +57,8 @@ struct Origin {
 fn no_order_of_reports_claims_entries_and_exits_overfills_the_origin() {
     const STEPS: u64 = 500;
     let mut hall = Hall::open(&reported(100_000));
+    // Until somebody reports, the room's own capacity is all it goes by.
+    hall.report(&json!({"sequence": 0, "free": 7, "entered": 0}));
     let mut waiting: VecDeque<String> = hall.line.join_many(150).into();
     let mut origin =
         Origin { slots: 7, inside: 0, on_their_way: 0, entered: 0, sequence: 0, mail: VecDeque::new() };

@@ -10,8 +10,8 @@ use super::schemas::{
     Generation, IssuerText, Jwt, KeyKindName, KeyName, Moment, RequestIdText, RoleName, RoomName,
     RoomSettings, RoomStateName, TicketStatus, TokenType,
 };
-use crate::frontier::FrontierView;
 use crate::auction::{QueuedAnswer, WonAnswer};
+use crate::frontier::FrontierView;
 use crate::native::{AdmittedAnswer, TicketAnswer};
 use crate::problem::Problem;
 

@@ -6,8 +6,8 @@ use super::answers::{AuctionAnswer, JoinAnswer, LeftAnswer, RefreshedPass};
 use super::call::{AnswerHeader, Call, Group, Ticket};
 use super::schemas::{EntityTags, EventId, IdempotencyKey, RoomName};
 use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
-use crate::frontier::PublicMove;
 use crate::auction::{AuctionBody, QueuedAnswer, WonAnswer};
+use crate::frontier::PublicMove;
 use crate::native::{
     AdmittedAnswer, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
 };

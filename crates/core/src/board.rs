@@ -70,6 +70,8 @@ pub struct Board {
     pub forecast: Arc<Forecast>,
     /// How many may be inside now, for an inlet with a capacity.
     pub capacity: Option<u64>,
+    /// How many more new users this step of the timetable lets in, where there is a rate.
+    pub rate_budget: Option<u64>,
     /// Where the adaptive law stands.
     pub adaptive: Option<crate::adaptive::Adaptive>,
     /// What the origin reports.
@@ -154,6 +156,7 @@ impl Board {
             pace: room.pace.clone(),
             forecast: Arc::new(room.forecast.clone()),
             capacity: room.capacity(),
+            rate_budget: room.settings.new_users_per_minute.map(|_| room.rate_budget),
             adaptive: room.adaptive,
             reports: Arc::new(room.reports.clone()),
             auction: room.auction.clone().map(Arc::new),

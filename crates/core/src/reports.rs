@@ -32,7 +32,7 @@ pub const REPORT_AGE_MAX_MILLIS: u64 = 5_000;
 /// A pass may be used until the second it names is over.
 const WHOLE_SECOND_MILLIS: u64 = 1_000;
 /// How many moments of issue are told apart.
-const ISSUES_MAX: usize = 80;
+pub const ISSUES_MAX: usize = 80;
 
 /// Whether a text can name a reporter.
 pub fn is_reporter_name(text: &str) -> bool {

@@ -2,10 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
-use super::answers::{JoinAnswer, LeftAnswer, RefreshedPass};
+use super::answers::{AuctionAnswer, JoinAnswer, LeftAnswer, RefreshedPass};
 use super::call::{AnswerHeader, Call, Group, Ticket};
 use super::schemas::{EntityTags, EventId, IdempotencyKey, RoomName};
 use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
+use crate::auction::{AuctionBody, QueuedAnswer, WonAnswer};
+use crate::frontier::PublicMove;
 use crate::native::{
     AdmittedAnswer, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
 };
@@ -70,6 +72,13 @@ fn board() -> PublicFigures<'static> {
         waiting: 12,
         joined: 42,
         admitted_per_minute: Some(10.0),
+        notice: Some("Doors open at eight."),
+        inlet: "periodic",
+        discipline: "counter",
+        last_move: Some(PublicMove { by: "periodic", at: MOMENT.to_owned() }),
+        next_step_at: Some("2026-11-16T20:01:00.000Z".to_owned()),
+        standstill: None,
+        round: None,
         generations: vec![GenerationFigures { generation: GENERATION, base: 0, joined: 42, serving: 30 }],
     }
 }
@@ -144,6 +153,41 @@ pub(super) fn claim() -> Call {
     ])
 }
 
+pub(super) fn auction() -> Call {
+    let won =
+        WonAnswer { access_token: JWT.to_owned(), backend_uri: Some("https://shop.example.com/".to_owned()) };
+    let queued = QueuedAnswer { queue_token: JWT.to_owned(), estimated_wait_seconds: Some(300) };
+    new(
+        "auction",
+        "Checks in to the open round, or takes a place in line",
+        "For rooms with `discipline` `auction`. Without a ticket: a slot on the spot if one is spare, else a place in line. With one: the answer comes when the round \
+         closes. The earliest of those whose connections are open then win its free slots; whoever hangs up before is not there, and loses nothing but \
+         this round. Those who cannot win are told `no-slot` at once. A winner whose connection broke asks again and gets the same pass. If \
+         the same ticket comes twice, the later connection waits and the earlier one is told `no-slot`.\n\nThe room is named in the body or in the query; a ticket token names its own.",
+    )
+    .ticket(Ticket::InHeaderOrBody)
+    .optional_query::<RoomName>("room", ROOM, "Sample")
+    .header::<IdempotencyKey>("Idempotency-Key", "Makes taking a place repeatable.", REQUEST_ID)
+    .optional_body::<AuctionBody>(json!({"queueToken": JWT}))
+    .json_like::<AuctionAnswer>(
+        200,
+        "A slot; or, for whoever came without a ticket and found none, a place in line.",
+        vec![("won", value(&won)), ("queued", value(&queued))],
+    )
+    .leads_to("leave", &[("body.ticket", "$response.body#/queueToken")])
+    .problems(&[
+        Problem::TicketMissing,
+        Problem::UnknownTicket,
+        Problem::UnknownRoom,
+        Problem::NotJoinable,
+        Problem::Conflict,
+        Problem::NoSlot,
+        Problem::PlaceGone,
+        Problem::SessionEnded,
+        Problem::RoomClosed,
+    ])
+}
+
 pub(super) fn leave() -> Call {
     new(
         "leave",
@@ -177,7 +221,11 @@ pub(super) fn refresh() -> Call {
 pub(super) fn figures() -> Call {
     new("board", "A room's public figures", "The board. The same for everybody, for a second.")
         .path::<RoomName>("id", "The room.", "Sample")
-        .header::<EntityTags>("If-None-Match", "What was answered before.", "\"17-42-1794859200000\"")
+        .header::<EntityTags>(
+            "If-None-Match",
+            "What was answered before.",
+            "\"17-42-5d0c3a7be1f24689-1794859200000\"",
+        )
         .json(200, "The board.", &board())
         .with(AnswerHeader::EntityTag)
         .with(AnswerHeader::CachedForASecond)
@@ -189,7 +237,7 @@ pub(super) fn figures() -> Call {
 
 pub(super) fn watch() -> Call {
     let data = serde_json::to_string(&board()).expect("our own structures can be written as JSON");
-    let event = format!("retry: 4711\n\nevent: board\nid: 17-42\ndata: {data}\n\n");
+    let event = format!("retry: 4711\n\nevent: board\nid: 42-5d0c3a7be1f24689\ndata: {data}\n\n");
     new(
         "watch",
         "A room's public figures, live",
@@ -198,7 +246,7 @@ pub(super) fn watch() -> Call {
          `retry:` says when to come back if the stream ends.",
     )
     .optional_query::<RoomName>("room", "The room; the default room if it is not named.", "Sample")
-    .header::<EventId>("Last-Event-ID", "The `id` of the last event seen, as browsers send it when they come back.", "17-42")
+    .header::<EventId>("Last-Event-ID", "The `id` of the last event seen, as browsers send it when they come back.", "42-5d0c3a7be1f24689")
     .text(200, "The stream. It does not end by itself.", "text/event-stream", &event)
     .problems(&[Problem::UnknownRoom, Problem::NotAcceptable])
 }

@@ -17,6 +17,7 @@ mod random;
 mod rate;
 mod record;
 mod report;
+mod rounds;
 mod scenarios;
 mod server_sent_events;
 mod visitor;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use anteroom_store::clock::{Clock, SystemClock};
 use anyhow::Context;
+use serde_json::json;
 
 use crate::connection;
 use crate::failure::{Exit, Failure};
@@ -36,7 +38,7 @@ use crate::output::{self, Format, talk};
 
 pub(crate) use arguments::Arguments;
 
-use arguments::Plan;
+use arguments::{Plan, Scenario};
 use drive::End;
 use ledger::Ledger;
 use operator::Operator;
@@ -45,6 +47,8 @@ use report::Report;
 
 /// How long a visitor waits for an answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The rounds of an auction that `--create-room` makes.
+const ROUND_SECONDS: u64 = 2;
 /// How long a visitor waits for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest answer a visitor reads, in bytes; a pass has three tokens of about 800.
@@ -89,7 +93,7 @@ async fn run(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Report> {
         operator.create_room().await?;
     }
     operator.serving().await?;
-    if plan.let_out.is_some() {
+    if operator.has_key {
         operator.check_key().await?;
     }
     let ledger = Arc::new(Ledger::new());
@@ -106,7 +110,9 @@ fn operator(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Operator> {
         let mut options = ClientOptions::new(url);
         options.ca_file.clone_from(&arguments.ca_file);
         options.connect_timeout = CONNECT_TIMEOUT;
-        options.request_timeout = REQUEST_TIMEOUT;
+        // A round may take an hour; the run's own deadline ends what hangs.
+        let is_auction = plan.scenario == Scenario::Auction;
+        options.request_timeout = if is_auction { plan.deadline } else { REQUEST_TIMEOUT };
         options.body_max_bytes = BODY_MAX_BYTES;
         options
     };
@@ -123,6 +129,21 @@ fn operator(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Operator> {
         public: HttpClient::new(&public)?,
         private: HttpClient::new(&private)?,
         room: plan.room.clone(),
+        settings: room_settings(plan),
+        has_key: arguments.needs_operator(),
+    })
+}
+
+/// What `--create-room` makes.
+fn room_settings(plan: &Plan) -> serde_json::Value {
+    if plan.scenario != Scenario::Auction {
+        return json!({ "inlet": "manual" });
+    }
+    json!({
+        "inlet": "max-size",
+        "total_active_users": plan.slots,
+        "discipline": "auction",
+        "round_seconds": ROUND_SECONDS,
     })
 }
 

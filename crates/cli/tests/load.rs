@@ -283,7 +283,7 @@ fn options_that_cannot_be_meant_are_refused_with_a_word_on_what_can() {
         ("--clients 0", "1.."),
         ("--time-scale 0", "0.01"),
         ("--leave-share 2", "from 0 to 1"),
-        ("--scenario auction", "native"),
+        ("--scenario raffle", "native"),
         ("--let-out 10/s", "ANTEROOM_ADMIN_KEY"),
         ("--public ftp://127.0.0.1", "http://127.0.0.1:8081"),
         ("--public http://me:secret@127.0.0.1", "password"),

@@ -13,6 +13,8 @@ use anteroom_tokens::ticket_token::TicketTokens;
 use arc_swap::ArcSwap;
 
 use crate::access::{Doorkeeper, OriginSecret};
+use crate::alarms::Alarms;
+use crate::auction::{Auctions, RoundTable};
 use crate::error::ApiError;
 use crate::idempotency::{KeyDigest, RepeatableJoins};
 use crate::keys::Keys;
@@ -31,6 +33,8 @@ pub(crate) struct App {
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
     pub(crate) watch: Watch,
+    pub(crate) alarms: Alarms,
+    pub(crate) auctions: Auctions,
     /// Held by the one restore that runs, from its first byte on.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// The issuer of rooms that have none of their own.
@@ -91,6 +95,11 @@ impl Rooms {
         self.views.load().get(name).cloned()
     }
 
+    /// All of them, in any order.
+    pub(crate) fn all(&self) -> Vec<Arc<RoomView>> {
+        self.views.load().values().cloned().collect()
+    }
+
     fn only_one(&self) -> Option<Arc<RoomView>> {
         let views = self.views.load();
         let mut all = views.values();
@@ -122,6 +131,8 @@ pub(crate) struct RoomView {
     prepared: ArcSwap<Prepared>,
     /// Its live stream, once somebody watches.
     pub(crate) feed: OnceLock<Arc<Feed>>,
+    /// Those present at its open round, where it holds auctions.
+    pub(crate) round_table: Arc<RoundTable>,
 }
 
 impl RoomView {
@@ -138,6 +149,7 @@ impl RoomView {
             repeatable_joins: Arc::default(),
             prepared,
             feed: OnceLock::new(),
+            round_table: Arc::default(),
         }
     }
 

@@ -22,11 +22,13 @@ use utoipa::ToSchema;
 use crate::access::Principal;
 use crate::answer::{Answered, Caching, json, mark_json};
 use crate::app::{App, RoomView};
+use crate::auction;
 use crate::error::ApiError;
 use crate::hot;
 use crate::idempotency::{self, KeyDigest};
 use crate::openapi::schemas::{IssuerText, RequestIdText, RoomName};
 use crate::passes::{self, Overrides, Pass};
+use crate::problem::Problem;
 use crate::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
 
 type Shared = State<Arc<App>>;
@@ -196,7 +198,12 @@ async fn claim(app: &App, body: &ClaimBody, overrides: Overrides, actor: Actor) 
     let (room, id) = room_and_id(app, &body.event_id, &body.request_id)?;
     let unknown = || ApiError::aws(StatusCode::NOT_FOUND, INVALID_REQUEST);
     let (ticket, _) = room.open(id, app.now()).await?.ok_or_else(unknown)?;
-    let Pass { tokens, expires_in } = passes::claim(app, &room, ticket, id, overrides, actor).await?;
+    let is_visitor = actor == Actor::Visitor;
+    let claimed = passes::claim(app, &room, ticket, id, overrides, actor).await;
+    if is_visitor && claimed.as_ref().is_err_and(|error| error.is(Problem::NotServed)) {
+        auction::note_presence(app, &room, &ticket);
+    }
+    let Pass { tokens, expires_in } = claimed?;
     Ok(ok(
         Caching::Never,
         &json!({

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answer::{self, Answered, Caching};
 use crate::problem::Problem;
@@ -38,12 +38,14 @@ struct Trouble {
     /// What AWS's clients read where that differs.
     aws: Option<(StatusCode, &'static str)>,
     header: Option<(HeaderName, HeaderValue)>,
+    /// What a problem tells beside its text.
+    member: Option<(&'static str, Value)>,
 }
 
 impl ApiError {
     /// A problem, with what it was this time.
     pub(crate) fn problem(problem: Problem, text: impl Into<String>) -> Self {
-        Self(Box::new(Trouble { problem, text: text.into(), aws: None, header: None }))
+        Self(Box::new(Trouble { problem, text: text.into(), aws: None, header: None, member: None }))
     }
 
     /// An error of an AWS path. Also used where AWS answers 202 with an error.
@@ -66,6 +68,12 @@ impl ApiError {
         self
     }
 
+    /// With one more member in the problem.
+    pub(crate) fn with_member(mut self, name: &'static str, value: Value) -> Self {
+        self.0.member = Some((name, value));
+        self
+    }
+
     /// With another status and text for AWS's clients.
     pub(crate) fn with_aws(mut self, status: StatusCode, text: &'static str) -> Self {
         self.0.aws = Some((status, text));
@@ -79,7 +87,7 @@ impl ApiError {
 
     /// The answer, in the style of its path.
     pub(crate) fn render(self, style: Style, public_url: &str) -> Answered {
-        let Trouble { problem, text, aws, header } = *self.0;
+        let Trouble { problem, text, aws, header, member } = *self.0;
         let mut response = match style {
             Style::Aws => {
                 let (status, text) = aws.unwrap_or((problem.status(), &text));
@@ -87,12 +95,15 @@ impl ApiError {
             }
             Style::Problem => {
                 let status = problem.status();
-                let body = json!({
+                let mut body = json!({
                     "type": problem.address(public_url),
                     "title": problem.title(),
                     "status": status.as_u16(),
                     "detail": text,
                 });
+                if let Some((name, value)) = member {
+                    body[name] = value;
+                }
                 let mut response = answer::json(status, Caching::Never, &body);
                 response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
                 response

@@ -4,9 +4,12 @@
 
 mod access;
 mod administration;
+mod alarm_api;
+mod alarms;
 mod answer;
 mod api_keys;
 mod app;
+mod auction;
 mod aws;
 mod backup_api;
 mod capacity_api;

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::app::App;
 use crate::listener::Connections;
+use crate::routes::Listener;
 use crate::watch::Kind;
 
 /// How a request ended.
@@ -36,6 +37,15 @@ pub(crate) struct Metrics {
     pub(crate) hot_board: HotCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
+    public_troubles: AnswerTroubles,
+    private_troubles: AnswerTroubles,
+}
+
+/// Answers that were no success, for the own alarms of a listener.
+#[derive(Default)]
+struct AnswerTroubles {
+    client_errors: AtomicU64,
+    server_errors: AtomicU64,
 }
 
 impl Metrics {
@@ -50,12 +60,33 @@ impl Metrics {
             requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),
+            public_troubles: AnswerTroubles::default(),
+            private_troubles: AnswerTroubles::default(),
         }
     }
 
     /// Counts a request that has been answered.
     pub(crate) fn answered(&self, listener: &'static str, route: &'static str, status: u16) {
         self.requests.get_or_create(&RequestLabels { listener, route, status }).inc();
+        if status >= 400 {
+            let public = listener == Listener::Public.name();
+            let troubles = if public { &self.public_troubles } else { &self.private_troubles };
+            let counter = if status < 500 { &troubles.client_errors } else { &troubles.server_errors };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Answers of 400 to 499, and of 500 and above with connections refused at the cap, which are answered with 503; of both
+    /// listeners, in the order of `anteroom_core::alarms::resource_names`.
+    pub(crate) fn answer_troubles(&self) -> [u64; 4] {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (public, private) = (&self.public_troubles, &self.private_troubles);
+        [
+            load(&public.client_errors),
+            load(&public.server_errors) + self.public_connections.refused(),
+            load(&private.client_errors),
+            load(&private.server_errors) + self.private_connections.refused(),
+        ]
     }
 }
 
@@ -146,6 +177,15 @@ impl Collector for Figures {
             load(&watch.slow_readers),
         )?;
         counter("watch_pushes", "Boards sent to all who watch a room", load(&watch.pushes))?;
+        counter("alarm_notifications", "Notifications of alarms taken in", app.alarms.notifications())?;
+        let auctions = app.auctions.counts();
+        counter("auction_rounds", "Rounds of auctions settled", load(&auctions.rounds))?;
+        counter("auction_winners", "Winners of rounds", load(&auctions.winners))?;
+        counter(
+            "auction_told_to_return",
+            "Check-ins that were told to come back",
+            load(&auctions.told_to_return),
+        )?;
         for (listener, connections) in
             [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]
         {
@@ -171,6 +211,12 @@ impl Collector for Figures {
         }
         let rooms = app.engine.rooms();
         rooms::encode(&mut encoder, &rooms)?;
+        let help = "People present at the open round of the room's auction, on this node";
+        let mut metric = encoder.encode_descriptor("auction_present", help, None, MetricType::Gauge)?;
+        for room in app.rooms.all() {
+            let labels = [("room", room.handle.id().as_str())];
+            gauge(room.round_table.len()).encode(metric.encode_family(&labels)?)?;
+        }
         let now = app.now();
         let help = "How far the room's clock is ahead of this machine's: it never goes back";
         let mut metric =
@@ -179,6 +225,7 @@ impl Collector for Figures {
             let ahead = room.with_board(|board| board.clock.since(now)) / 1000;
             gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
+        app.alarms.encode(&mut encoder, now)?;
         let help = "Rooms whose last change failed";
         let metric = encoder.encode_descriptor("rooms_failing", help, None, MetricType::Gauge)?;
         gauge(load(&engine.rooms_failing)).encode(metric)?;
@@ -195,6 +242,6 @@ impl Collector for Figures {
     }
 }
 
-fn gauge(value: u64) -> ConstGauge<i64> {
+pub(crate) fn gauge(value: u64) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }

@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 
 use crate::answer::{self, Answered, Caching};
 use crate::app::{App, RoomView};
+use crate::auction;
 use crate::error::ApiError;
 use crate::hot;
 use crate::idempotency;
@@ -123,9 +124,22 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
+    /// A ticket that was just taken.
+    pub(crate) fn of_new(room: Arc<RoomView>, ticket: Ticket) -> Self {
+        let request_id = room.request_ids.seal(&ticket);
+        let board = room.handle.board();
+        Self { room, ticket, request_id, board, token: None }
+    }
+
+    /// The ticket token.
+    pub(crate) fn written(&self) -> String {
+        let sealed = || self.room.ticket_tokens.seal(&self.ticket, self.request_id);
+        self.token.clone().unwrap_or_else(sealed)
+    }
+
     /// What to tell of it, given its status.
     fn answer(&self, app: &App, status: Status) -> TicketAnswer<'_> {
-        let Self { room, ticket, request_id, board, token } = self;
+        let Self { room, ticket, request_id, board, .. } = self;
         let now = app.now();
         let people_ahead = match board.standing(ticket, now) {
             Standing::Waiting { people_ahead } => people_ahead,
@@ -136,7 +150,7 @@ impl Shown {
         let estimated_wait_seconds = wait.map(|wait| wait.p50_seconds);
         let serving = board.segments.iter().find(|segment| segment.generation == ticket.generation);
         TicketAnswer {
-            ticket: token.clone().unwrap_or_else(|| room.ticket_tokens.seal(ticket, *request_id)),
+            ticket: self.written(),
             request_id: request_id::format(*request_id),
             room: room.handle.id().as_str(),
             generation: ticket.generation.number(),
@@ -215,6 +229,8 @@ fn status_of(place: &Place, shown: &Shown, app: &App) -> Status {
         Place::Waiting => Status::Waiting,
         Place::Offered => match shown.board.standing(&shown.ticket, app.now()) {
             Standing::Offered { remaining_millis } => Status::Active { remaining_millis },
+            // A win that was not claimed is over, and its holder waits on.
+            _ if shown.board.auction.is_some() => Status::Waiting,
             // The window has run out since; the room will say so in a moment.
             _ => Status::Expired,
         },
@@ -258,7 +274,7 @@ pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Sh
 }
 
 /// A shown ticket, also one that is newer than this node's board.
-async fn open(app: &App, room: Option<&str>, text: &str) -> Result<Shown, ApiError> {
+pub(crate) async fn open(app: &App, room: Option<&str>, text: &str) -> Result<Shown, ApiError> {
     if let Some(shown) = open_known(app, room, text) {
         return Ok(shown);
     }
@@ -313,23 +329,19 @@ pub(crate) async fn join_with(
     let in_body = if body.trim_ascii().is_empty() { None } else { parse_json::<RoomBody>(body)?.room };
     let room = named_room(app, the_same_room(queried, in_body)?.as_deref())?;
     let ticket = room.join(key, app.now()).await?;
-    let request_id = room.request_ids.seal(&ticket);
-    let board = room.handle.board();
-    let shown = Shown { room, ticket, request_id, board, token: None };
-    if let Some(status) = status_from_board(app, &shown) {
+    let shown = Shown::of_new(room, ticket);
+    let waits = status_from_board(app, &shown);
+    if let Some(status) = waits.filter(|_| !auction::may_get_in(&shown.board, &ticket, app.now())) {
         return Ok(told(&shown.answer(app, status)));
     }
-    let (room, token) = (Arc::clone(&shown.room), shown.token.clone());
+    let room = Arc::clone(&shown.room);
     let shown = match admit(app, shown).await {
         Ok(Ok(admitted)) => return Ok(admitted),
         // Between the join and the claim the room was paused, or somebody moved the frontier back.
         Ok(Err(shown)) => shown,
         // The place is taken, so its ticket must be told: whoever got none would come again and take another. The pass that
         // could not be made now is made by `/claim`.
-        Err(error) if error.is(Problem::Unavailable) => {
-            let board = room.handle.board();
-            Shown { room, ticket, request_id, board, token }
-        }
+        Err(error) if error.is(Problem::Unavailable) => Shown::of_new(room, ticket),
         Err(error) => return Err(error),
     };
     let status = status_from_room(app, &shown).await.unwrap_or(Status::Active { remaining_millis: None });
@@ -337,7 +349,10 @@ pub(crate) async fn join_with(
 }
 
 /// The room that is named in the query, in the body, or in both alike.
-fn the_same_room(queried: Option<String>, in_body: Option<String>) -> Result<Option<String>, ApiError> {
+pub(crate) fn the_same_room(
+    queried: Option<String>,
+    in_body: Option<String>,
+) -> Result<Option<String>, ApiError> {
     match (&queried, &in_body) {
         (Some(queried), Some(in_body)) if queried != in_body => {
             Err(ApiError::bad_request("room in the query and in the body differ"))
@@ -402,7 +417,7 @@ pub(crate) fn status_at_once(app: &App, room: Option<&str>, text: &str) -> Optio
     serde_json::to_vec(&shown.answer(app, status)).ok()
 }
 
-fn ticket_missing() -> ApiError {
+pub(crate) fn ticket_missing() -> ApiError {
     let text = "Show the ticket: Authorization: Bearer TICKET, or \"ticket\" in the body";
     let error = ApiError::problem(Problem::TicketMissing, text);
     error.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
@@ -436,7 +451,10 @@ async fn shown_anywhere(
 pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: Request<Body>) -> Outcome {
     let shown = shown_anywhere(&app, &parameters, request).await?;
     let not_served = anteroom_core::Refusal::NotServed;
-    admit(&app, shown).await?.map_err(|_| not_served.into())
+    admit(&app, shown).await?.map_err(|shown| {
+        auction::note_presence(&app, &shown.room, &shown.ticket);
+        not_served.into()
+    })
 }
 
 /// POST `/leave`: gives the place up, or ends the visit.

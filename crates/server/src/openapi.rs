@@ -6,6 +6,7 @@
 //! the types that are read and written.
 
 mod answers;
+mod answers_alarms;
 mod call;
 mod calls;
 mod calls_aws;

@@ -37,6 +37,25 @@ pub(crate) async fn claim(
     overrides: Overrides,
     actor: Actor,
 ) -> Result<Pass, ApiError> {
+    let begun = begin(app, room, ticket, request_id, overrides, actor).await?;
+    sign_begun(app, room, begun).await
+}
+
+/// A session that lives, and whose pass is not signed yet.
+pub(crate) struct Begun {
+    session: Session,
+    expires_in: u64,
+}
+
+/// The first half of a claim: a session, durable when this is answered.
+pub(crate) async fn begin(
+    app: &App,
+    room: &RoomView,
+    ticket: Ticket,
+    request_id: RequestId,
+    overrides: Overrides,
+    actor: Actor,
+) -> Result<Begun, ApiError> {
     let now = app.now();
     let issuer = overrides.issuer.unwrap_or_else(|| {
         let configured = room.handle.with_board(|board| board.settings.issuer.clone());
@@ -59,8 +78,13 @@ pub(crate) async fn claim(
     let validity_left = session.expires_at_seconds.saturating_sub(app.now().seconds());
     let expires_in =
         if begun { session.expires_at_seconds - session.issued_at_seconds } else { validity_left };
-    let tokens = sign(app, room, session).await?;
-    Ok(Pass { tokens, expires_in })
+    Ok(Begun { session, expires_in })
+}
+
+/// The second half: its pass.
+pub(crate) async fn sign_begun(app: &App, room: &RoomView, begun: Begun) -> Result<Pass, ApiError> {
+    let tokens = sign(app, room, begun.session).await?;
+    Ok(Pass { tokens, expires_in: begun.expires_in })
 }
 
 /// A new access token, as long as the session.
@@ -95,6 +119,7 @@ pub(crate) async fn refresh(app: &App, token: &str) -> Result<Refreshed, ApiErro
         queue_position: session.key.position,
         issued_at_seconds: now_seconds,
         expires_at_seconds: session.expires_at_seconds,
+        enter_by_seconds: session.enter_by_seconds,
     };
     let signed = app.signer.sign(app.keys.current(app.now()), claims).await.map_err(not_signed)?;
     let access_token = signed.tokens.access_token.clone();
@@ -123,6 +148,7 @@ async fn sign(app: &App, room: &RoomView, session: Session) -> Result<TokenSet, 
         queue_position: session.key.position,
         issued_at_seconds: session.issued_at_seconds,
         expires_at_seconds: session.expires_at_seconds,
+        enter_by_seconds: session.enter_by_seconds,
     };
     if let Some(kept) = Signatures::from_bytes(&session.signatures) {
         return Ok(TokenSet::assemble(&key, &claims, &kept));

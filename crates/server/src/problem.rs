@@ -87,6 +87,9 @@ problems! {
     Changed = PRECONDITION_FAILED, "changed", "It was changed meanwhile";
     /// The body is larger than this call reads.
     TooLarge = PAYLOAD_TOO_LARGE, "too-large", "The body is too large";
+    /// In an auction: no slot for this ticket in this round, because others were earlier, none is free, or the room is paused. The
+    /// place is kept. Check in again after `Retry-After` seconds; `estimated_wait_seconds` says how long it will probably take.
+    NoSlot = TOO_MANY_REQUESTS, "no-slot", "No slot in this round";
     /// The server cannot do it now; `Retry-After` says when to ask again. Nothing was changed, unless `detail` says that this
     /// is not known.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Not possible at the moment";
@@ -105,6 +108,7 @@ impl Problem {
             StatusCode::GONE => Self::PlaceGone,
             StatusCode::PRECONDITION_FAILED => Self::Changed,
             StatusCode::PAYLOAD_TOO_LARGE => Self::TooLarge,
+            StatusCode::TOO_MANY_REQUESTS => Self::NoSlot,
             StatusCode::SERVICE_UNAVAILABLE => Self::Unavailable,
             _ => Self::BadRequest,
         }

@@ -135,7 +135,7 @@ pub(crate) async fn create_or_replace(
     let state = state.unwrap_or(RoomState::Open);
     let wanted = |_: Settings| Ok((settings.clone(), Some(state)));
     if let Some(room) = app.room(&id) {
-        return replace(&room, &preconditions, &principal, wanted).await;
+        return replace(&app, &room, &preconditions, &principal, wanted).await;
     }
     let name = RoomId::parse(&id).map_err(|_| {
         ApiError::bad_request("A room's name has 1 to 64 letters, digits, dots, hyphens or underscores")
@@ -151,10 +151,11 @@ pub(crate) async fn create_or_replace(
     let created = created.await?;
     let room = native::named_room(&app, Some(&id))?;
     if created {
+        app.alarms.tell(&room.handle, app.now()).await;
         return Ok(told(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
     }
     // Somebody made it in between.
-    replace(&room, &preconditions, &principal, wanted).await
+    replace(&app, &room, &preconditions, &principal, wanted).await
 }
 
 /// PATCH `/rooms/{id}`: changes what is given and nothing else.
@@ -167,10 +168,11 @@ pub(crate) async fn change(
     let preconditions = Preconditions::of(request.headers());
     let change: ChangeBody = read_optional_json(request).await?;
     let room = native::named_room(&app, Some(&id))?;
-    replace(&room, &preconditions, &principal, |present| change.applied_to(present)).await
+    replace(&app, &room, &preconditions, &principal, |present| change.applied_to(present)).await
 }
 
 async fn replace(
+    app: &App,
     room: &RoomView,
     preconditions: &Preconditions,
     principal: &Principal,
@@ -184,7 +186,10 @@ async fn replace(
         let reconfigure = Reconfigure { expected: Some(present), settings, state };
         let operation = Operation::Reconfigure(Box::new(reconfigure));
         match room.handle.operate(operation, principal.actor()).await {
-            Ok(_) => return Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board())),
+            Ok(_) => {
+                app.alarms.tell(&room.handle, app.now()).await;
+                return Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()));
+            }
             // If-Match is checked again against what is there now.
             Err(EngineError::Refused(Refusal::Changed)) => {}
             Err(error) => return Err(error.into()),

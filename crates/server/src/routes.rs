@@ -10,7 +10,10 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
-use crate::{administration, aws, backup_api, capacity_api, health, native, openapi, room_api, watch};
+use crate::{
+    administration, alarm_api, auction, aws, backup_api, capacity_api, health, native, openapi, room_api,
+    watch,
+};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -61,6 +64,8 @@ pub enum BodyLimit {
     Nothing,
     /// At most `request_body_max_bytes`.
     Configured,
+    /// At most so many bytes, whatever is configured.
+    Fixed(usize),
     /// At most so many bytes, which never lie in memory all at once.
     Streamed(u64),
 }
@@ -94,8 +99,12 @@ const fn row(
 /// The largest backup that `/restore` takes.
 pub(crate) const RESTORE_MAX_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 
+/// The largest notification that `/alarms` takes. Alertmanager sends a whole group at once and does not repeat what was refused, so
+/// this is well above the 16 KiB of other calls.
+pub(crate) const NOTIFICATION_MAX_BYTES: usize = 1024 * 1024;
+
 use Access::{Needs, Open, OpenIfConfigured};
-use BodyLimit::{Configured, Nothing, Streamed};
+use BodyLimit::{Configured, Fixed, Nothing, Streamed};
 use Permission::{Administer, Operate, Read, ReportVisits};
 use Style::{Aws, Problem};
 use Verb::{Delete, Get, Patch, Post, Put};
@@ -116,6 +125,7 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     row(Post, "/join",       Open, Configured, Problem, || post(native::join)),       // a place in line, and the pass where it is served at once
     row(Get,  "/status",     Open, Nothing,    Problem, || get(native::status)),      // where a ticket stands (usually answered by `hot`)
     row(Post, "/claim",      Open, Configured, Problem, || post(native::claim)),      // the pass
+    row(Post, "/auction",    Open, Configured, Problem, || post(auction::auction)),   // a place in line, or a check-in to the open round
     row(Post, "/leave",      Open, Configured, Problem, || post(native::leave)),      // gives the place up
     row(Post, "/refresh",    Open, Configured, Problem, || post(native::refresh)),    // a new access token while the session lives
     row(Get,  "/rooms/{id}", Open, Nothing,    Problem, || get(native::figures)),     // the board (usually answered by `hot`)
@@ -143,6 +153,9 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     row(Get,    "/rooms/{id}/capacity", Needs(Read),         Nothing,    Problem, || get(capacity_api::show)),             // who reports, and what that leaves
     row(Post,   "/rooms/{id}/capacity", Needs(ReportVisits), Configured, Problem, || post(capacity_api::post)),            // a report, or visits that are over
     row(Delete, "/rooms/{id}/capacity/{reporter}", Needs(Operate), Nothing, Problem, || delete(capacity_api::forget)),     // a reporter that is gone for good
+    // alarms
+    row(Get,    "/alarms",     Needs(Read),         Nothing,                       Problem, || get(alarm_api::list)),
+    row(Post,   "/alarms",     Needs(ReportVisits), Fixed(NOTIFICATION_MAX_BYTES), Problem, || post(alarm_api::notify)),   // Alertmanager's webhook
     // access, keys, records
     row(Get,    "/keys",         Needs(Administer), Nothing,    Problem, || get(administration::list_keys)),
     row(Post,   "/keys",         Needs(Administer), Configured, Problem, || post(administration::create_key)),

@@ -174,6 +174,7 @@ impl Phases {
         let limit = match row.map_or(BodyLimit::Nothing, |row| row.body) {
             BodyLimit::Nothing | BodyLimit::Streamed(_) => 0,
             BodyLimit::Configured => self.app.request_body_max_bytes,
+            BodyLimit::Fixed(limit) => limit,
         };
         let mut request = self.identify(row, request).await?;
         let Some(row) = row else {

@@ -61,6 +61,8 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert_eq!(config.watch_interval_milliseconds, 1_000);
     assert_eq!(config.watch_keep_alive_seconds, Duration::from_secs(15));
     assert_eq!(config.watch_tls_max, 5_000);
+    assert_eq!((config.alarm_prefix.as_str(), &config.alarm_thresholds), ("Anteroom", &None));
+    assert_eq!(config.alarm_stale_seconds, Duration::from_hours(5));
     assert_eq!((config.public_tls(), config.private_tls()), (None, None));
     assert!(!config.metrics_open);
     assert!(secrets.secret.is_none() && secrets.admin_key.is_none());
@@ -136,6 +138,28 @@ fn every_key_of_the_sample_can_be_switched_on() {
     expected.extend(["id", "state"]);
     expected.sort_unstable();
     assert_eq!(loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn thresholds_of_alarms_are_a_text_or_a_table() {
+    let text = load("alarm_thresholds = \"Public-4xx=100, join-Refusals = 20\"", &[]).unwrap().config;
+    let table = load("[alarm_thresholds]\nPublic-4xx = 100\njoin-Refusals = 20\n", &[]).unwrap().config;
+    assert_eq!(text, table);
+    let thresholds = text.alarm_thresholds.unwrap();
+    assert_eq!((thresholds["Public-4xx"], thresholds["join-Refusals"], thresholds.len()), (100, 20, 2));
+    for (wrong, reason) in [
+        ("alarm_thresholds = \"Publik-4xx=1\"", "did you mean Public-4xx?"),
+        ("alarm_thresholds = { Anything = 1 }", "there are Public-4xx, Public-5xx"),
+        ("alarm_thresholds = \"Public-4xx=1,Public-4xx=2\"", "given twice"),
+        ("alarm_thresholds = \"Public-4xx\"", "expected a list of NAME=NUMBER"),
+        ("alarm_thresholds = { Public-4xx = -1 }", "expected a list of NAME=NUMBER"),
+        ("alarm_thresholds = 5", "expected a list of NAME=NUMBER"),
+        ("alarm_prefix = \"two words\"", "expected 1 to 32 characters"),
+        ("alarm_stale_seconds = 5", "expected a whole number of seconds from 60"),
+    ] {
+        let refused = load(wrong, &[]).unwrap_err().to_string();
+        assert!(refused.contains(reason), "{wrong}: {refused}");
+    }
 }
 
 #[test]

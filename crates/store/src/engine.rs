@@ -10,6 +10,7 @@ mod audit;
 mod handle;
 mod owner;
 pub mod restore;
+mod troubles;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use self::handle::RoomMap;
 pub use self::handle::{RoomHandle, Seen};
 use self::owner::Owner;
+pub use self::troubles::Troubles;
 use crate::clock::Clock;
 use crate::contract::{Commit, CommitOutcome, NodeId, Store, StoreError, Trace};
 
@@ -72,13 +74,15 @@ pub enum Actor {
     Operator(String),
     /// The program itself, e.g. for its configuration file: audited under that name.
     System(&'static str),
+    /// The program's clockwork, e.g. the end of a round: it carries out what the rules say, so it is not audited.
+    Clockwork,
 }
 
 impl Actor {
     /// The name the audit keeps; `None` where nothing is audited.
     pub fn name(&self) -> Option<&str> {
         match self {
-            Self::Visitor => None,
+            Self::Visitor | Self::Clockwork => None,
             Self::Operator(name) => Some(name),
             Self::System(name) => Some(name),
         }
@@ -104,6 +108,8 @@ pub struct EngineCounters {
     pub rooms_failing: AtomicU64,
     /// Operations refused because the queue was full.
     pub overloads: AtomicU64,
+    /// What went wrong, by operation.
+    pub troubles: Troubles,
 }
 
 fn count(counter: &AtomicU64, by: u64) {

@@ -1,4 +1,4 @@
-//! The pass: three signed tokens (access, refresh, id) that differ in nothing but `token_use`.
+//! The pass: three signed tokens (access, refresh, id) that differ in nothing but `token_use`, and `enter_by` in the access token.
 //!
 //! Written exactly as AWS's waiting room wrote them: compact JSON, keys in alphabetical order in header and payload, `aud`
 //! one text. A pass is a function of key and claims alone, so a repeated claim gets the same bytes: by signing again where
@@ -30,6 +30,9 @@ pub struct PassClaims {
     pub issued_at_seconds: u64,
     /// `exp`, in seconds since 1970.
     pub expires_at_seconds: u64,
+    /// `enter_by` of the access token, in seconds since 1970: a first use after it is to be refused. Told where the room gives
+    /// slots away on the origin's word.
+    pub enter_by_seconds: Option<u64>,
 }
 
 /// The tokens as the visitor receives them. Whoever has them is let in, so they are never printed.
@@ -120,6 +123,9 @@ impl fmt::Debug for TokenSet {
 /// The longest token that is looked at, in bytes: an issuer of 512 characters and an RSA signature fit four times over.
 const TOKEN_MAX_LENGTH: usize = 4_096;
 
+/// `token_use` of what is shown to the origin.
+const ACCESS: &str = "access";
+
 /// How long signatures may be, in bytes: of ES256 and `EdDSA`, and of RS256.
 const SIGNATURE_LENGTHS: [usize; 2] = [64, 256];
 
@@ -162,6 +168,8 @@ struct Header<'text> {
 #[derive(Serialize)]
 struct Payload<'text> {
     aud: &'text str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enter_by: Option<u64>,
     exp: u64,
     iat: u64,
     iss: &'text str,
@@ -179,6 +187,7 @@ impl Messages {
         let message = |token_use: &str| {
             let payload = to_json(&Payload {
                 aud: claims.audience.as_str(),
+                enter_by: claims.enter_by_seconds.filter(|_| token_use == ACCESS),
                 exp: claims.expires_at_seconds,
                 iat: claims.issued_at_seconds,
                 iss: &claims.issuer,
@@ -192,7 +201,7 @@ impl Messages {
             base64url::encode_onto(&mut message, payload);
             message
         };
-        Self { access: message("access"), refresh: message("refresh"), id: message("id") }
+        Self { access: message(ACCESS), refresh: message("refresh"), id: message("id") }
     }
 
     fn with(self, signatures: &Signatures) -> TokenSet {
@@ -236,6 +245,7 @@ mod tests {
             queue_position: Position::new(42).unwrap(),
             issued_at_seconds: 1_800_000_000,
             expires_at_seconds: 1_800_003_600,
+            enter_by_seconds: None,
         }
     }
 
@@ -307,6 +317,21 @@ mod tests {
             parts[1],
             r#"{"aud":"Sample","exp":1800003600,"iat":1800000000,"iss":"https://example.test/\"quoted\"","nbf":1800000000,"queue_position":42,"sub":"0123abcd-ef01-8234-9678-9abcdef01234","token_use":"access"}"#
         );
+    }
+
+    #[test]
+    fn the_access_token_alone_says_until_when_it_may_be_used_first() {
+        let key = key(SigningAlgorithm::EdDsa);
+        let tokens =
+            sign(&key, &PassClaims { enter_by_seconds: Some(1_800_000_030), ..claims() }).unwrap().tokens;
+        let payload = |token: &str| {
+            String::from_utf8(base64url::decode(token.split('.').nth(1).unwrap()).unwrap()).unwrap()
+        };
+        let access = payload(&tokens.access_token);
+        assert!(access.starts_with(r#"{"aud":"Sample","enter_by":1800000030,"exp":"#), "{access}");
+        for other in [&tokens.refresh_token, &tokens.id_token] {
+            assert!(!payload(other).contains("enter_by"));
+        }
     }
 
     #[test]

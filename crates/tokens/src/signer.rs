@@ -250,6 +250,7 @@ mod tests {
             queue_position: Position::new(number).unwrap(),
             issued_at_seconds: 1_800_000_000,
             expires_at_seconds: 1_800_003_600,
+            enter_by_seconds: None,
         }
     }
 

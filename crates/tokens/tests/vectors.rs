@@ -190,5 +190,6 @@ fn claims(value: &Value) -> PassClaims {
         queue_position: Position::new(value["queue_position"].as_u64().unwrap()).unwrap(),
         issued_at_seconds: value["issued_at_seconds"].as_u64().unwrap(),
         expires_at_seconds: value["expires_at_seconds"].as_u64().unwrap(),
+        enter_by_seconds: None,
     }
 }

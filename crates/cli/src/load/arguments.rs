@@ -18,6 +18,7 @@ Examples:
   anteroom load --clients 500 --arrivals 100/s --let-out 6000/min --poll 1
   anteroom load --scenario native --clients 300 --let-out 6000/min --html report.html
   anteroom load --scenario watch --room Try --create-room --clients 300 --let-out 6000/min
+  anteroom load --scenario auction --room Hall --create-room --slots 50 --clients 300 --let-out 1200/min
 
 Exit codes: 0 all is green; 1 a check is red, or the deadline came; others as everywhere.
 docs/load.md explains the checks and the report.";
@@ -49,7 +50,7 @@ pub(crate) struct Arguments {
     /// The room (AWS: the event)
     #[arg(long, value_name = "ID", default_value = "Sample")]
     pub(super) room: String,
-    /// Create the room first, with a line that is moved by hand, if it is not there yet
+    /// Create the room first, with a line that is moved by hand or with an auction, if it is not there yet
     #[arg(long)]
     pub(super) create_room: bool,
     /// What a visitor does
@@ -61,7 +62,7 @@ pub(crate) struct Arguments {
     /// How fast they come, whatever the answers: 500/s, 30000/min
     #[arg(long, value_name = "RATE", default_value = "100/s")]
     pub(super) arrivals: Rate,
-    /// Move the line by hand at this rate: 1000/min [default: somebody else moves it]
+    /// Move the line by hand at this rate: 1000/min [default: somebody else moves it]; in an auction, end visits at this rate
     #[arg(long, value_name = "RATE")]
     pub(super) let_out: Option<Rate>,
     /// Let the world run X times as fast: rates times X, pauses divided by X
@@ -82,6 +83,12 @@ pub(crate) struct Arguments {
     /// Share of visitors who ask for their place and their pass twice; both answers must be the same
     #[arg(long, value_name = "0..1", default_value_t = 0.05, value_parser = share)]
     pub(super) again_share: f64,
+    /// Share of check-ins that are missed, because the visitor is absent (auction)
+    #[arg(long, value_name = "0..1", default_value_t = 0.1, value_parser = share)]
+    pub(super) absent_share: f64,
+    /// Slots of an auction that --create-room makes
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=CLIENTS_MAX))]
+    pub(super) slots: u64,
     /// How old a figure may be that visitors are told: a cache in between, several nodes
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
     pub(super) figures_lag: f64,
@@ -120,6 +127,8 @@ pub(crate) enum Scenario {
     Native,
     /// POST /join, follow the live stream /watch over a connection of one's own, POST /claim
     Watch,
+    /// POST /auction for a place, then for each round until it is won, holding the connection
+    Auction,
 }
 
 impl Scenario {
@@ -129,6 +138,7 @@ impl Scenario {
             Self::Aws => "aws",
             Self::Native => "native",
             Self::Watch => "watch",
+            Self::Auction => "auction",
         }
     }
 }
@@ -147,10 +157,14 @@ pub(super) struct Plan {
     pub(super) leave_share: f64,
     pub(super) early_share: f64,
     pub(super) again_share: f64,
+    pub(super) absent_share: f64,
+    pub(super) slots: u64,
     pub(super) figures_lag: Duration,
     pub(super) seed: u64,
     pub(super) deadline: Duration,
     pub(super) connections: u64,
+    /// Whether the server's clock is this machine's.
+    pub(super) same_clock: bool,
     /// Sets this run's Idempotency-Keys apart from those of any other.
     pub(super) run_id: String,
 }
@@ -172,10 +186,13 @@ impl Arguments {
             leave_share: self.leave_share,
             early_share: self.early_share,
             again_share: self.again_share,
+            absent_share: self.absent_share,
+            slots: self.slots,
             figures_lag: Duration::from_secs_f64(self.figures_lag),
             seed: self.seed.unwrap_or_else(|| u64::from(u32::from_le_bytes(random::bytes()))),
             deadline: Duration::from_secs(self.deadline),
             connections,
+            same_clock: is_loopback(&self.public),
             run_id: random::text(12),
         })
     }
@@ -203,8 +220,9 @@ impl Arguments {
         let streams = if self.scenario == Scenario::Watch { self.clients } else { 0 };
         // A socket can be in the making while another becomes free, so there may be twice as many for a moment.
         let room_for = file_limit.saturating_sub(FILES_RESERVED + streams) / 2;
-        let wanted =
-            self.connections.unwrap_or_else(|| self.clients.min(CONNECTIONS_DEFAULT_MAX).min(room_for));
+        // Whoever waits for the end of a round holds a socket.
+        let most = if self.scenario == Scenario::Auction { self.clients } else { CONNECTIONS_DEFAULT_MAX };
+        let wanted = self.connections.unwrap_or_else(|| self.clients.min(most).min(room_for));
         if wanted == 0 || wanted > room_for {
             let what = format!(
                 "{streams} live streams and {} shared sockets are more than {file_limit} open files allow",
@@ -321,7 +339,8 @@ mod tests {
             "--poll -1",
             "--poll=NaN",
             "--leave-share 1.5",
-            "--scenario auction",
+            "--scenario raffle",
+            "--absent-share 2",
             "--deadline 0",
         ] {
             assert!(parsed(line).is_err(), "{line}");

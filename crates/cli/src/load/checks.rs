@@ -52,13 +52,17 @@ pub(super) struct Check {
 }
 
 impl Check {
-    fn new((name, meaning): (&'static str, &'static str), judged: usize, offences: Offences) -> Self {
+    pub(super) fn new(
+        (name, meaning): (&'static str, &'static str),
+        judged: usize,
+        offences: Offences,
+    ) -> Self {
         let verdict = if offences.count == 0 { Verdict::Green } else { Verdict::Red };
         let Offences { count, first } = offences;
         Self { name, meaning, verdict, judged: judged as u64, offences: count, first_offender: first }
     }
 
-    fn not_judged((name, meaning): (&'static str, &'static str), why: &str) -> Self {
+    pub(super) fn not_judged((name, meaning): (&'static str, &'static str), why: &str) -> Self {
         let verdict = Verdict::NotJudged(why.to_owned());
         Self { name, meaning, verdict, judged: 0, offences: 0, first_offender: None }
     }
@@ -66,13 +70,13 @@ impl Check {
 
 /// How many, and the first in words.
 #[derive(Debug, Default)]
-struct Offences {
+pub(super) struct Offences {
     count: u64,
     first: Option<String>,
 }
 
 impl Offences {
-    fn add(&mut self, describe: impl FnOnce() -> String) {
+    pub(super) fn add(&mut self, describe: impl FnOnce() -> String) {
         self.count += 1;
         self.first.get_or_insert_with(describe);
     }

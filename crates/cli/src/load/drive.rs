@@ -8,12 +8,13 @@ use anteroom_server::shutdown::{self, Signals};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::arguments::Plan;
+use super::arguments::{Plan, Scenario};
 use super::ledger::{Figures, Ledger, Second};
 use super::moment::{Moment, RunClock};
 use super::operator::{LetOut, Operator};
 use super::progress::Progress;
 use super::record::Record;
+use super::rounds::Auction;
 use super::visitor::{self, Shared};
 use super::wire::Wire;
 
@@ -55,6 +56,8 @@ pub(super) struct Driven {
     pub(super) records: Vec<Record>,
     pub(super) samples: Vec<Sample>,
     pub(super) let_out: Option<LetOut>,
+    /// What is known of the auction, in a run that is about one.
+    pub(super) auction: Option<Auction>,
     pub(super) end: End,
     pub(super) duration: Moment,
 }
@@ -71,10 +74,19 @@ pub(super) async fn drive(
     let wire = Wire::new(operator.public.clone(), plan.connections, clock, Arc::clone(ledger));
     let shared =
         Arc::new(Shared { plan: plan.clone(), clock, ledger: Arc::clone(ledger), wire, stop: stop.clone() });
+    let is_auction = plan.scenario == Scenario::Auction;
+    let is_known = is_auction && operator.has_key && plan.same_clock;
+    let auction = if is_known { Some(operator.auction(clock).await?) } else { None };
     let mut letting_out = JoinSet::new();
     if let Some(rate) = plan.let_out {
         let ledger = Arc::clone(ledger);
-        letting_out.spawn(async move { operator.let_out(rate, clock, ledger, stop).await });
+        letting_out.spawn(async move {
+            if is_auction {
+                operator.end_visits(rate, clock, ledger, stop).await.map(Work::Ended)
+            } else {
+                operator.let_out(rate, clock, ledger, stop).await.map(Work::LetOut)
+            }
+        });
     }
     let mut crowd = Crowd { shared, visitors: JoinSet::new(), records: Vec::new(), samples: Vec::new() };
     let end = tokio::select! {
@@ -89,12 +101,38 @@ pub(super) async fn drive(
     // Whoever listens is told; nobody may be left to listen.
     stopper.send_replace(true);
     crowd.gather().await;
-    let let_out = match tokio::time::timeout(STOP_PATIENCE, letting_out.join_next()).await {
+    let work = match tokio::time::timeout(STOP_PATIENCE, letting_out.join_next()).await {
         Ok(Some(done)) => Some(done??),
         Ok(None) | Err(_) => None,
     };
-    let Crowd { records, samples, .. } = crowd;
-    Ok(Driven { records, samples, let_out, end, duration })
+    let Crowd { mut records, samples, .. } = crowd;
+    let let_out = match work {
+        Some(Work::LetOut(done)) => Some(done),
+        Some(Work::Ended(visits)) => {
+            note_ends(&mut records, visits);
+            None
+        }
+        None => None,
+    };
+    Ok(Driven { records, samples, let_out, auction, end, duration })
+}
+
+/// What the operator did.
+enum Work {
+    /// Moved the line.
+    LetOut(LetOut),
+    /// Ended visits: whose, and when.
+    Ended(Vec<(u64, Moment)>),
+}
+
+/// A visit that was ended lasted until then at most.
+fn note_ends(records: &mut [Record], visits: Vec<(u64, Moment)>) {
+    let ended: std::collections::HashMap<u64, Moment> = visits.into_iter().collect();
+    for record in records {
+        if let (Some(until), Some(ended)) = (&mut record.inside_until, ended.get(&record.index)) {
+            *until = (*until).min(*ended);
+        }
+    }
 }
 
 /// The visitors who are on their way, and what those who are not any more have left.

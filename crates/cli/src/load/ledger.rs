@@ -1,6 +1,6 @@
 //! Everything that is counted while the run goes on, shared by all visitors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,12 +38,16 @@ pub(super) enum Step {
     ClaimEarly,
     ClaimAgain,
     Leave,
+    Auction,
+    CheckIn,
+    CheckInAgain,
     IncrementServingCounter,
+    UpdateSession,
 }
 
 impl Step {
     /// All of them, in the order of a visit.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::AssignQueueNum,
         Self::QueueNum,
         Self::ServingNum,
@@ -58,7 +62,11 @@ impl Step {
         Self::ClaimEarly,
         Self::ClaimAgain,
         Self::Leave,
+        Self::Auction,
+        Self::CheckIn,
+        Self::CheckInAgain,
         Self::IncrementServingCounter,
+        Self::UpdateSession,
     ];
 
     /// The route, and what is special about this use of it.
@@ -78,7 +86,11 @@ impl Step {
             Self::ClaimEarly => "claim, too early",
             Self::ClaimAgain => "claim, again",
             Self::Leave => "leave",
+            Self::Auction => "auction",
+            Self::CheckIn => "auction, check-in",
+            Self::CheckInAgain => "auction, again",
             Self::IncrementServingCounter => "increment_serving_counter",
+            Self::UpdateSession => "update_session",
         }
     }
 }
@@ -153,6 +165,8 @@ pub(super) struct Ledger {
     arrived: AtomicU64,
     admitted: AtomicU64,
     ended: AtomicU64,
+    /// Who has entered from an auction and was not let out yet, with the ids of their visits.
+    inside: Mutex<VecDeque<(u64, String)>>,
 }
 
 impl Ledger {
@@ -170,7 +184,18 @@ impl Ledger {
             arrived: AtomicU64::new(0),
             admitted: AtomicU64::new(0),
             ended: AtomicU64::new(0),
+            inside: Mutex::default(),
         }
+    }
+
+    /// Somebody has entered from an auction.
+    pub(super) fn entered(&self, visitor: u64, visit: &str) {
+        lock(&self.inside).push_back((visitor, visit.to_owned()));
+    }
+
+    /// Whoever entered first and is still inside.
+    pub(super) fn take_first_inside(&self) -> Option<(u64, String)> {
+        lock(&self.inside).pop_front()
     }
 
     fn tally(&self, step: Step) -> MutexGuard<'_, Tally> {

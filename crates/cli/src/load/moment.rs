@@ -15,6 +15,12 @@ impl Moment {
         Self(microseconds)
     }
 
+    /// The beginning.
+    #[cfg(test)]
+    pub(super) const fn at_start() -> Self {
+        Self(0)
+    }
+
     /// So many seconds after the beginning.
     pub(super) fn from_seconds(seconds: f64) -> Self {
         Self::default().after(Duration::from_secs_f64(seconds))

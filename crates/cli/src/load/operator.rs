@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anteroom_store::clock::{Clock, SystemClock};
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, IF_NONE_MATCH};
@@ -16,6 +17,7 @@ use crate::http_client::{HttpClient, Reply, percent_encode};
 use super::ledger::{Ledger, Step};
 use super::moment::{Moment, RunClock};
 use super::rate::Rate;
+use super::rounds::Auction;
 
 /// The pause between two steps of the frontier: small steps, so that admission is even.
 const STEP_PAUSE: Duration = Duration::from_millis(100);
@@ -29,6 +31,10 @@ pub(super) struct Operator {
     pub(super) public: HttpClient,
     pub(super) private: HttpClient,
     pub(super) room: String,
+    /// What a room is made with.
+    pub(super) settings: Value,
+    /// Whether it has a key.
+    pub(super) has_key: bool,
 }
 
 /// What the operator did.
@@ -67,7 +73,7 @@ impl Operator {
         let path = format!("/rooms/{}", percent_encode(&self.room));
         let mut headers = json_headers();
         headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
-        let body = json!({ "settings": { "inlet": "manual" } }).to_string();
+        let body = json!({ "settings": self.settings }).to_string();
         let reply = self.private.request(Method::PUT, &path, headers, Some(Bytes::from(body))).await?;
         match reply.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::PRECONDITION_FAILED => Ok(()),
@@ -103,6 +109,76 @@ impl Operator {
         } else {
             Err(refused("the operator's key does not work", &reply))
         }
+    }
+
+    /// What a run must know of an auction, told with the operator's key.
+    pub(super) async fn auction(&self, clock: RunClock) -> anyhow::Result<Auction> {
+        let path = format!("/rooms/{}", percent_encode(&self.room));
+        let reply = self.private.request(Method::GET, &path, HeaderMap::new(), None).await?;
+        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let settings = &body["settings"];
+        let (Some("auction"), Some(seconds)) = (
+            settings["discipline"].as_str(),
+            settings["round_seconds"].as_u64().filter(|&seconds| seconds > 0),
+        ) else {
+            let what = format!("the room `{}` holds no auction", self.room);
+            return Err(Failure::new(Exit::Failed, what)
+                .hint("set discipline = \"auction\", or let --create-room make another room")
+                .into());
+        };
+        let round = Duration::from_secs(seconds);
+        let since = SystemClock.now().0 % (seconds * 1000);
+        let first_closing = clock.now().after(round.saturating_sub(Duration::from_millis(since)));
+        let slots = settings["total_active_users"].as_u64().filter(|_| settings["inlet"] != "manual");
+        Ok(Auction { first_closing, round, slots })
+    }
+
+    /// Ends visits at `rate` until `stop` turns true, the oldest first; returns when each was ended.
+    pub(super) async fn end_visits(
+        &self,
+        rate: Rate,
+        clock: RunClock,
+        ledger: Arc<Ledger>,
+        mut stop: watch::Receiver<bool>,
+    ) -> anyhow::Result<Vec<(u64, Moment)>> {
+        let began = clock.now();
+        let mut ended = Vec::new();
+        let mut due = clock.now();
+        loop {
+            due = due.after(STEP_PAUSE).max(clock.now());
+            tokio::select! {
+                () = clock.sleep_until(due) => {}
+                _ = stop.wait_for(|stopped| *stopped) => return Ok(ended),
+            }
+            let target = rate.due_after(clock.now().seconds() - began.seconds());
+            while (ended.len() as u64) < target && !*stop.borrow() {
+                let Some((visitor, visit)) = ledger.take_first_inside() else { break };
+                ended.push((visitor, clock.now()));
+                self.end_visit(&visit, clock, &ledger).await?;
+            }
+        }
+    }
+
+    async fn end_visit(&self, visit: &str, clock: RunClock, ledger: &Ledger) -> anyhow::Result<()> {
+        let body = json!({ "event_id": self.room, "request_id": visit, "status": 1 }).to_string();
+        for _ in 0..TROUBLES_MAX {
+            let sent = clock.now();
+            let body = Some(Bytes::from(body.clone()));
+            let reply = self.private.request(Method::POST, "/update_session", json_headers(), body).await;
+            match reply {
+                // Not found: it has run out, or an answer that was lost had ended it.
+                Ok(reply) if matches!(reply.status, StatusCode::OK | StatusCode::NOT_FOUND) => {
+                    ledger.answered(Step::UpdateSession, clock.now().microseconds_since(sent));
+                    return Ok(());
+                }
+                Ok(reply) if !reply.status.is_server_error() => {
+                    return Err(refused("a visit could not be ended", &reply));
+                }
+                Ok(_) | Err(_) => ledger.busy(Step::UpdateSession),
+            }
+            tokio::time::sleep(TROUBLE_PAUSE).await;
+        }
+        anyhow::bail!("a visit could not be ended {TROUBLES_MAX} times in a row")
     }
 
     /// Moves the frontier at `rate` until `stop` turns true, never beyond the last visitor who has joined: what the line

@@ -38,6 +38,15 @@ pub(super) enum Again {
     Different(String),
 }
 
+/// A check-in to a round of an auction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CheckIn {
+    pub(super) sent: Moment,
+    pub(super) answered: Moment,
+    /// Answered with the pass; else told to come back.
+    pub(super) won: bool,
+}
+
 /// One visit.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
@@ -63,6 +72,10 @@ pub(super) struct Record {
     pub(super) place_again: Again,
     /// The pass asked for once more.
     pub(super) pass_again: Again,
+    /// Check-ins to an auction, in order.
+    pub(super) check_ins: Vec<CheckIn>,
+    /// Until when the visitor was certainly inside, where that is known.
+    pub(super) inside_until: Option<Moment>,
     /// How it ended.
     pub(super) outcome: Outcome,
 }
@@ -82,6 +95,8 @@ impl Record {
             early_claims_refused: 0,
             place_again: Again::NotAsked,
             pass_again: Again::NotAsked,
+            check_ins: Vec::new(),
+            inside_until: None,
             outcome: Outcome::Unfinished,
         }
     }

@@ -10,13 +10,14 @@ use anteroom_core::UnixMillis;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::arguments::Plan;
+use super::arguments::{Plan, Scenario};
 use super::checks::{self, Check, Verdict};
 use super::drive::{Driven, End};
 use super::kendall::tau_b;
 use super::ledger::{self, Closed, Latencies};
 use super::moment::Moment;
 use super::record::{Outcome, Record};
+use super::rounds;
 
 /// From this lag of the arrival clock on (99th percentile), the figures say more about the generator than about the server.
 const LAG_OVERLOADED_MILLISECONDS: f64 = 100.0;
@@ -170,7 +171,10 @@ impl Report {
         driven: &Driven,
         closed: &Closed,
     ) -> Self {
-        let checks = checks::all(&driven.records, closed, driven.let_out.as_ref(), plan.figures_lag);
+        let mut checks = checks::all(&driven.records, closed, driven.let_out.as_ref(), plan.figures_lag);
+        if plan.scenario == Scenario::Auction {
+            checks.extend(rounds::checks(&driven.records, driven.auction.as_ref()));
+        }
         let green = checks::is_green(&checks) && driven.end == End::Finished;
         let arrival_lag = spread(&lags(&driven.records));
         Self {

@@ -91,6 +91,7 @@ async fn walk(shared: &Shared, record: &mut Record) -> Outcome {
         Scenario::Aws => Box::pin(scenarios::aws::walk(visitor)).await,
         Scenario::Native => Box::pin(scenarios::native::walk(visitor)).await,
         Scenario::Watch => Box::pin(scenarios::watch::walk(visitor)).await,
+        Scenario::Auction => Box::pin(scenarios::auction::walk(visitor)).await,
     };
     ended.unwrap_or_else(|early| early)
 }
@@ -209,9 +210,13 @@ impl Visitor<'_> {
 
 /// The position that an access token names in its claims. Its signature is for others to check.
 fn position_in_pass(pass: &Value) -> Option<u64> {
-    let claims = pass["access_token"].as_str()?.split('.').nth(1)?;
-    let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
-    claims["queue_position"].as_u64()
+    claims_of(pass["access_token"].as_str()?)["queue_position"].as_u64()
+}
+
+/// What a token claims; null when it is none.
+pub(super) fn claims_of(token: &str) -> Value {
+    let claims = token.split('.').nth(1).and_then(|part| BASE64_URL_SAFE_NO_PAD.decode(part).ok());
+    claims.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -98,6 +98,7 @@ def main():
     walk_aws(public, private, admin)
     walk_capacity(public, private, admin)
     walk_stream(public)
+    walk_alarms(private, admin)
     walk_access(private, admin)
     walk_server(public, private, admin)
     walk_refusals(private, admin)
@@ -122,6 +123,26 @@ def walk_rooms(private, admin):
     private.call("deleteRoom", 412, headers=stale, id="Walk")
     private.call("deleteRoom", 204, headers=admin, id="Walk")
     private.call("deleteRoom", 404, headers=admin, id="Walk")
+
+
+def walk_alarms(private, admin):
+    """Own alarms, one that is told of, and one that only a room has heard of; and more than can be kept."""
+
+    def told(status, names):
+        alerts = [{"status": status, "labels": {"alertname": name}, "fingerprint": "walk"} for name in names]
+        return {"status": status, "alerts": alerts}
+
+    private.call("changeRoom", 200, headers=admin, body={"settings": {"alarms": ["Walk", "Nobody"]}}, id="Sample")
+    heard = private.json("notifyOfAlarms", headers=admin, body=told("firing", ["Walk", "two\nlines"]))
+    assert heard == {"received": 2, "firing": 1, "resolved": 0, "ignored": 1}, heard
+    alarms = {alarm["name"]: alarm for alarm in private.json("listAlarms", headers=admin)["alarms"]}
+    assert alarms["Walk"]["state"] == "firing" and alarms["Walk"]["rooms"] == ["Sample"], alarms["Walk"]
+    assert alarms["Nobody"]["state"] == "unknown", alarms["Nobody"]
+    assert alarms["Anteroom-Public-4xx-Alarm"]["source"] == "own", alarms
+    many = [f"Walk {number}" for number in range(1025)]
+    private.call("notifyOfAlarms", 409, headers=admin, body=told("firing", many))
+    private.call("notifyOfAlarms", 200, headers=admin, body=told("resolved", ["Walk"]))
+    private.call("changeRoom", 200, headers=admin, body={"settings": {"alarms": None}}, id="Sample")
 
 
 def walk_line(public, private, admin):
@@ -313,7 +334,7 @@ def walk_refusals(private, admin):
         arguments = {part: "x" for part in ("id", "name", "request_id") if "{" + part + "}" in path}
         body = b"" if operation == "restore" else {} if "requestBody" in described else None
         private.call(operation, 401, body=body, **arguments)
-        other = viewer if operation == "updateSession" else origin
+        other = viewer if operation in ("updateSession", "notifyOfAlarms") else origin
         private.call(operation, 403, body=body, headers=bearer(other), **arguments)
 
 

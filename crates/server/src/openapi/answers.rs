@@ -10,6 +10,7 @@ use super::schemas::{
     Generation, IssuerText, Jwt, KeyKindName, KeyName, Moment, RequestIdText, RoleName, RoomName,
     RoomSettings, RoomStateName, TicketStatus, TokenType,
 };
+use crate::auction::{QueuedAnswer, WonAnswer};
 use crate::frontier::FrontierView;
 use crate::native::{AdmittedAnswer, TicketAnswer};
 use crate::problem::Problem;
@@ -27,6 +28,9 @@ pub(super) struct ProblemDetails {
     status: u16,
     /// What it was this time.
     detail: String,
+    /// Told with `no-slot`: how long the ticket will probably wait; null while that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated_wait_seconds: Option<u64>,
 }
 
 impl ProblemDetails {
@@ -37,6 +41,7 @@ impl ProblemDetails {
             title: problem.title(),
             status: problem.status().as_u16(),
             detail: meaning.split_inclusive(". ").next().unwrap_or(meaning).trim_end().to_owned(),
+            estimated_wait_seconds: (problem == Problem::NoSlot).then_some(120),
         }
     }
 }
@@ -65,6 +70,27 @@ impl ToSchema for JoinAnswer {
         schemas.push((TicketAnswer::name().into_owned(), TicketAnswer::schema()));
         schemas.push((AdmittedAnswer::name().into_owned(), AdmittedAnswer::schema()));
         AdmittedAnswer::schemas(schemas);
+    }
+}
+
+/// A slot; else a place in line.
+pub(super) enum AuctionAnswer {}
+
+impl PartialSchema for AuctionAnswer {
+    fn schema() -> RefOr<Schema> {
+        let won = Ref::from_schema_name(WonAnswer::name());
+        let queued = Ref::from_schema_name(QueuedAnswer::name());
+        let text = "A slot; or, for whoever came without a ticket and found none, a place in line.";
+        AnyOfBuilder::new().item(won).item(queued).description(Some(text)).into()
+    }
+}
+
+impl ToSchema for AuctionAnswer {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((WonAnswer::name().into_owned(), WonAnswer::schema()));
+        schemas.push((QueuedAnswer::name().into_owned(), QueuedAnswer::schema()));
+        WonAnswer::schemas(schemas);
+        QueuedAnswer::schemas(schemas);
     }
 }
 

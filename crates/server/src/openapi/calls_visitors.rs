@@ -2,10 +2,11 @@
 
 use serde_json::{Value as Json, json};
 
-use super::answers::{JoinAnswer, LeftAnswer, RefreshedPass};
+use super::answers::{AuctionAnswer, JoinAnswer, LeftAnswer, RefreshedPass};
 use super::call::{AnswerHeader, Call, Group, Ticket};
 use super::schemas::{EntityTags, EventId, IdempotencyKey, RoomName};
 use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
+use crate::auction::{AuctionBody, QueuedAnswer, WonAnswer};
 use crate::frontier::PublicMove;
 use crate::native::{
     AdmittedAnswer, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
@@ -146,6 +147,41 @@ pub(super) fn claim() -> Call {
         Problem::UnknownTicket,
         Problem::UnknownRoom,
         Problem::NotServed,
+        Problem::PlaceGone,
+        Problem::SessionEnded,
+        Problem::RoomClosed,
+    ])
+}
+
+pub(super) fn auction() -> Call {
+    let won =
+        WonAnswer { access_token: JWT.to_owned(), backend_uri: Some("https://shop.example.com/".to_owned()) };
+    let queued = QueuedAnswer { queue_token: JWT.to_owned(), estimated_wait_seconds: Some(300) };
+    new(
+        "auction",
+        "Checks in to the open round, or takes a place in line",
+        "For rooms with `discipline` `auction`. Without a ticket: a slot on the spot if one is spare, else a place in line. With one: the answer comes when the round \
+         closes. The earliest of those whose connections are open then win its free slots; whoever hangs up before is not there, and loses nothing but \
+         this round. Those who cannot win are told `no-slot` at once. A winner whose connection broke asks again and gets the same pass. If \
+         the same ticket comes twice, the later connection waits and the earlier one is told `no-slot`.\n\nThe room is named in the body or in the query; a ticket token names its own.",
+    )
+    .ticket(Ticket::InHeaderOrBody)
+    .optional_query::<RoomName>("room", ROOM, "Sample")
+    .header::<IdempotencyKey>("Idempotency-Key", "Makes taking a place repeatable.", REQUEST_ID)
+    .optional_body::<AuctionBody>(json!({"queueToken": JWT}))
+    .json_like::<AuctionAnswer>(
+        200,
+        "A slot; or, for whoever came without a ticket and found none, a place in line.",
+        vec![("won", value(&won)), ("queued", value(&queued))],
+    )
+    .leads_to("leave", &[("body.ticket", "$response.body#/queueToken")])
+    .problems(&[
+        Problem::TicketMissing,
+        Problem::UnknownTicket,
+        Problem::UnknownRoom,
+        Problem::NotJoinable,
+        Problem::Conflict,
+        Problem::NoSlot,
         Problem::PlaceGone,
         Problem::SessionEnded,
         Problem::RoomClosed,

@@ -81,6 +81,9 @@ fn reads(route: &Route) -> Option<String> {
                 "**Body:** JSON, whatever its `Content-Type` says; at most `{name}` ({default} unless configured)."
             ))
         }
+        BodyLimit::Fixed(limit) => {
+            Some(format!("**Body:** JSON, whatever its `Content-Type` says; at most {limit} bytes."))
+        }
         BodyLimit::Streamed(limit) => Some(format!("**Body:** read as it comes; at most {limit} bytes.")),
     }
 }
@@ -123,7 +126,8 @@ fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
         add(Problem::TooLarge, "The body is larger than this call reads.");
     }
     add(Problem::Unavailable, "Not possible at the moment; `Retry-After` says when to ask again.");
-    for (status, header) in [(401, AnswerHeader::WwwAuthenticate), (503, AnswerHeader::RetryAfter)] {
+    let (authenticate, retry) = (AnswerHeader::WwwAuthenticate, AnswerHeader::RetryAfter);
+    for (status, header) in [(401, authenticate), (429, retry), (503, retry)] {
         if let Some(answer) = call.answers.get_mut(&status) {
             answer.headers.push(header);
         }

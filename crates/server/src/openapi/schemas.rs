@@ -74,6 +74,20 @@ small_types! {
     RoleName, "Role": text().enum_values(Some(Role::ALL.map(Role::as_str)));
     /// What a key is made of. `bearer`: shown in each request. `sigv4`: a pair that signs requests as AWS's clients do.
     KeyKindName, "KeyKind": text().enum_values(Some([KeyKind::Bearer, KeyKind::SigV4].map(KeyKind::as_str)));
+    /// Whether an alarm fires. `unknown`: a room names it, and nobody has told of it; it counts as OK.
+    AlarmState, "AlarmState": text().enum_values(Some(["ok", "firing", "unknown"]));
+    /// Who says whether an alarm fires. `own`: this server, by counting. `outside`: whoever calls `POST /alarms`.
+    AlarmSource, "AlarmSource": text().enum_values(Some(["own", "outside"]));
+    /// Whether an alert fires.
+    AlertStatus, "AlertStatus": text().enum_values(Some(["firing", "resolved"]));
+    /// How many alerts.
+    AlertCount, "AlertCount": ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0));
+    /// A moment, in any offset.
+    AlertMoment, "AlertMoment": text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)));
+    /// Tells alerts of one name apart.
+    AlertFingerprint, "AlertFingerprint": text()
+        .pattern(Some("^[!-~]*$"))
+        .max_length(Some(anteroom_core::alarms::FINGERPRINT_MAX_BYTES));
     /// How an access token is shown.
     TokenType, "TokenType": text().enum_values(Some(["Bearer"]));
     /// How a visit ended: 1 completed, -1 abandoned.

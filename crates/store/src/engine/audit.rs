@@ -16,10 +16,12 @@ pub(super) fn record_of(
 ) -> Option<AuditRecord> {
     actor.name()?;
     let action = match operation {
-        Operation::Report(_) | Operation::Alarms { .. } | Operation::SettleRound { .. } => return None,
+        Operation::Report(_) | Operation::SettleRound { .. } => return None,
         Operation::Advance { by } => format!("advance by {by}"),
         Operation::Reconfigure(change) => change.describe(room),
         Operation::ForgetReporter { reporter } => format!("forget-reporter {reporter}"),
+        Operation::Alarms { firing } if firing.is_empty() => "alarms: none fires".to_owned(),
+        Operation::Alarms { firing } => format!("alarms: {} fires", firing.join(", ")),
         other => other.name().to_owned(),
     };
     record(actor, id, &action, at)

@@ -10,6 +10,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Actor, EngineCounters, EngineError, OPERATORS_RESERVE, count};
 
+/// What a join is called, as `Operation::name` has it.
+const JOIN: &str = Operation::Join { count: 1 }.name();
+
 /// Settings and state as somebody has seen them.
 pub type Seen = (Settings, RoomState);
 
@@ -120,15 +123,22 @@ impl RoomHandle {
     /// Takes a place in line; answered when it is durable.
     pub async fn join(&self) -> Result<Ticket, EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Join { answer })?;
-        answered.await.unwrap_or_else(|_| Err(self.gone()))
+        let joined = match self.send(Request::Join { answer }) {
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.gone())),
+            Err(refused) => Err(refused),
+        };
+        joined.inspect_err(|error| self.counters.troubles.note(JOIN, error))
     }
 
     /// Does something to the room; answered when it is durable.
     pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Operate { operation, actor, answer })?;
-        answered.await.unwrap_or_else(|_| Err(self.gone()))
+        let name = operation.name();
+        let done = match self.send(Request::Operate { operation, actor, answer }) {
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.gone())),
+            Err(refused) => Err(refused),
+        };
+        done.inspect_err(|error| self.counters.troubles.note(name, error))
     }
 
     /// Does several things to the room, in this order and, as far as one turn takes them, in one commit. Either all of them are

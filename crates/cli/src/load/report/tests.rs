@@ -55,6 +55,7 @@ fn made_up() -> Report {
         records,
         samples: vec![sample],
         let_out: Some(LetOut { start: 0, steps, alone: true }),
+        auction: None,
         end: End::Finished,
         duration: at(4000),
     };
@@ -151,6 +152,7 @@ fn an_empty_run_has_a_report_too() {
         records: Vec::new(),
         samples: Vec::new(),
         let_out: None,
+        auction: None,
         end: End::Deadline,
         duration: Moment::default().after(Duration::from_millis(5)),
     };

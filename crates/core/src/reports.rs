@@ -13,8 +13,8 @@
 //!
 //! *What is assumed of the origin:* a report is no older than [`REPORT_AGE_MAX_MILLIS`] when it arrives; a first use after
 //! `enter_by` is refused (passes issued before anybody ever reported have no such limit); a pass is counted as entered once;
-//! nobody is sent to a process that is full while another is not; its clock and ours agree; and a reporter is forgotten by an
-//! operator only when it has stopped.
+//! nobody is sent to a process that is full while another is not; a process that begins to count anew numbers its reports, or
+//! has none on their way; its clock and ours agree; and a reporter is forgotten by an operator only when it has stopped.
 
 use std::collections::VecDeque;
 

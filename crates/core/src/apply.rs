@@ -17,6 +17,7 @@ use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus};
 use crate::settings::{InletKind, Settings};
+use crate::standstill::Standstill;
 
 /// A room after an operation.
 #[derive(Debug)]
@@ -63,7 +64,9 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     }
     if let Some(window) = room.settings.claim_window_millis().filter(|_| room.state.admits()) {
         let lapsed = room.segments.iter_mut().map(|segment| segment.lapse(now, window, effects)).sum();
-        if lapsed > 0 && room.settings.moves_on_over_lapsed() {
+        let by_hand_only = room.settings.inlet == InletKind::Manual;
+        let is_held = !by_hand_only && Standstill::held(room, now).is_some();
+        if lapsed > 0 && room.settings.moves_on_over_lapsed() && !is_held {
             move_on_over_lapsed(room, now, lapsed, effects);
         }
     }
@@ -401,6 +404,7 @@ fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: 
     }
     room.reports.reconfigured(now, &before, settings);
     inlet::reconfigured(room, now, &before);
+    auction::reconfigured(room, now);
     auction::tick(room, now, effects);
     if settings.inlet.is_capped() || settings.is_auction() {
         // What the frontier ran ahead would admit later joins past the capacity.

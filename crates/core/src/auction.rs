@@ -108,6 +108,14 @@ pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     open_round(room, now, all_were_served);
 }
 
+/// After a change of settings: where rounds have become shorter, so has the open one.
+pub(crate) fn reconfigured(room: &mut Room, now: UnixMillis) {
+    let round = closing_after(now, room.settings.round_millis());
+    if let Some(auction) = &mut room.auction {
+        auction.round = auction.round.min(round);
+    }
+}
+
 /// Unclaimed wins end; their holders keep their places.
 fn return_wins(room: &mut Room) -> usize {
     room.auction.as_mut().map_or(0, |auction| std::mem::take(&mut auction.wins).len())

@@ -121,9 +121,8 @@ fn take_step(room: &mut Room, now: UnixMillis, slot: UnixMillis, effects: &mut E
             }
         }
         InletKind::MaxSize | InletKind::Adaptive => {
-            let budget = rate_share(&room.settings, slot);
-            effects.changed |= room.rate_budget != budget;
-            room.rate_budget = budget;
+            // Written when somebody is let in by it, with the timetable as it is then: an idle room writes nothing.
+            room.rate_budget = rate_share(&room.settings, slot);
             return;
         }
     }

@@ -249,8 +249,9 @@ impl Reports {
     pub(crate) fn reconfigured(&mut self, now: UnixMillis, before: &Settings, settings: &Settings) {
         // A pass with a longer time may still enter: it counts as one that was issued so much later.
         let shortened = enter_by_millis(before).saturating_sub(enter_by_millis(settings));
+        let latest = now.plus(enter_by_millis(before));
         for issue in &mut self.recent {
-            issue.at = issue.at.plus(shortened);
+            issue.at = issue.at.plus(shortened).min(latest);
         }
         // Whoever was silent has no slots until he is heard again, however long a round is now: what he had seen may have
         // been given up.

@@ -208,7 +208,7 @@ pub const ALARMS_MAX: usize = 16;
 /// Longest name of an alarm, in bytes.
 pub const ALARM_NAME_MAX_LENGTH: usize = 128;
 
-/// Whether a text can name an alarm: visible characters and single spaces, of bounded length.
+/// Whether a text can name an alarm: of bounded length, without control characters and without a space at either end.
 pub fn is_alarm_name(text: &str) -> bool {
     let fits = !text.is_empty() && text.len() <= ALARM_NAME_MAX_LENGTH && text.trim() == text;
     fits && text.chars().all(|character| !character.is_control())

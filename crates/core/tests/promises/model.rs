@@ -170,7 +170,9 @@ impl Model {
         let moves_on = self.settings.incr_svc_on_queue_position_expiry
             && !self.settings.inlet.is_capped()
             && !self.settings.is_auction();
-        if moves_on {
+        // What holds an automatic inlet holds this too; one that is moved by hand alone knows nothing of that.
+        let is_held = self.settings.inlet != InletKind::Manual && self.is_held(clock);
+        if moves_on && !is_held {
             self.served = self.served.max((self.served + lapsed).min(self.joined()));
         }
     }
@@ -444,6 +446,11 @@ impl Model {
         }
         if settings.inlet != InletKind::Window {
             self.windows.clear();
+        }
+        if let Some(rounds) = &mut self.rounds {
+            // A round is not longer than one that would open now.
+            let length = settings.round_millis();
+            rounds.round = rounds.round.min(UnixMillis((clock.0 / length + 1) * length));
         }
         self.look_at_rounds();
         if settings.inlet.is_capped() || settings.is_auction() {

@@ -1,6 +1,6 @@
 //! Automatic advance: by as many positions as lapsed, at once, and never beyond the tail.
 
-use anteroom_core::settings::Seconds;
+use anteroom_core::settings::{AlarmNames, Seconds};
 use anteroom_core::{Discipline, InletKind, Operation, Refusal, Settings};
 
 use super::story::Story;
@@ -30,6 +30,21 @@ fn absent_visitors_stall_nobody() {
         );
     }
     story.claim(tickets[5]);
+}
+
+#[test]
+fn what_holds_the_inlet_holds_this_too_and_a_room_moved_by_hand_knows_no_alarm() {
+    for (inlet, moves) in [(InletKind::Periodic, 0), (InletKind::Manual, 2)] {
+        let mut settings = moving_on().room.settings;
+        settings.inlet = inlet;
+        settings.alarms = AlarmNames::new(vec!["slow".into()]).unwrap();
+        let mut story = Story::with(settings);
+        story.join_many(6);
+        story.advance(2);
+        story.does(Operation::Alarms { firing: vec!["slow".into()] });
+        story.later(10);
+        assert_eq!(story.room.serving(), 2 + moves, "{inlet:?}");
+    }
 }
 
 #[test]

@@ -146,8 +146,8 @@ fn change(
             room.firing.clone_from(firing);
             Ok(Answer::Done)
         }
-        Operation::SettleRound { round, present } => {
-            auction::settle_round(room, now, *round, present, effects)
+        Operation::SettleRound { round, present, turned_away } => {
+            auction::settle_round(room, now, *round, (present, *turned_away), effects)
         }
         Operation::Inspect { ticket } => inspect(room, ticket, session).map(Answer::Place),
         Operation::KeepSignatures { signatures, .. } => {

@@ -5,8 +5,8 @@
 //! present is known to the nodes, not to the rules: they hand over those present in [`settle_round`], once a round.
 //!
 //! A win is an offer valid until the next round is settled. Whoever claims it gets his pass; whoever does not keeps his place
-//! in line, and the slot returns. If a round found a slot for everybody present, those left over are *spare*: the next who come
-//! get one on the spot.
+//! in line, and the slot returns. If a round found a slot for everybody who came, those left over are *spare*: the next who come
+//! get one on the spot. Nodes need not remember everybody who came, only the earliest and whether there were others.
 
 use std::collections::BTreeSet;
 
@@ -121,7 +121,7 @@ pub(crate) fn settle_round(
     room: &mut Room,
     now: UnixMillis,
     round: UnixMillis,
-    present: &[SessionKey],
+    (present, turned_away): (&[SessionKey], bool),
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
@@ -138,7 +138,8 @@ pub(crate) fn settle_round(
     let free = frozen.min(inlet::free_slots(room, now)).min(ROUND_WINNERS_MAX);
     let winners: Vec<SessionKey> =
         eligible.iter().copied().take(usize::try_from(free).unwrap_or(usize::MAX)).collect();
-    let all_were_served = winners.len() == eligible.len();
+    // Whoever was turned away during the round comes back in the next, and must not find its slots given to passers-by.
+    let all_were_served = winners.len() == eligible.len() && !turned_away;
     inlet::spend_rate(room, winners.len() as u64);
     let before = room.serving();
     for winner in &winners {

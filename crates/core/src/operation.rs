@@ -73,6 +73,8 @@ pub enum Operation {
         round: UnixMillis,
         /// Those present, in any order; of more than can win, the earliest suffice.
         present: Vec<SessionKey>,
+        /// Whether anybody else came who could not win: then nothing is left over for whoever comes next.
+        turned_away: bool,
     },
     /// Nothing changes; the room says where a ticket stands.
     Inspect {

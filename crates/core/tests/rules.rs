@@ -6,6 +6,8 @@
 mod reconfigure;
 #[path = "rules/story.rs"]
 mod story;
+#[path = "rules/turned_away.rs"]
+mod turned_away;
 
 use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::room::SEGMENTS_MAX;

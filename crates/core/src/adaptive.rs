@@ -8,8 +8,9 @@
 //! | errors above the target, or latency of twice the target or more | x 7/10 |
 //! | latency above the target | x 9/10 |
 //! | latency above 9/10 of the target | stays |
-//! | all well, and 7/8 of the capacity in use | + 1/32 of the most allowed |
-//! | all well, but the capacity not in use | stays: nothing was learned about more |
+//! | all well, but less than 7/8 of the capacity in use | stays: nothing was learned about more |
+//! | latency above 7/10 of the target | + 1/128 of the most allowed |
+//! | all well | + 1/32 of the most allowed |
 //!
 //! It begins at the floor, stays between `adaptive_floor` and `total_active_users`, and a decrease starts from what is really
 //! in use. While more are inside than the capacity allows, it is not lowered again: the last decrease has not shown its effect
@@ -18,6 +19,11 @@
 use crate::ids::UnixMillis;
 use crate::reports::Reports;
 use crate::settings::Settings;
+
+/// The capacity is raised by one in so many of the most allowed.
+const STEP: u64 = 32;
+/// And by one in so many where the target is close: a whole step would jump over it.
+const SMALL_STEP: u64 = 128;
 
 /// Why the capacity is what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -153,7 +159,10 @@ impl Adaptive {
         if u128::from(held) * 8 < u128::from(self.capacity) * 7 {
             return Adjustment::NotUsed;
         }
-        self.capacity = self.capacity.saturating_add((most / 32).max(1));
+        // What was granted last shows its whole effect only when the absent among them have made way for others.
+        let is_close = latency * 10 > target * 7;
+        let step = most / if is_close { SMALL_STEP } else { STEP };
+        self.capacity = self.capacity.saturating_add(step.max(1));
         Adjustment::Raised
     }
 

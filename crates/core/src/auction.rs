@@ -156,7 +156,7 @@ pub(crate) fn settle_round(
     // Whoever was turned away during the round comes back in the next, and must not find its slots given to passers-by.
     let all_were_served = winners.len() == eligible.len() && !turned_away;
     inlet::spend_rate(room, winners.len() as u64);
-    let before = room.serving();
+    let (before, passed_before) = (room.serving(), passed(room));
     for winner in &winners {
         reach(room, *winner);
     }
@@ -169,7 +169,7 @@ pub(crate) fn settle_round(
     }
     inlet::note_move(room, MovedBy::Auction, now, before);
     open_round(room, now, all_were_served);
-    room.pace.record(now, winners.len() as u64);
+    record_passed(room, now, passed_before);
     crate::forecast::frontier_moved(room, now);
     effects.changed = true;
     Ok(Answer::Won { winners })
@@ -199,7 +199,7 @@ pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Opt
     if auction.spare == 0 || inlet::free_slots(room, now) == 0 {
         return None;
     }
-    let before = room.serving();
+    let (before, passed_before) = (room.serving(), passed(room));
     if let Some(auction) = &mut room.auction {
         auction.spare -= 1;
         auction.free = auction.free.saturating_sub(1);
@@ -207,6 +207,17 @@ pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Opt
     inlet::spend_rate(room, 1);
     reach(room, key);
     inlet::note_move(room, MovedBy::Auction, now, before);
-    room.pace.record(now, 1);
+    record_passed(room, now, passed_before);
     Some(now)
+}
+
+/// Positions that the frontier has passed.
+fn passed(room: &Room) -> u64 {
+    room.segments.iter().map(|segment| segment.frontier() - segment.base).sum()
+}
+
+/// The speed is that of the frontier: those who were not there when their turn came are passed too.
+fn record_passed(room: &mut Room, now: UnixMillis, before: u64) {
+    let moved = passed(room).saturating_sub(before);
+    room.pace.record(now, moved);
 }

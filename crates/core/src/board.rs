@@ -225,6 +225,7 @@ impl Board {
 
     /// How long a waiting ticket with that many people before it will wait; `None` while that is not known.
     pub fn wait(&self, ticket: &Ticket, people_ahead: u64, now: UnixMillis) -> Option<Wait> {
+        self.segment(ticket.generation)?;
         let held = matches!(
             self.standstill,
             Some(Standstill::Paused | Standstill::MovedBack | Standstill::Alarm | Standstill::AfterEnd)
@@ -235,9 +236,11 @@ impl Board {
             pace: &self.pace,
             auction: self.auction.as_deref(),
             forecast: &self.forecast,
+            claimed: self.counts.claimed,
+            offers: self.offers,
             is_held: held,
         };
-        estimator.wait(people_ahead, key_of(ticket), now)
+        estimator.wait(people_ahead, now)
     }
 
     fn people_ahead(&self, segment: &BoardSegment, position: u64) -> u64 {

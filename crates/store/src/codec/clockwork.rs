@@ -1,7 +1,7 @@
 //! The part of a room that moves its frontier, as bytes: timetable, adaptive law, reports, auction, alarms, estimates.
 
 use anteroom_core::auction::ROUND_WINNERS_MAX;
-use anteroom_core::forecast::Note;
+use anteroom_core::forecast::{Note, WIDTH_MAX_THOUSANDTHS, WIDTH_MIN_THOUSANDTHS};
 use anteroom_core::reports::Issue;
 use anteroom_core::{
     Adaptive, Adjustment, Auction, Forecast, Generation, Move, MovedBy, Position, Report, Reporter, Reports,
@@ -142,13 +142,14 @@ fn encode_auction(writer: &mut Writer, auction: &Auction) {
 }
 
 fn encode_forecast(writer: &mut Writer, forecast: &Forecast) {
-    writer.numbers(&[forecast.checked, forecast.within_p90, forecast.next_note_at.0]);
+    let width = u64::from(forecast.width_thousandths);
+    writer.numbers(&[forecast.checked, forecast.within_p90, forecast.next_note_at.0, width]);
     writer.number(forecast.quotients.len() as u64);
     forecast.quotients.iter().for_each(|&quotient| writer.number(u64::from(quotient)));
     writer.number(forecast.notes.len() as u64);
     for note in &forecast.notes {
         writer.generation(note.generation);
-        writer.numbers(&[note.position, note.made_at.0, note.basis_millis, note.p90_millis]);
+        writer.numbers(&[note.position, note.made_at.0, note.p50_millis, note.p90_millis]);
     }
 }
 
@@ -232,6 +233,10 @@ fn decode_auction(reader: &mut Reader<'_>) -> Result<Auction, Corrupt> {
 
 fn decode_forecast(reader: &mut Reader<'_>) -> Result<Forecast, Corrupt> {
     let (checked, within_p90, next_note_at) = (reader.number()?, reader.number()?, reader.moment()?);
+    let width_thousandths = u32::try_from(reader.number()?).map_err(|_| Corrupt("room"))?;
+    if !(WIDTH_MIN_THOUSANDTHS..=WIDTH_MAX_THOUSANDTHS).contains(&width_thousandths) {
+        return Err(Corrupt("room"));
+    }
     let quotients =
         reader.list(|reader| u32::try_from(reader.number()?).map_err(|_| Corrupt("room")))?.into();
     let notes = reader
@@ -240,10 +245,10 @@ fn decode_forecast(reader: &mut Reader<'_>) -> Result<Forecast, Corrupt> {
                 generation: reader.generation()?,
                 position: reader.number()?,
                 made_at: reader.moment()?,
-                basis_millis: reader.number()?,
+                p50_millis: reader.number()?,
                 p90_millis: reader.number()?,
             })
         })?
         .into();
-    Ok(Forecast { notes, quotients, checked, within_p90, next_note_at })
+    Ok(Forecast { notes, quotients, width_thousandths, checked, within_p90, next_note_at })
 }

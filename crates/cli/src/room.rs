@@ -109,7 +109,7 @@ enum RoomCommand {
     },
     /// Report capacity as the protected site does: how many more it can take, or that visits are over
     #[command(
-        after_help = "Examples:\n  anteroom room report Hall --free 40\n  anteroom room report Hall --reporter web-1 --sequence 7 --free 40 --entered 1200 --latency-p95-ms 180 --error-rate 0.002\n  anteroom room report Hall --exited 3\n  anteroom room report Hall --completed \"$ID\""
+        after_help = "Examples:\n  anteroom room report Hall --free 40\n  anteroom room report Hall --reporter web-1 --sequence 7 --free 40 --entered 1200\n  anteroom room report Hall --latency-p95-ms 180 --error-rate 0.002\n  anteroom room report Hall --exited 3\n  anteroom room report Hall --completed \"$ID\""
     )]
     Report {
         #[command(flatten)]

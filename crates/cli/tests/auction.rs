@@ -1,13 +1,13 @@
 //! "Auction discipline exactly as design section 6 has it, `POST /auction` in the seed's own field names", with the real binary.
 
 mod auction_support;
+#[path = "auction_support/visits.rs"]
+mod visits;
 
 use anteroom_testkit::{Answer, Request, Server, Wire, jwt, wait_for, wait_until};
-use auction_support::{
-    PATIENCE, begin, check_in, hall, join, one_slot_becomes_free, patient, present, queued, rounds, seat,
-    subject,
-};
+use auction_support::{PATIENCE, hall, present, rounds, subject};
 use serde_json::{Value, json};
+use visits::{begin, check_in, join, one_slot_becomes_free, patient, queued, seat};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 

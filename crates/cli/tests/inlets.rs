@@ -6,7 +6,6 @@ mod capacity;
 mod hall;
 #[path = "inlets/standstill.rs"]
 mod standstill;
-#[allow(dead_code, reason = "each test takes of it what it needs")]
 mod watch_support;
 
 use anteroom_testkit::{now, unix_seconds};
@@ -205,8 +204,8 @@ fn the_inlet_changes_at_run_time_and_nobody_loses_his_place() {
     ] {
         hall.set(&settings);
         assert_eq!((hall.line.serving(), hall.line.waiting()), (1, 5), "{settings}");
-        for (index, id) in ids.iter().enumerate().skip(1) {
-            assert_eq!(hall.line.position(id), index as i64 + 1, "{settings}");
+        for (position, id) in (2..).zip(&ids[1..]) {
+            assert_eq!(hall.line.position(id), position, "{settings}");
             assert_eq!(hall.status(id), "waiting", "{settings}");
         }
     }

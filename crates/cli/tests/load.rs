@@ -155,6 +155,28 @@ fn followers_of_the_live_stream_are_green() {
 }
 
 #[test]
+fn an_auction_is_green_round_after_round() {
+    let server = Server::builder(BINARY).start().expect("the server starts");
+    // Slow enough that slots become free in every round, which is when a round can be judged.
+    let options = "--scenario auction --room Hall --create-room --slots 40 --clients 160 --arrivals 200/s --let-out 12/s \
+                   --absent-share 0.2 --again-share 0.3 --poll 0.5 --deadline 240";
+    let (output, report) = load_on(&server, options);
+    let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!((output.status.code(), &report["verdict"]), (Some(0), &Value::from("green")), "{told}");
+    assert_eq!(report["visitors"]["admitted"], 160, "{told}");
+    let verdicts = verdicts(&report);
+    for name in ["earliest present win", "no overshoot", "repeated claims identical", "no duplicate position"]
+    {
+        let judged =
+            verdicts.iter().any(|(check, verdict, judged)| check == name && verdict == "green" && *judged);
+        assert!(judged, "{name}: {verdicts:?}");
+    }
+    assert_eq!(count_of(&report, "auction"), 160);
+    assert!(count_of(&report, "auction, check-in") > 0 && count_of(&report, "update_session") > 0, "{told}");
+    assert_eq!(server.line("Hall").waiting(), 0);
+}
+
+#[test]
 fn whoever_leaves_over_the_native_api_says_so() {
     let server = Server::builder(BINARY).start().expect("the server starts");
     let options = "--scenario native --clients 100 --arrivals 1000/s --let-out 50/s --leave-share 0.5 \

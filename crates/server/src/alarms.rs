@@ -21,6 +21,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::config::Config;
@@ -30,6 +31,8 @@ use crate::shutdown::Shutdown;
 const ALARMS_VALUE: &str = "alarms";
 /// How often own alarms are evaluated and rooms compared with what fires.
 const EVALUATION_PERIOD: Duration = Duration::from_secs(1);
+/// How many rooms are told at a time.
+const TOLD_AT_ONCE_MAX: usize = 256;
 /// How often the value is tried again when another node changed it in between.
 const ATTEMPTS_MAX: u32 = 8;
 
@@ -161,32 +164,49 @@ impl Alarms {
 
     /// Tells every room what fires of that which it names, where its board shows something else.
     pub(crate) async fn tell_rooms(&self, engine: &Engine) {
+        // All at once: one that cannot be reached keeps no other waiting, and the store writes them together.
+        let mut telling = JoinSet::new();
         for room in engine.rooms() {
-            self.tell(&room, engine.now()).await;
+            if let Some(firing) = room.with_board(|board| self.news_for(board, engine.now())) {
+                telling.spawn(async move { tell_what_fires(&room, firing).await });
+                if telling.len() >= TOLD_AT_ONCE_MAX {
+                    telling.join_next().await;
+                }
+            }
         }
+        while telling.join_next().await.is_some() {}
     }
 
     /// Tells one room, if need be. To be called when its settings have changed, so that it does not take one more step.
     pub(crate) async fn tell(&self, room: &RoomHandle, now: UnixMillis) {
-        let wanted = room.with_board(|board| {
-            let named = named_by(board);
-            let fires = self.with_book(|book| {
-                let fires = |name: &&String| book.fires(name, now) == Some(true);
-                named.iter().filter(fires).cloned().collect::<Vec<_>>()
-            });
-            (fires != board.firing).then_some(fires)
-        });
-        let Some(firing) = wanted else { return };
-        let told = room.operate(Operation::Alarms { firing: firing.clone() }, Actor::System("alarms")).await;
-        match told {
-            Ok(_) => {
-                tracing::info!(room = %room.id(), ?firing, "a room was told which of its alarms fire");
-            }
-            // It is compared again in a second.
-            Err(error) => {
-                tracing::debug!(room = %room.id(), %error, "a room could not be told of its alarms");
-            }
+        if let Some(firing) = room.with_board(|board| self.news_for(board, now)) {
+            tell_what_fires(room, firing).await;
         }
+    }
+
+    /// Tells a room what fires of that which it is about to name, so that the change itself lets nobody in.
+    pub(crate) async fn tell_beforehand(&self, room: &RoomHandle, wanted: &[String], now: UnixMillis) {
+        let mut firing = self.firing_of(wanted, now);
+        let named = room.with_board(|board| named_by(board).to_vec());
+        if firing.iter().all(|name| named.contains(name)) {
+            return;
+        }
+        // What it names until the change still counts until then.
+        firing.extend(self.firing_of(&named, now));
+        firing.sort();
+        firing.dedup();
+        tell_what_fires(room, firing).await;
+    }
+
+    /// What fires of that which a room names, if its board shows something else.
+    fn news_for(&self, board: &Board, now: UnixMillis) -> Option<Vec<String>> {
+        let fires = self.firing_of(named_by(board), now);
+        (fires != board.firing).then_some(fires)
+    }
+
+    fn firing_of(&self, names: &[String], now: UnixMillis) -> Vec<String> {
+        let fires = |book: &AlarmBook, name: &str| book.fires(name, now) == Some(true);
+        self.with_book(|book| names.iter().filter(|name| fires(book, name)).cloned().collect())
     }
 
     /// Evaluates own alarms, and says which began and ended to fire.
@@ -220,6 +240,19 @@ impl Alarms {
         let bytes = self.store.value(ALARMS_VALUE).await?;
         let outside = bytes.as_deref().map(read);
         Ok((outside.unwrap_or_default(), bytes))
+    }
+}
+
+async fn tell_what_fires(room: &RoomHandle, firing: Vec<String>) {
+    let told = room.operate(Operation::Alarms { firing: firing.clone() }, Actor::System("alarms")).await;
+    match told {
+        Ok(_) => {
+            tracing::info!(room = %room.id(), ?firing, "a room was told which of its alarms fire");
+        }
+        // It is compared again in a second.
+        Err(error) => {
+            tracing::debug!(room = %room.id(), %error, "a room could not be told of its alarms");
+        }
     }
 }
 

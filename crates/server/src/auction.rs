@@ -45,6 +45,9 @@ use crate::request::{Parameters, read_optional_json};
 
 /// How long after a round's end its winners must be known.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection is held at most: proxies, and HTTP/2 connections without traffic, end not much later. Whoever comes to a
+/// longer round is told when to come back.
+const HOLD_MAX: Duration = Duration::from_secs(60);
 /// Winners who claim at once; fewer than a room's queue takes, because others call too.
 const CLAIMS_MAX: usize = 4_096;
 /// Winners whose passes are signed at once; fewer than the signers' queue takes.
@@ -198,32 +201,38 @@ async fn check_in(app: &App, shown: Shown) -> Result<Answered, ApiError> {
         Err(error) if error.is(Problem::NotServed) => {}
         admitted => return admitted,
     }
-    let word = match enter(app, &shown.room, &shown.ticket, Manner::Waits) {
-        Entrance::Seated(presence, word) => wait(app, &shown, presence, word).await?,
-        Entrance::NoSeat(word) => word,
-        Entrance::Noted => Word::OthersWereEarlier,
+    let (word, told) = match enter(app, &shown.room, &shown.ticket, Manner::Waits) {
+        Entrance::Seated(presence, word) => (wait(app, &shown, presence, word).await?, Told::AfterAWait),
+        Entrance::NoSeat(word) => (word, Told::AtOnce),
+        Entrance::Noted => (Word::OthersWereEarlier, Told::AtOnce),
     };
-    match word {
+    let text = match word {
         Word::Won => match admit(app, &shown).await {
             // The room was paused in this very moment.
-            Err(error) if error.is(Problem::NotServed) => {
-                Err(come_back(app, &shown, "The slot is gone again"))
-            }
-            admitted => admitted,
+            Err(error) if error.is(Problem::NotServed) => "The slot is gone again; your place is kept",
+            admitted => return admitted,
         },
-        Word::OthersWereEarlier => {
-            Err(come_back(app, &shown, "No slot for you in this round; your place is kept"))
+        Word::OthersWereEarlier => "No slot for you in this round; your place is kept",
+        Word::NotOverYet => {
+            let text = "The round is still open: come again before it closes";
+            return Err(come_back(app, &shown, text, Told::StillOpen));
         }
-        Word::TakenOver => Err(come_back(
-            app,
-            &shown,
-            "Another connection has come with this ticket, and waits in its place",
-        )),
-        Word::NotPossible(error) if error.is(Problem::NoSlot) => {
-            Err(come_back(app, &shown, "The room is paused; your place is kept"))
-        }
-        Word::NotPossible(error) => Err(error),
-    }
+        Word::TakenOver => "Another connection has come with this ticket, and waits in its place",
+        Word::NotPossible(error) if error.is(Problem::NoSlot) => "The room is paused; your place is kept",
+        Word::NotPossible(error) => return Err(error),
+    };
+    Err(come_back(app, &shown, text, told))
+}
+
+/// When somebody is told that he has not won.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Before the round is over.
+    AtOnce,
+    /// When it was over, or when somebody earlier came.
+    AfterAWait,
+    /// While it is still open and he has been held for as long as anybody is: he must be back before it closes.
+    StillOpen,
 }
 
 /// Waits for the word on a seat; who hangs up drops the presence, and with it the seat.
@@ -237,10 +246,14 @@ async fn wait(
     let (round, round_millis) = shown.room.handle.with_board(|board| {
         (board.auction.as_ref().map(|auction| auction.round), board.settings.round_millis())
     });
-    let left = round.map_or(0, |round| round.since(app.now())).min(round_millis);
-    let heard = tokio::time::timeout(Duration::from_millis(left) + SETTLE_PATIENCE, word).await;
+    let left = Duration::from_millis(round.map_or(0, |round| round.since(app.now())).min(round_millis));
+    let patience = (left + SETTLE_PATIENCE).min(HOLD_MAX);
+    let heard = tokio::time::timeout(patience, word).await;
     drop(presence);
-    heard.map_err(|_| not_settled())?.map_err(|_| not_settled())
+    match heard {
+        Err(_) if patience < left => Ok(Word::NotOverYet),
+        heard => heard.map_err(|_| not_settled())?.map_err(|_| not_settled()),
+    }
 }
 
 /// Takes a seat, and sees that somebody closes the round.
@@ -294,35 +307,92 @@ fn prospects(board: &Board, ticket: &Ticket, now: UnixMillis) -> (u64, Option<u6
 }
 
 /// 429, with the estimate and when to return.
-fn come_back(app: &App, shown: &Shown, text: &str) -> ApiError {
+fn come_back(app: &App, shown: &Shown, text: &str, told: Told) -> ApiError {
     app.auctions.counts.told_to_return.fetch_add(1, Ordering::Relaxed);
     let (board, now) = (shown.room.handle.board(), app.now());
     let (people_ahead, wait_seconds) = prospects(&board, &shown.ticket, now);
-    let seconds = return_after_seconds(&board, people_ahead, wait_seconds, shown.ticket.position.get(), now);
+    let position = shown.ticket.position.get();
+    let left = board.auction.as_ref().map_or(0, |auction| auction.round.since(now).div_ceil(1000));
+    let seconds = Return {
+        round_seconds: board.settings.round_seconds.get(),
+        left_seconds: left,
+        wait_seconds,
+        poll_seconds: next_poll_seconds(people_ahead, wait_seconds, position),
+        position,
+        told,
+    }
+    .after_seconds();
     ApiError::problem(Problem::NoSlot, text)
         .with_header(header::RETRY_AFTER, HeaderValue::from(seconds))
         .with_member("estimated_wait_seconds", json!(wait_seconds))
 }
 
 /// When to check in again: not before the next round begins, later the longer the wait will be, and not all in the same moment.
-fn return_after_seconds(
-    board: &Board,
-    people_ahead: u64,
+struct Return {
+    round_seconds: u64,
+    /// Until the open round closes.
+    left_seconds: u64,
     wait_seconds: Option<u64>,
+    poll_seconds: u64,
     position: u64,
-    now: UnixMillis,
-) -> u64 {
-    let round_seconds = board.settings.round_seconds.get();
-    let poll = next_poll_seconds(people_ahead, wait_seconds, position);
-    let left = board.auction.as_ref().map_or(0, |auction| auction.round.since(now).div_ceil(1000));
-    let is_fresh = left.saturating_mul(10) >= round_seconds.saturating_mul(9);
-    // Told at the end of a round, the next one has just begun; told in mid-round, it begins when this one ends.
-    let (begins, within) = if is_fresh { (0, round_seconds) } else { (left, round_seconds) };
-    let spread = position.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (within / 2).max(1);
-    let soonest = (begins + spread).max(1);
-    match wait_seconds {
+    told: Told,
+}
+
+impl Return {
+    fn after_seconds(&self) -> u64 {
+        if self.told == Told::StillOpen {
+            return self.left_seconds.saturating_sub(HOLD_MAX.as_secs() / 2).max(1);
+        }
+        // Told at the end of a round, the next one has just begun; told before, it begins when this one ends.
+        let has_just_begun = self.left_seconds.saturating_mul(10) >= self.round_seconds.saturating_mul(9);
+        let begins = if self.told == Told::AfterAWait && has_just_begun { 0 } else { self.left_seconds };
+        let spread = self.position.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (self.round_seconds / 2).max(1);
+        let soonest = (begins + spread).max(1);
         // Whoever may win the next round must not be sent past it.
-        Some(wait) if wait > round_seconds.saturating_mul(2) => soonest.max(poll),
-        _ => soonest,
+        let is_near = self.wait_seconds.is_some_and(|wait| wait <= self.round_seconds.saturating_mul(2));
+        if is_near { soonest } else { soonest.max(self.poll_seconds) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR: Return = Return {
+        round_seconds: 10,
+        left_seconds: 10,
+        wait_seconds: Some(10),
+        poll_seconds: 2,
+        position: 7,
+        told: Told::AfterAWait,
+    };
+
+    #[test]
+    fn whoever_was_held_long_enough_is_back_before_the_round_closes() {
+        for left_seconds in [1, 40, 61, 3_540] {
+            let after =
+                Return { round_seconds: 3_600, left_seconds, told: Told::StillOpen, ..NEAR }.after_seconds();
+            assert!(after >= 1 && after <= left_seconds, "{after} of {left_seconds}");
+        }
+    }
+
+    #[test]
+    fn whoever_lost_a_round_is_back_in_time_for_the_next() {
+        for position in 1..100 {
+            assert!((1..5).contains(&Return { position, ..NEAR }.after_seconds()), "{position}");
+            let at_once = Return { position, left_seconds: 6, told: Told::AtOnce, ..NEAR }.after_seconds();
+            assert!((6..11).contains(&at_once), "in the first half of the next round: {at_once}");
+        }
+        let times: std::collections::BTreeSet<u64> =
+            (1..100).map(|position| Return { position, ..NEAR }.after_seconds()).collect();
+        assert!(times.len() > 2, "not all in the same moment: {times:?}");
+    }
+
+    #[test]
+    fn whoever_is_far_from_the_front_comes_later() {
+        let far = Return { wait_seconds: Some(900), poll_seconds: 45, ..NEAR };
+        assert_eq!(far.after_seconds(), 45);
+        let unknown = Return { wait_seconds: None, poll_seconds: 60, ..NEAR };
+        assert_eq!(unknown.after_seconds(), 60);
     }
 }

@@ -67,13 +67,19 @@ impl Metrics {
 
     /// Counts a request that has been answered.
     pub(crate) fn answered(&self, listener: &'static str, route: &'static str, status: u16) {
-        self.requests.get_or_create(&RequestLabels { listener, route, status }).inc();
+        self.answered_calmly(listener, route, status);
         if status >= 400 {
             let public = listener == Listener::Public.name();
             let troubles = if public { &self.public_troubles } else { &self.private_troubles };
             let counter = if status < 500 { &troubles.client_errors } else { &troubles.server_errors };
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The same for somebody who was told to wait for his turn: no trouble, whatever the status. An alarm that counted it would
+    /// hold the very line that he waits in, and never be quiet again.
+    pub(crate) fn answered_calmly(&self, listener: &'static str, route: &'static str, status: u16) {
+        self.requests.get_or_create(&RequestLabels { listener, route, status }).inc();
     }
 
     /// Answers of 400 to 499, and of 500 and above with connections refused at the cap, which are answered with 503; of both

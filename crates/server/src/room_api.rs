@@ -183,6 +183,7 @@ async fn replace(
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;
         let (settings, state) = wanted(present.0.clone())?;
+        app.alarms.tell_beforehand(&room.handle, settings.alarms.as_slice(), app.now()).await;
         let reconfigure = Reconfigure { expected: Some(present), settings, state };
         let operation = Operation::Reconfigure(Box::new(reconfigure));
         match room.handle.operate(operation, principal.actor()).await {

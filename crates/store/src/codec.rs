@@ -163,7 +163,9 @@ fn encode_settings(writer: &mut Writer, settings: &Settings) {
             Value::List(texts) => {
                 writer.byte(4);
                 writer.number(texts.len() as u64);
-                texts.iter().for_each(|text| writer.bytes(text.as_bytes()));
+                for text in texts {
+                    writer.bytes(text.as_bytes());
+                }
             }
         }
     }

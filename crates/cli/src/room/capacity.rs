@@ -177,15 +177,11 @@ pub(super) async fn forget(operator: Operator, id: &RoomId, reporter: &str) -> a
 
 /// A name as one segment of a path.
 fn path_segment(text: &str) -> String {
-    let mut segment = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            segment.push(char::from(byte));
-        } else {
-            segment.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    segment
+    let segment = text.bytes().map(|byte| {
+        let plain = byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+        if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    });
+    segment.collect()
 }
 
 #[cfg(test)]

@@ -120,3 +120,38 @@ fn whoever_watches_is_not_told_of_what_he_cannot_see() {
         "nothing came in between"
     );
 }
+
+#[test]
+fn a_firing_alarm_holds_the_inlet_and_its_name_is_for_operators_to_know() {
+    let periodic =
+        json!({"inlet": "periodic", "increment_by": 2, "interval_seconds": 1, "alarms": ["High load"]});
+    let mut hall = Hall::open(&periodic);
+    hall.line.join_many(200);
+    hall.wait("a step", |room| room["moves"]["periodic"] != 0);
+    let tell = |hall: &mut Hall, status: &str| {
+        let alert = json!({
+            "status": status, "labels": {"alertname": "High load"}, "annotations": {}, "fingerprint": "5ef77f1f8a3ecf8d",
+            "startsAt": "2026-11-16T12:00:00Z", "endsAt": "0001-01-01T00:00:00Z", "generatorURL": "",
+        });
+        let body = json!({"version": "4", "groupKey": "{}", "status": status, "receiver": "anteroom", "alerts": [alert]});
+        let answer = hall.line.operator.post("/alarms", &body).expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+    };
+    tell(&mut hall, "firing");
+    let held = hall.wait_for_standstill("alarm");
+    assert_eq!(held["firing"], json!(["High load"]));
+    assert!(!hall.board().to_string().contains("High load"));
+    let still = hall.wait_for_steps(2);
+    assert_eq!(
+        (&still["figures"]["serving"], &still["moves"]),
+        (&held["figures"]["serving"], &held["moves"])
+    );
+    tell(&mut hall, "resolved");
+    let moves = &held["moves"]["periodic"];
+    let on = hall.wait("it goes on", |room| room["moves"]["periodic"] != *moves);
+    assert_eq!(
+        super::hall::number(&on["figures"]["serving"]),
+        2 * super::hall::number(&on["moves"]["periodic"]),
+        "without a burst"
+    );
+}

@@ -12,7 +12,9 @@ use super::{Corrupt, Reader, Writer};
 
 impl Writer {
     fn numbers(&mut self, values: &[u64]) {
-        values.iter().for_each(|&value| self.number(value));
+        for &value in values {
+            self.number(value);
+        }
     }
 
     fn optional(&mut self, value: Option<u64>) {
@@ -112,9 +114,9 @@ fn encode_reports(writer: &mut Writer, reports: &Reports) {
         } = &reporter.last;
         writer.bytes(name.as_bytes());
         let errors = errors_per_million.map(u64::from);
-        [*sequence, *free, *entered, *latency_p95_millis, errors, *in_flight]
-            .into_iter()
-            .for_each(|value| writer.optional(value));
+        for value in [*sequence, *free, *entered, *latency_p95_millis, errors, *in_flight] {
+            writer.optional(value);
+        }
         writer.number(reporter.heard_at.0);
     }
     writer.numbers(&[reports.issued, reports.entered, reports.dead]);
@@ -134,7 +136,9 @@ fn encode_auction(writer: &mut Writer, auction: &Auction) {
         writer.key(*key);
     }
     writer.number(wins.len() as u64);
-    wins.iter().for_each(|key| writer.key(*key));
+    for key in wins {
+        writer.key(*key);
+    }
 }
 
 fn encode_forecast(writer: &mut Writer, forecast: &Forecast) {

@@ -153,14 +153,15 @@ impl RoomHandle {
         let answers: Vec<_> = permits
             .zip(operations)
             .map(|(permit, operation)| {
-                let (answer, answered) = oneshot::channel();
+                let (name, (answer, answered)) = (operation.name(), oneshot::channel());
                 permit.send(Request::Operate { operation, actor: actor.clone(), answer });
-                answered
+                (name, answered)
             })
             .collect();
         let mut results = Vec::with_capacity(answers.len());
-        for answered in answers {
-            results.push(answered.await.unwrap_or_else(|_| Err(self.gone())));
+        for (name, answered) in answers {
+            let result = answered.await.unwrap_or_else(|_| Err(self.gone()));
+            results.push(result.inspect_err(|error| self.counters.troubles.note(name, error)));
         }
         Ok(results)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anteroom_core::{Answer, Board, Operation, Place, Reads, SessionKey, Standing, apply};
+use anteroom_core::{Answer, Board, MovedBy, Operation, Place, Reads, SessionKey, Standing, apply};
 
 use super::model::Story;
 use super::play::{Play, key_of};
@@ -55,7 +55,6 @@ impl Play {
     fn check_timetable(&self, before: &Board, after: &Board) {
         assert_eq!(self.room.next_step_at, self.model.timetable, "the next slot");
         assert_eq!(self.room.steps_missed, self.model.slots_missed, "slots that are gone");
-        use anteroom_core::MovedBy;
         let steps =
             |board: &Board| board.moves[MovedBy::Periodic as usize] + board.moves[MovedBy::Window as usize];
         assert!(steps(after) - steps(before) <= 1, "one step at a time");

@@ -391,7 +391,9 @@ impl Model {
                 losers += 1;
             }
         }
-        winners.iter().for_each(|&winner| self.reach(winner));
+        for &winner in &winners {
+            self.reach(winner);
+        }
         self.spend(winners.len() as u64);
         self.open_round(losers == 0 && !turned_away);
         self.rounds.as_mut().unwrap().settled = round;

@@ -96,7 +96,9 @@ fn processes() -> impl Strategy<Value = Vec<Process>> {
     (prop::collection::vec(process, 1..4), prop::option::of(any::<bool>())).prop_map(
         |(mut processes, all)| {
             if let Some(all) = all {
-                processes.iter_mut().for_each(|process| process.counts = all);
+                for process in &mut processes {
+                    process.counts = all;
+                }
             }
             processes
         },
@@ -293,7 +295,7 @@ impl World {
                 }
             }
             Happening::Claim(index) if !self.tickets.is_empty() => {
-                self.claim(self.tickets[index % self.tickets.len()])
+                self.claim(self.tickets[index % self.tickets.len()]);
             }
             Happening::Claim(_) => {}
             Happening::SettleRound(present) => self.settle_round(present),
@@ -327,7 +329,7 @@ impl World {
                 }
             }
             Happening::Rounds(seconds) => {
-                self.set(|settings| settings.round_seconds = ShortSeconds::new(seconds).unwrap())
+                self.set(|settings| settings.round_seconds = ShortSeconds::new(seconds).unwrap());
             }
             Happening::EnterBy(seconds) => {
                 self.set(|settings| settings.enter_by_seconds = ShortSeconds::new(seconds).unwrap());

@@ -17,9 +17,9 @@ fn adaptive(used: u64) -> Story {
     });
     story.change(|settings| settings.adaptive_floor = 10);
     let tickets = story.join_many(used);
-    tickets.iter().for_each(|&ticket| {
+    for &ticket in &tickets {
         story.claim(ticket);
-    });
+    }
     assert_eq!((story.room.capacity(), story.room.held()), (Some(100), used));
     story
 }
@@ -35,9 +35,9 @@ fn report(latency_p95_millis: Option<u64>, errors_per_million: Option<u32>) -> O
 
 fn after_a_round(story: &mut Story, told: Option<Operation>) -> (u64, Adjustment) {
     story.later(5);
-    told.into_iter().for_each(|report| {
+    if let Some(report) = told {
         story.does(report);
-    });
+    }
     story.later(5);
     let law = story.board().adaptive.unwrap();
     (law.capacity, law.adjustment)

@@ -55,9 +55,9 @@ fn keys(tickets: &[Ticket]) -> Vec<SessionKey> {
 fn full(capacity: u64, waiting: u64) -> (Story, Vec<Ticket>, Vec<Ticket>) {
     let mut story = auction(capacity);
     let inside = story.join_many(capacity);
-    inside.iter().for_each(|&ticket| {
+    for &ticket in &inside {
         story.claim(ticket);
-    });
+    }
     let tickets = story.join_many(waiting);
     (story, inside, tickets)
 }
@@ -98,9 +98,9 @@ fn exactly_the_earliest_of_those_present_win() {
 #[test]
 fn a_round_is_settled_once_and_told_again_the_same() {
     let (mut story, inside, tickets) = full(2, 6);
-    inside.iter().for_each(|&ticket| {
+    for &ticket in &inside {
         story.does(Operation::Leave { ticket });
-    });
+    }
     let first = open_round(&story);
     assert_eq!(settle_again(&mut story, first, &tickets), Err(Refusal::NotThisRound), "it is still open");
     settle(&mut story, &tickets);
@@ -166,9 +166,9 @@ fn a_ticket_from_before_a_restart_comes_first() {
     let (mut story, inside, old) = full(2, 3);
     story.does(Operation::OpenSegment { incarnation: 2 });
     let new = story.join_many(3);
-    inside.iter().for_each(|&ticket| {
+    for &ticket in &inside {
         story.does(Operation::Leave { ticket });
-    });
+    }
     let present = [new[0], new[1], old[2], old[1]];
     settle(&mut story, &present);
     assert_eq!(settle(&mut story, &present), keys(&old[1..]), "though their positions are higher");
@@ -184,9 +184,9 @@ fn what_a_round_gives_away_is_frozen_and_never_above_what_is_free() {
     story.does(Operation::Leave { ticket: inside[2] });
     assert_eq!(settle(&mut story, &tickets), keys(&tickets[..2]), "not what became free since");
     let (mut story, inside, tickets) = full(4, 10);
-    inside.iter().for_each(|&ticket| {
+    for &ticket in &inside {
         story.does(Operation::Leave { ticket });
-    });
+    }
     settle(&mut story, &tickets);
     story.change(|settings| settings.total_active_users = Some(1));
     assert_eq!(settle(&mut story, &tickets), keys(&tickets[..1]), "nor what is not free any more");
@@ -222,9 +222,9 @@ fn a_room_that_becomes_an_auction_gives_its_slots_to_the_earliest_not_to_the_fir
     let tickets = story.join_many(6);
     let inside: Vec<_> = tickets[..2].iter().map(|&ticket| story.claim(ticket)).collect();
     story.change(|settings| settings.discipline = Discipline::Auction);
-    inside.iter().for_each(|session| {
+    for session in &inside {
         story.close(session).unwrap();
-    });
+    }
     story.later(20);
     assert_eq!(story.try_claim(tickets[5]), Err(Refusal::NotServed), "others have waited for longer");
     assert_eq!(settle(&mut story, &tickets[3..]), keys(&tickets[3..5]));
@@ -233,9 +233,9 @@ fn a_room_that_becomes_an_auction_gives_its_slots_to_the_earliest_not_to_the_fir
 #[test]
 fn after_a_time_without_nodes_the_earliest_win_not_the_first_who_comes_back() {
     let (mut story, inside, tickets) = full(2, 6);
-    inside.iter().for_each(|&ticket| {
+    for &ticket in &inside {
         story.does(Operation::Leave { ticket });
-    });
+    }
     settle(&mut story, &tickets);
     // No node runs for ten minutes: nobody settles a round.
     story.later(600);

@@ -18,7 +18,7 @@ Examples:
   anteroom load --clients 500 --arrivals 100/s --let-out 6000/min --poll 1
   anteroom load --scenario native --clients 300 --let-out 6000/min --html report.html
   anteroom load --scenario watch --room Try --create-room --clients 300 --let-out 6000/min
-  anteroom load --scenario auction --room Hall --create-room --clients 100 --let-out 30/s
+  anteroom load --scenario auction --room Bids --create-room --clients 100 --let-out 30/s
 
 Exit codes: 0 all is green; 1 a check is red, or the deadline came; others as everywhere.
 docs/load.md explains the checks and the report.";

@@ -17,7 +17,7 @@
 //! yet, and lowering on would only overshoot downwards.
 
 use crate::ids::UnixMillis;
-use crate::reports::Reports;
+use crate::reports::Report;
 use crate::settings::Settings;
 
 /// The capacity is raised by one in so many of the most allowed.
@@ -84,17 +84,27 @@ pub struct Adaptive {
     pub adjusted_at: UnixMillis,
     /// What came of that.
     pub adjustment: Adjustment,
-}
-
-/// The worst of the fresh reports.
-struct Sample {
-    latency_millis: Option<u64>,
-    errors_per_million: Option<u32>,
+    /// The worst latency reported since, in milliseconds.
+    pub worst_latency_millis: Option<u64>,
+    /// The worst share of failed requests reported since, in a million.
+    pub worst_errors_per_million: Option<u32>,
 }
 
 impl Adaptive {
     pub(crate) fn begin(settings: &Settings, now: UnixMillis) -> Self {
-        Self { capacity: settings.adaptive_floor, adjusted_at: now, adjustment: Adjustment::NoSamples }
+        Self {
+            capacity: settings.adaptive_floor,
+            adjusted_at: now,
+            adjustment: Adjustment::NoSamples,
+            worst_latency_millis: None,
+            worst_errors_per_million: None,
+        }
+    }
+
+    /// Remembers the worst: one good report at the end of a bad round must not hide it.
+    pub(crate) fn hear(&mut self, report: &Report) {
+        self.worst_latency_millis = self.worst_latency_millis.max(report.latency_p95_millis);
+        self.worst_errors_per_million = self.worst_errors_per_million.max(report.errors_per_million);
     }
 
     /// Keeps the capacity within bounds that may have changed.
@@ -108,38 +118,26 @@ impl Adaptive {
     }
 
     /// One adjustment, if it is time; returns whether anything is different.
-    pub(crate) fn adjust(
-        &mut self,
-        now: UnixMillis,
-        settings: &Settings,
-        reports: &Reports,
-        held: u64,
-    ) -> bool {
+    pub(crate) fn adjust(&mut self, now: UnixMillis, settings: &Settings, held: u64) -> bool {
         if now < self.next_at(settings) {
             return false;
         }
         let before = (self.capacity, self.adjustment);
-        self.adjustment = match self.fresh_sample(reports) {
-            None => Adjustment::NoSamples,
-            Some(sample) => self.follow(&sample, settings, held),
+        let (latency, errors) = (self.worst_latency_millis.take(), self.worst_errors_per_million.take());
+        let heard = latency.is_some() || errors.is_some();
+        self.adjustment = if heard {
+            self.follow(latency.unwrap_or(0), u64::from(errors.unwrap_or(0)), settings, held)
+        } else {
+            Adjustment::NoSamples
         };
         self.clamp(settings);
         self.adjusted_at = now;
-        before != (self.capacity, self.adjustment)
+        // What was heard counts once: that it did is written even where nothing came of it.
+        heard || before != (self.capacity, self.adjustment)
     }
 
-    fn fresh_sample(&self, reports: &Reports) -> Option<Sample> {
-        let fresh = || reports.reporters.iter().filter(|reporter| reporter.heard_at > self.adjusted_at);
-        let latency_millis = fresh().filter_map(|reporter| reporter.last.latency_p95_millis).max();
-        let errors_per_million = fresh().filter_map(|reporter| reporter.last.errors_per_million).max();
-        (latency_millis.is_some() || errors_per_million.is_some())
-            .then_some(Sample { latency_millis, errors_per_million })
-    }
-
-    fn follow(&mut self, sample: &Sample, settings: &Settings, held: u64) -> Adjustment {
-        let latency = sample.latency_millis.unwrap_or(0);
+    fn follow(&mut self, latency: u64, errors: u64, settings: &Settings, held: u64) -> Adjustment {
         let target = settings.target_latency_ms.get();
-        let errors = u64::from(sample.errors_per_million.unwrap_or(0));
         if errors > settings.target_errors_per_thousand.get() * 1000 {
             return self.lower(7, Adjustment::LoweredByErrors, settings, held);
         }

@@ -133,6 +133,9 @@ fn change(
         Operation::Report(report) => match room.reports.take(now, &room.settings, report) {
             Reported::TooMany => Err(Refusal::TooManyReporters),
             reported => {
+                if let Some(adaptive) = room.adaptive.as_mut().filter(|_| reported == Reported::Taken) {
+                    adaptive.hear(report);
+                }
                 effects.changed |= reported == Reported::Taken;
                 Ok(Answer::Reported(reported))
             }

@@ -82,7 +82,7 @@ pub(crate) fn due_steps(room: &mut Room, now: UnixMillis, effects: &mut Effects)
     if let Some(adaptive) = &mut room.adaptive
         && room.halted_since.is_none()
     {
-        effects.changed |= adaptive.adjust(now, &room.settings, &room.reports, held);
+        effects.changed |= adaptive.adjust(now, &room.settings, held);
     }
     let Some(interval) = room.settings.step_interval_millis() else {
         room.next_step_at = None;

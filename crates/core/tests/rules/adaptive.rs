@@ -66,6 +66,13 @@ fn each_row_of_the_law() {
 }
 
 #[test]
+fn a_good_report_at_the_end_of_a_bad_round_hides_nothing() {
+    let mut story = adaptive(100);
+    story.does(report(Some(2_000), Some(500_000)));
+    assert_eq!(after_a_round(&mut story, Some(report(Some(50), Some(0)))), (70, Adjustment::LoweredByErrors));
+}
+
+#[test]
 fn what_was_heard_once_counts_for_one_round() {
     let mut story = adaptive(100);
     assert_eq!(after_a_round(&mut story, Some(report(Some(100), None))).1, Adjustment::Raised);

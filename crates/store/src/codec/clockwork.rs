@@ -50,6 +50,11 @@ impl Reader<'_> {
         if self.flag()? { Ok(Some(self.number()?)) } else { Ok(None) }
     }
 
+    fn optional_share(&mut self) -> Result<Option<u32>, Corrupt> {
+        let share = self.optional()?.map(u32::try_from).transpose();
+        share.map_err(|_| Corrupt(self.what))
+    }
+
     fn optional_text(&mut self) -> Result<Option<String>, Corrupt> {
         if self.flag()? { Ok(Some(self.text()?)) } else { Ok(None) }
     }
@@ -81,6 +86,8 @@ pub(super) fn encode(writer: &mut Writer, room: &Room) {
         writer.number(adaptive.capacity);
         writer.number(adaptive.adjusted_at.0);
         writer.byte(adaptive.adjustment as u8);
+        writer.optional(adaptive.worst_latency_millis);
+        writer.optional(adaptive.worst_errors_per_million.map(u64::from));
     }
     encode_reports(writer, &room.reports);
     writer.byte(u8::from(room.auction.is_some()));
@@ -164,7 +171,15 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Cor
     room.adaptive = if reader.flag()? {
         let (capacity, adjusted_at) = (reader.number()?, reader.moment()?);
         let adjustment = Adjustment::ALL.get(usize::from(reader.byte()?)).ok_or(Corrupt("room"))?;
-        Some(Adaptive { capacity, adjusted_at, adjustment: *adjustment })
+        let worst_latency_millis = reader.optional()?;
+        let worst_errors_per_million = reader.optional_share()?;
+        Some(Adaptive {
+            capacity,
+            adjusted_at,
+            adjustment: *adjustment,
+            worst_latency_millis,
+            worst_errors_per_million,
+        })
     } else {
         None
     };
@@ -191,10 +206,7 @@ fn decode_reports(reader: &mut Reader<'_>) -> Result<Reports, Corrupt> {
             free: reader.optional()?,
             entered: reader.optional()?,
             latency_p95_millis: reader.optional()?,
-            errors_per_million: reader
-                .optional()?
-                .map(|errors| u32::try_from(errors).map_err(|_| Corrupt("room")))
-                .transpose()?,
+            errors_per_million: reader.optional_share()?,
             in_flight: reader.optional()?,
         };
         Ok(Reporter { last, heard_at: reader.moment()? })

@@ -60,7 +60,13 @@ fn everything_set(mut room: Room) -> Room {
     room.steps_missed = 7;
     room.windows = [UnixMillis(now.0 - 4_000), now].into();
     room.rate_budget = 11;
-    room.adaptive = Some(Adaptive { capacity: 5, adjusted_at: now, adjustment: Adjustment::LoweredByErrors });
+    room.adaptive = Some(Adaptive {
+        capacity: 5,
+        adjusted_at: now,
+        adjustment: Adjustment::LoweredByErrors,
+        worst_latency_millis: Some(900),
+        worst_errors_per_million: Some(7),
+    });
     room.firing = vec!["Disk full".into(), "Somebody else's".into()];
     room.stopped_by = Some("anna".into());
     room.last_move = Some(Move { by: MovedBy::Auction, at: now, from: 1, to: 2 });
@@ -70,7 +76,7 @@ fn everything_set(mut room: Room) -> Room {
     room.forecast.next_note_at = now.plus(99);
     room.forecast.quotients = [900, 1_000, u32::MAX].into();
     room.forecast.notes =
-        [Note { generation, position: 9, made_at: now, basis_millis: 4_000, p90_millis: 6_000 }].into();
+        [Note { generation, position: 9, made_at: now, p50_millis: 4_000, p90_millis: 6_000 }].into();
     room
 }
 

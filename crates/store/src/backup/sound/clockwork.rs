@@ -1,7 +1,7 @@
 //! The part of a room that moves its frontier: timetable, adaptive law, reports, auction, alarms, estimates.
 
 use anteroom_core::auction::ROUND_WINNERS_MAX;
-use anteroom_core::forecast::{NOTES_MAX, QUOTIENTS_MAX};
+use anteroom_core::forecast::{NOTES_MAX, QUOTIENTS_MAX, WIDTH_MAX_THOUSANDTHS, WIDTH_MIN_THOUSANDTHS};
 use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::reports::{ISSUES_MAX, REPORTERS_MAX, is_reporter_name};
 use anteroom_core::settings::{ShortSeconds, Windows, is_alarm_name};
@@ -68,6 +68,7 @@ fn unsound_adaptive(room: &Room) -> bool {
             room.settings.inlet != InletKind::Adaptive
                 || !bounds.contains(&adaptive.capacity)
                 || adaptive.adjusted_at > room.clock
+                || adaptive.worst_latency_millis.is_some_and(|worst| worst > COUNT_MAX)
         }
     }
 }
@@ -133,6 +134,7 @@ fn unsound_forecast(room: &Room) -> bool {
     forecast.within_p90 > forecast.checked
         || forecast.notes.len() > NOTES_MAX
         || forecast.quotients.len() > QUOTIENTS_MAX
+        || !(WIDTH_MIN_THOUSANDTHS..=WIDTH_MAX_THOUSANDTHS).contains(&forecast.width_thousandths)
         || forecast.notes.iter().any(|note| note.made_at > room.clock)
 }
 
@@ -170,7 +172,13 @@ mod tests {
         let generation = room.newest().generation;
         let key = |position| SessionKey { generation, position: Position::new(position).unwrap() };
         room.windows = [NOW].into();
-        room.adaptive = Some(Adaptive { capacity: 4, adjusted_at: NOW, adjustment: Adjustment::Raised });
+        room.adaptive = Some(Adaptive {
+            capacity: 4,
+            adjusted_at: NOW,
+            adjustment: Adjustment::Raised,
+            worst_latency_millis: None,
+            worst_errors_per_million: None,
+        });
         room.reports = Reports {
             reporters: vec![reporter("a"), reporter("b")],
             issued: 5,
@@ -192,7 +200,7 @@ mod tests {
         room.stopped_by = Some("anna".into());
         room.last_move = Some(Move { by: MovedBy::Auction, at: NOW, from: 0, to: 7 });
         room.forecast.notes =
-            [Note { generation, position: 9, made_at: NOW, basis_millis: 5, p90_millis: 9 }].into();
+            [Note { generation, position: 9, made_at: NOW, p50_millis: 5, p90_millis: 9 }].into();
         room.forecast.quotients = [1000].into();
         room
     }

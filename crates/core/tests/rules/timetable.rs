@@ -1,7 +1,7 @@
 //! Inlets with a timetable: periodic steps, and the budget of new users that a step sets.
 
 use anteroom_core::settings::{AlarmNames, People, Seconds};
-use anteroom_core::{InletKind, MovedBy, Operation, RoomState, Settings, Standstill};
+use anteroom_core::{InletKind, MovedBy, Operation, Refusal, RoomState, Settings, Standstill};
 
 use super::story::{SECOND, START, Story};
 
@@ -243,4 +243,27 @@ fn a_switch_between_inlets_loses_no_place() {
     assert_eq!(story.claim(tickets[3]), inside);
     story.claim(tickets[0]);
     story.claim(tickets[21]);
+}
+
+#[test]
+fn a_step_is_not_spent_on_those_who_left_an_older_generation() {
+    let mut story = Story::max_size(1);
+    let old = story.join_many(3);
+    let inside = story.claim(old[0]);
+    for &ticket in &old[1..] {
+        story.does(Operation::Leave { ticket });
+    }
+    story.does(Operation::OpenSegment { incarnation: 2 });
+    let new = story.join_many(5);
+    story.close(&inside).unwrap();
+    story.claim(new[0]);
+    story.change(|settings| {
+        settings.inlet = InletKind::Periodic;
+        settings.increment_by = People::new(2).unwrap();
+    });
+    story.later(60);
+    story.claim(new[1]);
+    story.claim(new[2]);
+    assert_eq!(story.advance(-3), 3, "a hand back takes these three, and the older generation stays served");
+    assert_eq!(story.try_claim(new[3]), Err(Refusal::NotServed));
 }

@@ -135,14 +135,14 @@ fn adaptive_follows_reports_up_and_down_and_holds_in_silence() {
     );
     let well = json!({"latency_p95_ms": 20, "error_rate": 0.001});
     let drive = |hall: &mut Hall, report: &serde_json::Value, until: &dyn Fn(u64) -> bool| {
-        let began = now();
+        let started = now();
         loop {
             hall.report(report);
             let room = hall.room();
             if until(number(&room["capacity"])) {
                 return room;
             }
-            assert!(began.elapsed() < hall::PATIENCE, "{room}");
+            assert!(started.elapsed() < hall::PATIENCE, "{room}");
             anteroom_testkit::pause();
         }
     };

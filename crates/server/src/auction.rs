@@ -47,7 +47,7 @@ use crate::request::{Parameters, read_optional_json};
 const SETTLE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a connection is held at most: proxies, and HTTP/2 connections without traffic, end not much later. Whoever comes to a
 /// longer round is told when to come back.
-const HOLD_MAX: Duration = Duration::from_secs(60);
+const HOLD_MAX: Duration = Duration::from_mins(1);
 /// Winners who claim at once; fewer than a room's queue takes, because others call too.
 const CLAIMS_MAX: usize = 4_096;
 /// Winners whose passes are signed at once; fewer than the signers' queue takes.

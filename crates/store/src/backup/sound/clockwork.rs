@@ -234,7 +234,7 @@ mod tests {
             ("its capacity reports", |room| room.reports.reporters[1].heard_at = NOW.plus(1)),
             ("its capacity reports", |room| room.reports.reporters[1].last.entered = Some(u64::MAX)),
             ("its capacity reports", |room| {
-                room.reports.reporters[1].last.latency_p95_millis = Some(u64::MAX)
+                room.reports.reporters[1].last.latency_p95_millis = Some(u64::MAX);
             }),
             ("its capacity reports", |room| {
                 room.reports.reporters =

@@ -282,27 +282,26 @@ fn whatever_becomes_of_the_room_those_who_wait_are_told() {
         let tickets = one_slot_becomes_free(&server, room, 1);
         let waiting = seat(&server, room, &tickets[0]);
         let path = format!("/rooms/{room}");
-        let changed =
-            operator.send(&Request::new("PATCH", &path).body(change.to_string())).expect("an answer");
-        assert_eq!(changed.status, 200, "{changed:?}");
-        assert_told(waiting.answer(), status, problem);
+        let done = operator.send(&Request::new("PATCH", &path).body(change.to_string())).expect("an answer");
+        assert_eq!(done.status, 200, "{done:?}");
+        assert_told(&waiting.answer(), status, problem);
         assert_eq!(present(&server, room), 0);
     }
     let tickets = one_slot_becomes_free(&server, "Deleted", 1);
     let waiting = seat(&server, "Deleted", &tickets[0]);
     let deleted = operator.send(&Request::new("DELETE", "/rooms/Deleted")).expect("an answer");
     assert!(deleted.status < 300, "{deleted:?}");
-    assert_told(waiting.answer(), 404, "unknown-room");
+    assert_told(&waiting.answer(), 404, "unknown-room");
 
     let tickets = one_slot_becomes_free(&server, "Reset", 1);
     let waiting = seat(&server, "Reset", &tickets[0]);
     assert!(server.line("Reset").reset().status < 300);
-    assert_told(waiting.answer(), 404, "unknown-ticket");
+    assert_told(&waiting.answer(), 404, "unknown-ticket");
 }
 
 /// What it is told because of the change; or the pass, if the round ended in the very moment before.
 #[track_caller]
-fn assert_told(answer: Answer, status: u16, problem: &str) {
+fn assert_told(answer: &Answer, status: u16, problem: &str) {
     if answer.status != 200 {
         assert_eq!((answer.status, answer.problem().as_str()), (status, problem), "{answer:?}");
     }

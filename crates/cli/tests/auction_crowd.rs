@@ -230,7 +230,7 @@ impl Crowd<'_> {
     }
 
     async fn asks_again(&mut self, position: u64, mut visitor: Visitor) {
-        if position % 7 == 0 {
+        if position.is_multiple_of(7) {
             // The connection of this one died.
             let ticket = visitor.ticket.take();
             visitor = Visitor { ticket, ..Visitor::connect(self.server.public()).await };

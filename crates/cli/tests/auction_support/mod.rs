@@ -5,7 +5,7 @@ use std::time::Duration;
 use anteroom_testkit::{Server, jwt};
 
 /// How long a state may take, several rounds included.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A room that holds auctions for so many slots.
 pub(crate) fn hall(id: &str, slots: u64, round_seconds: u64) -> String {

@@ -48,7 +48,7 @@ impl Rounds {
             let Some(auction) = &board.auction else { continue };
             let left = Duration::from_millis(auction.round.since(self.engine.now()));
             let next = tokio::select! {
-                changed = changes.changed() => match changed {
+                news = changes.changed() => match news {
                     Ok(()) => Next::Look,
                     Err(_) => Next::End(self.why_the_room_is_gone()),
                 },

@@ -3,6 +3,7 @@
 //! stdout is data, stderr is talk. What the exit codes mean stands in [`failure`].
 #![expect(clippy::print_stdout, reason = "this is the binary: stdout is its data")]
 
+mod alarm;
 mod audit;
 mod backup;
 mod check_config;
@@ -57,6 +58,7 @@ enum Command {
     Demo,
     Load(Box<load::Arguments>),
     Room(room::RoomArguments),
+    Alarm(alarm::AlarmArguments),
     Key(key::KeyArguments),
     Ticket(ticket::TicketArguments),
     Session(session::SessionArguments),
@@ -95,6 +97,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Demo => demo::demo(),
         Command::Load(arguments) => load::load(&arguments),
         Command::Room(arguments) => room::run(arguments),
+        Command::Alarm(arguments) => alarm::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Ticket(arguments) => ticket::run(arguments),
         Command::Session(arguments) => session::run(arguments),

@@ -1,7 +1,9 @@
 //! `anteroom room …`: rooms of a running server, seen and changed by an operator.
 
 mod assignment;
+mod capacity;
 mod change;
+mod frontier;
 mod view;
 
 use anteroom_core::{RoomId, RoomState};
@@ -94,6 +96,27 @@ enum RoomCommand {
     /// Neither take in nor admit; those who wait are told
     #[command(after_help = "Examples:\n  anteroom room close Hall")]
     Close(Named),
+    /// Show who reports capacity, and what that leaves; or forget a reporter
+    #[command(
+        after_help = "Examples:\n  anteroom room capacity Hall\n  anteroom room capacity Hall --format json\n  anteroom room report Hall --free 5 --reporter web-1 && anteroom room capacity Hall --forget web-1"
+    )]
+    Capacity {
+        #[command(flatten)]
+        room: Named,
+        /// Forget this reporter: what it said last counts no more
+        #[arg(long, value_name = "REPORTER")]
+        forget: Option<String>,
+    },
+    /// Report capacity as the protected site does: how many more it can take, or that visits are over
+    #[command(
+        after_help = "Examples:\n  anteroom room report Hall --free 40\n  anteroom room report Hall --reporter web-1 --sequence 7 --free 40 --entered 1200\n  anteroom room report Hall --latency-p95-ms 180 --error-rate 0.002\n  anteroom room report Hall --exited 3\n  anteroom room report Hall --completed \"$ID\""
+    )]
+    Report {
+        #[command(flatten)]
+        room: Named,
+        #[command(flatten)]
+        said: Box<capacity::Said>,
+    },
     /// Begin the line anew: every place and every session of the room is gone
     #[command(after_help = "Examples:\n  anteroom room reset Hall --yes")]
     Reset {
@@ -177,6 +200,15 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
         RoomCommand::Resume(room) => set_state(connection, &room, RoomState::Open),
         RoomCommand::Drain(room) => set_state(connection, &room, RoomState::Draining),
         RoomCommand::Close(room) => set_state(connection, &room, RoomState::Closed),
+        RoomCommand::Capacity { room, forget: None } => {
+            connection.run(async |operator| capacity::show(operator, &room.id).await)
+        }
+        RoomCommand::Capacity { room, forget: Some(reporter) } => {
+            connection.run(async |operator| capacity::forget(operator, &room.id, &reporter).await)
+        }
+        RoomCommand::Report { room, said } => {
+            connection.run(async |operator| capacity::report(operator, &room.id, &said).await)
+        }
         RoomCommand::Reset { room, sure } => {
             confirm(&format!("everybody in the room {} loses his place and his session", room.id), sure.yes)?;
             connection.run(async |operator| change::reset(operator, &room.id).await)

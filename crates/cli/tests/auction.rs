@@ -282,8 +282,9 @@ fn whatever_becomes_of_the_room_those_who_wait_are_told() {
         let tickets = one_slot_becomes_free(&server, room, 1);
         let waiting = seat(&server, room, &tickets[0]);
         let path = format!("/rooms/{room}");
-        let done = operator.send(&Request::new("PATCH", &path).body(change.to_string())).expect("an answer");
-        assert_eq!(done.status, 200, "{done:?}");
+        let patched =
+            operator.send(&Request::new("PATCH", &path).body(change.to_string())).expect("an answer");
+        assert_eq!(patched.status, 200, "{patched:?}");
         assert_told(&waiting.answer(), status, problem);
         assert_eq!(present(&server, room), 0);
     }

@@ -56,6 +56,11 @@ etag        {}
 version     {}
 updated_at  {}
 
+the frontier stands still: the room is at its capacity
+last moved by max-size at {}: 1 -> 2
+moves so far: max-size 2
+capacity 2
+
 figures
   serving             2
   joined              5
@@ -78,6 +83,7 @@ figures
         etag.trim(),
         room["version"],
         room["updated_at"].as_str().unwrap(),
+        room["last_move"]["at"].as_str().unwrap(),
         "GENERATION",
     );
     let shown = operator.done(&["room", "show", "Hall"]);
@@ -90,9 +96,9 @@ figures
     let first = [
         "* inlet                              max-size",
         "* total_active_users                 2",
-        "  validity_period                    3600",
-        "  enable_queue_position_expiry       true",
-        "  queue_position_expiry_period       (not set)",
+        "  new_users_per_minute               (not set)",
+        "  increment_by                       10",
+        "  interval_seconds                   60",
     ];
     assert_eq!(lines[..5], first);
     assert_eq!(lines.iter().filter(|line| line.starts_with('*')).count(), 2, "{settings}");
@@ -162,7 +168,7 @@ fn what_the_server_refuses_is_said_and_changes_nothing() {
             "validity_period=0",
             "`validity_period` must be a whole number of seconds from 1 to 31536000, not 0",
         ),
-        ("total_active_users=null", "inlet \"max-size\" needs `total_active_users`"),
+        ("total_active_users=null", "needs `total_active_users`"),
         ("issuer=12", "`issuer` must be"),
         ("issuer={}", "`issuer` must be"),
     ] {

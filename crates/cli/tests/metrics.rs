@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anteroom_testkit::{Client, Line, Request, Server};
+use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 
@@ -141,6 +142,59 @@ fn every_line_is_openmetrics_and_the_figures_tell_what_happened() {
     let counted: Vec<(&str, f64)> = counted.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_shows(&shown, &counted);
     assert!(!shown.keys().any(|name| ids.iter().any(|id| name.contains(id.as_str()))));
+}
+
+#[test]
+fn what_moves_a_frontier_and_what_holds_it_is_in_the_figures() {
+    let config = "[[room]]\nid = \"Hall\"\ninlet = \"adaptive\"\nadaptive_floor = 3\ntotal_active_users = 9\nround_seconds = 3600\n\
+                  enter_by_seconds = 3600\nnew_users_per_minute = 120\ninterval_seconds = 60\n[[room]]\nid = \"Fair\"\ndiscipline = \"auction\"\n\
+                  round_seconds = 3600\n";
+    let server = Server::builder(BINARY).config(config).memory().start().unwrap();
+    let mut hall = server.line("Hall");
+    let report = json!({"reporter": "web-1", "free": 8, "latency_p95_ms": 20});
+    for room in ["Hall", "Fair"] {
+        let path = format!("/rooms/{room}/capacity");
+        assert_eq!(hall.operator.post(&path, &report).unwrap().status, 200);
+    }
+    let ids = hall.join_many(5);
+    hall.tokens(&ids[0]);
+    let room = hall.operator.get("/rooms/Hall").unwrap().json();
+    let shown = samples(&mut hall.operator);
+    assert_shows(
+        &shown,
+        &[
+            ("anteroom_room_capacity{room=\"Hall\"}", 3.0),
+            ("anteroom_room_adaptive_capacity{room=\"Hall\"}", 3.0),
+            ("anteroom_room_adaptive_adjustment{room=\"Hall\",adjustment=\"no-samples\"}", 1.0),
+            ("anteroom_room_adaptive_adjustment{room=\"Hall\",adjustment=\"raised\"}", 0.0),
+            ("anteroom_room_rate_budget{room=\"Hall\"}", 117.0),
+            ("anteroom_room_frontier_moves_total{room=\"Hall\",by=\"adaptive\"}", 3.0),
+            ("anteroom_room_frontier_moves_total{room=\"Hall\",by=\"hand\"}", 0.0),
+            ("anteroom_room_steps_missed_total{room=\"Hall\"}", 0.0),
+            ("anteroom_room_standstill{room=\"Hall\",reason=\"at-capacity\"}", 1.0),
+            ("anteroom_room_standstill{room=\"Hall\",reason=\"no-report\"}", 0.0),
+            ("anteroom_room_standstill{room=\"Fair\",reason=\"nobody-waiting\"}", 1.0),
+            ("anteroom_room_reporters_heard{room=\"Hall\"}", 1.0),
+            ("anteroom_room_reporters_silent{room=\"Hall\"}", 0.0),
+            ("anteroom_room_free_reported{room=\"Hall\"}", 8.0),
+            ("anteroom_room_passes_on_their_way{room=\"Hall\"}", 1.0),
+            // Eight, less the pass on its way, less two offers.
+            ("anteroom_room_free{room=\"Hall\"}", 5.0),
+            ("anteroom_room_alarms_firing{room=\"Hall\"}", 0.0),
+            ("anteroom_room_auction_free{room=\"Hall\"}", 0.0),
+            ("anteroom_room_auction_wins{room=\"Fair\"}", 0.0),
+            ("anteroom_room_auction_spare{room=\"Fair\"}", 0.0),
+            ("anteroom_room_estimates_checked_total{room=\"Hall\"}", 0.0),
+            ("anteroom_room_estimates_within_p90_total{room=\"Hall\"}", 0.0),
+        ],
+    );
+    // The same words as the API has.
+    assert_eq!(room["moves"]["adaptive"], 3);
+    let reasons = shown.keys().filter(|name| name.starts_with("anteroom_room_standstill{room=\"Hall\""));
+    let holding: Vec<f64> = reasons.map(|name| shown[name]).filter(|value| *value > 0.0).collect();
+    assert_eq!(holding.len(), 1, "one reason at a time");
+    // Of a room that has no adaptive law there is nothing to say.
+    assert!(!shown.keys().any(|name| name.starts_with("anteroom_room_adaptive") && name.contains("Fair")));
 }
 
 #[test]

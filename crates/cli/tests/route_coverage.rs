@@ -22,6 +22,10 @@ fn sample(route: &Route) -> Request {
         ("GET", "/rooms/{id}/tickets/{request_id}") => ("/rooms/Sample/tickets/x", Value::Null),
         ("PUT" | "PATCH", "/rooms/{id}") => ("/rooms/Sample", json!({"settings": {"nothing": 1}})),
         ("DELETE", "/rooms/{id}") => ("/rooms/nothing", Value::Null),
+        ("GET", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", Value::Null),
+        ("POST", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", json!({"surplus": 1})),
+        ("DELETE", "/rooms/{id}/capacity/{reporter}") => ("/rooms/Sample/capacity/nobody", Value::Null),
+        ("POST", "/alarms") => ("/alarms", json!({"status": "neither"})),
         ("POST", "/keys") => ("/keys", json!({"name": "a b", "role": "viewer"})),
         ("DELETE", "/keys/{name}") => ("/keys/nothing", Value::Null),
         ("POST", "/signing_keys" | "/restore") => (route.path, Value::Null),
@@ -35,15 +39,24 @@ fn sample(route: &Route) -> Request {
 
 /// What the documents say each role may call; kept apart from the table on purpose.
 fn allowed(role: Role, route: &Route) -> bool {
-    let reads =
-        ["/num_active_tokens", "/expired_tokens", "/rooms", "/rooms/{id}", "/signing_keys", "/metrics"];
-    let is_read = route.method.as_str() == "GET"
-        && (reads.contains(&route.path) || route.path == "/rooms/{id}/tickets/{request_id}");
+    let reads = [
+        "/num_active_tokens",
+        "/expired_tokens",
+        "/rooms",
+        "/rooms/{id}",
+        "/alarms",
+        "/signing_keys",
+        "/metrics",
+    ];
+    let of_rooms = ["/rooms/{id}/tickets/{request_id}", "/rooms/{id}/capacity"];
+    let is_read =
+        route.method.as_str() == "GET" && (reads.contains(&route.path) || of_rooms.contains(&route.path));
+    let of_origins = [("POST", "/update_session"), ("POST", "/rooms/{id}/capacity"), ("POST", "/alarms")];
     let admins_only = ["/keys", "/keys/{name}", "/audit", "/backup", "/restore"].contains(&route.path)
         || (route.method.as_str() == "POST" && route.path == "/signing_keys");
     match role {
         Role::Viewer => is_read,
-        Role::Origin => route.path == "/update_session",
+        Role::Origin => of_origins.contains(&(route.method.as_str(), route.path)),
         Role::Operator => !admins_only,
         Role::Admin => true,
     }
@@ -115,8 +128,12 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
     for (routes, mut client) in [(PUBLIC_ROUTES, server.visitor()), (PRIVATE_ROUTES, server.operator())] {
         for route in routes {
             let name = format!("{} {}", route.method.as_str(), route.path);
-            let path =
-                route.path.replace("{id}", "Sample").replace("{request_id}", "x").replace("{name}", "x");
+            let path = route
+                .path
+                .replace("{id}", "Sample")
+                .replace("{request_id}", "x")
+                .replace("{name}", "x")
+                .replace("{reporter}", "x");
             if path == "/watch" || path == "/backup" {
                 continue; // answers that go on; GET, without a body
             }
@@ -124,6 +141,13 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
                 BodyLimit::Configured => {
                     let answer = client
                         .send(&Request::new(route.method.as_str(), &path).body(too_much.clone()))
+                        .expect("an answer as it should be");
+                    assert_eq!(answer.status, 413, "{name}: {answer:?}");
+                }
+                BodyLimit::Fixed(limit) => {
+                    let body = "x".repeat(limit + 1);
+                    let answer = client
+                        .send(&Request::new(route.method.as_str(), &path).body(body))
                         .expect("an answer as it should be");
                     assert_eq!(answer.status, 413, "{name}: {answer:?}");
                 }

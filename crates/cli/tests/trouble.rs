@@ -61,6 +61,13 @@ fn a_full_disk_is_answered_with_503_and_not_ready_and_everything_comes_back_with
     });
     assert_eq!(private.get("/livez").unwrap().status, 200);
     assert_eq!(line.serving(), 1_000, "reads go on");
+    for name in ["Anteroom-Public-5xx-Alarm", "Anteroom-claim-Errors-Alarm"] {
+        wait_until(&format!("{name} fires"), PATIENCE, || {
+            let alarms = private.get("/alarms").unwrap().json()["alarms"].as_array().cloned();
+            let fires = |alarm: &serde_json::Value| alarm["name"] == name && alarm["state"] == "firing";
+            alarms.unwrap_or_default().iter().any(fires)
+        });
+    }
     assert!(prlimit(server.process_id(), "unlimited"));
     wait_until("ready again", PATIENCE, || {
         claim_another(&mut line);

@@ -8,16 +8,22 @@
 //! | errors above the target, or latency of twice the target or more | x 7/10 |
 //! | latency above the target | x 9/10 |
 //! | latency above 9/10 of the target | stays |
-//! | all well, and 7/8 of the capacity in use | + 1/32 of the most allowed |
-//! | all well, but the capacity not in use | stays: nothing was learned about more |
+//! | all well, but less than 7/8 of the capacity in use | stays: nothing was learned about more |
+//! | latency above 7/10 of the target | + 1/128 of the most allowed |
+//! | all well | + 1/32 of the most allowed |
 //!
 //! It begins at the floor, stays between `adaptive_floor` and `total_active_users`, and a decrease starts from what is really
 //! in use. While more are inside than the capacity allows, it is not lowered again: the last decrease has not shown its effect
 //! yet, and lowering on would only overshoot downwards.
 
 use crate::ids::UnixMillis;
-use crate::reports::Reports;
+use crate::reports::Report;
 use crate::settings::Settings;
+
+/// The capacity is raised by one in so many of the most allowed.
+const STEP: u64 = 32;
+/// And by one in so many where the target is close: a whole step would jump over it.
+const SMALL_STEP: u64 = 128;
 
 /// Why the capacity is what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,17 +84,27 @@ pub struct Adaptive {
     pub adjusted_at: UnixMillis,
     /// What came of that.
     pub adjustment: Adjustment,
-}
-
-/// The worst of the fresh reports.
-struct Sample {
-    latency_millis: Option<u64>,
-    errors_per_million: Option<u32>,
+    /// The worst latency reported since, in milliseconds.
+    pub worst_latency_millis: Option<u64>,
+    /// The worst share of failed requests reported since, in a million.
+    pub worst_errors_per_million: Option<u32>,
 }
 
 impl Adaptive {
     pub(crate) fn begin(settings: &Settings, now: UnixMillis) -> Self {
-        Self { capacity: settings.adaptive_floor, adjusted_at: now, adjustment: Adjustment::NoSamples }
+        Self {
+            capacity: settings.adaptive_floor,
+            adjusted_at: now,
+            adjustment: Adjustment::NoSamples,
+            worst_latency_millis: None,
+            worst_errors_per_million: None,
+        }
+    }
+
+    /// Remembers the worst: one good report at the end of a bad round must not hide it.
+    pub(crate) fn hear(&mut self, report: &Report) {
+        self.worst_latency_millis = self.worst_latency_millis.max(report.latency_p95_millis);
+        self.worst_errors_per_million = self.worst_errors_per_million.max(report.errors_per_million);
     }
 
     /// Keeps the capacity within bounds that may have changed.
@@ -102,38 +118,26 @@ impl Adaptive {
     }
 
     /// One adjustment, if it is time; returns whether anything is different.
-    pub(crate) fn adjust(
-        &mut self,
-        now: UnixMillis,
-        settings: &Settings,
-        reports: &Reports,
-        held: u64,
-    ) -> bool {
+    pub(crate) fn adjust(&mut self, now: UnixMillis, settings: &Settings, held: u64) -> bool {
         if now < self.next_at(settings) {
             return false;
         }
         let before = (self.capacity, self.adjustment);
-        self.adjustment = match self.fresh_sample(reports) {
-            None => Adjustment::NoSamples,
-            Some(sample) => self.follow(&sample, settings, held),
+        let (latency, errors) = (self.worst_latency_millis.take(), self.worst_errors_per_million.take());
+        let heard = latency.is_some() || errors.is_some();
+        self.adjustment = if heard {
+            self.follow(latency.unwrap_or(0), u64::from(errors.unwrap_or(0)), settings, held)
+        } else {
+            Adjustment::NoSamples
         };
         self.clamp(settings);
         self.adjusted_at = now;
-        before != (self.capacity, self.adjustment)
+        // What was heard counts once: that it did is written even where nothing came of it.
+        heard || before != (self.capacity, self.adjustment)
     }
 
-    fn fresh_sample(&self, reports: &Reports) -> Option<Sample> {
-        let fresh = || reports.reporters.iter().filter(|reporter| reporter.heard_at > self.adjusted_at);
-        let latency_millis = fresh().filter_map(|reporter| reporter.last.latency_p95_millis).max();
-        let errors_per_million = fresh().filter_map(|reporter| reporter.last.errors_per_million).max();
-        (latency_millis.is_some() || errors_per_million.is_some())
-            .then_some(Sample { latency_millis, errors_per_million })
-    }
-
-    fn follow(&mut self, sample: &Sample, settings: &Settings, held: u64) -> Adjustment {
-        let latency = sample.latency_millis.unwrap_or(0);
+    fn follow(&mut self, latency: u64, errors: u64, settings: &Settings, held: u64) -> Adjustment {
         let target = settings.target_latency_ms.get();
-        let errors = u64::from(sample.errors_per_million.unwrap_or(0));
         if errors > settings.target_errors_per_thousand.get() * 1000 {
             return self.lower(7, Adjustment::LoweredByErrors, settings, held);
         }
@@ -153,7 +157,10 @@ impl Adaptive {
         if u128::from(held) * 8 < u128::from(self.capacity) * 7 {
             return Adjustment::NotUsed;
         }
-        self.capacity = self.capacity.saturating_add((most / 32).max(1));
+        // What was granted last shows its whole effect only when the absent among them have made way for others.
+        let is_close = latency * 10 > target * 7;
+        let step = most / if is_close { SMALL_STEP } else { STEP };
+        self.capacity = self.capacity.saturating_add(step.max(1));
         Adjustment::Raised
     }
 

@@ -17,6 +17,7 @@ use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus};
 use crate::settings::{InletKind, Settings};
+use crate::standstill::Standstill;
 
 /// A room after an operation.
 #[derive(Debug)]
@@ -63,7 +64,9 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     }
     if let Some(window) = room.settings.claim_window_millis().filter(|_| room.state.admits()) {
         let lapsed = room.segments.iter_mut().map(|segment| segment.lapse(now, window, effects)).sum();
-        if lapsed > 0 && room.settings.incr_svc_on_queue_position_expiry && !room.settings.inlet.is_capped() {
+        let by_hand_only = room.settings.inlet == InletKind::Manual;
+        let is_held = !by_hand_only && Standstill::held(room, now).is_some();
+        if lapsed > 0 && room.settings.moves_on_over_lapsed() && !is_held {
             move_on_over_lapsed(room, now, lapsed, effects);
         }
     }
@@ -130,6 +133,9 @@ fn change(
         Operation::Report(report) => match room.reports.take(now, &room.settings, report) {
             Reported::TooMany => Err(Refusal::TooManyReporters),
             reported => {
+                if let Some(adaptive) = room.adaptive.as_mut().filter(|_| reported == Reported::Taken) {
+                    adaptive.hear(report);
+                }
                 effects.changed |= reported == Reported::Taken;
                 Ok(Answer::Reported(reported))
             }
@@ -399,7 +405,9 @@ fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: 
         }
         _ => {}
     }
+    room.reports.reconfigured(now, &before, settings);
     inlet::reconfigured(room, now, &before);
+    auction::reconfigured(room, now);
     auction::tick(room, now, effects);
     if settings.inlet.is_capped() || settings.is_auction() {
         // What the frontier ran ahead would admit later joins past the capacity.
@@ -462,9 +470,14 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     fresh.halted_since = room.halted_since.map(|_| now);
     // What is outside the line goes on: the origin and its passes, the alarms, and what was learned about waiting.
     fresh.reports = std::mem::take(&mut room.reports);
+    let went_back = room.clock.since(now);
+    fresh.reports.clock_went_back(went_back);
     fresh.firing = std::mem::take(&mut room.firing);
     fresh.stopped_by = room.stopped_by.take().filter(|_| fresh.halted_since.is_some());
     fresh.adaptive = room.adaptive;
+    if let Some(adaptive) = &mut fresh.adaptive {
+        adaptive.adjusted_at = UnixMillis(adaptive.adjusted_at.0.saturating_sub(went_back));
+    }
     fresh.forecast = std::mem::take(&mut room.forecast);
     fresh.forecast.forget_notes();
     fresh.moves = room.moves;

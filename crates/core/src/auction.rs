@@ -50,7 +50,8 @@ impl Auction {
         Self {
             round: closing_after(now, room.settings.round_millis()),
             free,
-            spare: free,
+            // Of those who wait already the earliest must win, not the first to ask.
+            spare: if somebody_waits(room) { 0 } else { free },
             settled: UnixMillis(0),
             wins: BTreeSet::new(),
             won_at: now,
@@ -78,8 +79,13 @@ fn closing_after(now: UnixMillis, round_millis: u64) -> UnixMillis {
     UnixMillis((now.0 / round_millis + 1).saturating_mul(round_millis))
 }
 
-/// Part of every tick: an auction begins or ends with its discipline, and a round that nobody settled for a whole round was one
-/// that nobody came to.
+fn somebody_waits(room: &Room) -> bool {
+    room.waiting() > room.offers()
+}
+
+/// Part of every tick: an auction begins or ends with its discipline, and a round that nobody settled for a whole round is
+/// followed by another. Whether anybody came to it is not known (perhaps no node was running), so it leaves spare slots only
+/// if there were some before, or if nobody waits who could have come.
 pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     if !room.settings.is_auction() {
         if room.auction.take().is_some() {
@@ -97,8 +103,17 @@ pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     if now < auction.round.plus(room.settings.round_millis()) {
         return;
     }
+    let all_were_served = auction.spare > 0 || !somebody_waits(room);
     effects.changed |= return_wins(room) > 0;
-    open_round(room, now, true);
+    open_round(room, now, all_were_served);
+}
+
+/// After a change of settings: where rounds have become shorter, so has the open one.
+pub(crate) fn reconfigured(room: &mut Room, now: UnixMillis) {
+    let round = closing_after(now, room.settings.round_millis());
+    if let Some(auction) = &mut room.auction {
+        auction.round = auction.round.min(round);
+    }
 }
 
 /// Unclaimed wins end; their holders keep their places.
@@ -141,7 +156,7 @@ pub(crate) fn settle_round(
     // Whoever was turned away during the round comes back in the next, and must not find its slots given to passers-by.
     let all_were_served = winners.len() == eligible.len() && !turned_away;
     inlet::spend_rate(room, winners.len() as u64);
-    let before = room.serving();
+    let (before, passed_before) = (room.serving(), passed(room));
     for winner in &winners {
         reach(room, *winner);
     }
@@ -154,7 +169,7 @@ pub(crate) fn settle_round(
     }
     inlet::note_move(room, MovedBy::Auction, now, before);
     open_round(room, now, all_were_served);
-    room.pace.record(now, winners.len() as u64);
+    record_passed(room, now, passed_before);
     crate::forecast::frontier_moved(room, now);
     effects.changed = true;
     Ok(Answer::Won { winners })
@@ -184,7 +199,7 @@ pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Opt
     if auction.spare == 0 || inlet::free_slots(room, now) == 0 {
         return None;
     }
-    let before = room.serving();
+    let (before, passed_before) = (room.serving(), passed(room));
     if let Some(auction) = &mut room.auction {
         auction.spare -= 1;
         auction.free = auction.free.saturating_sub(1);
@@ -192,6 +207,17 @@ pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Opt
     inlet::spend_rate(room, 1);
     reach(room, key);
     inlet::note_move(room, MovedBy::Auction, now, before);
-    room.pace.record(now, 1);
+    record_passed(room, now, passed_before);
     Some(now)
+}
+
+/// Positions that the frontier has passed.
+fn passed(room: &Room) -> u64 {
+    room.segments.iter().map(|segment| segment.frontier() - segment.base).sum()
+}
+
+/// The speed is that of the frontier: those who were not there when their turn came are passed too.
+fn record_passed(room: &mut Room, now: UnixMillis, before: u64) {
+    let moved = passed(room).saturating_sub(before);
+    room.pace.record(now, moved);
 }

@@ -70,6 +70,8 @@ pub struct Board {
     pub forecast: Arc<Forecast>,
     /// How many may be inside now, for an inlet with a capacity.
     pub capacity: Option<u64>,
+    /// How many more new users this step of the timetable lets in, where there is a rate.
+    pub rate_budget: Option<u64>,
     /// Where the adaptive law stands.
     pub adaptive: Option<crate::adaptive::Adaptive>,
     /// What the origin reports.
@@ -154,6 +156,7 @@ impl Board {
             pace: room.pace.clone(),
             forecast: Arc::new(room.forecast.clone()),
             capacity: room.capacity(),
+            rate_budget: room.settings.new_users_per_minute.map(|_| room.rate_budget),
             adaptive: room.adaptive,
             reports: Arc::new(room.reports.clone()),
             auction: room.auction.clone().map(Arc::new),
@@ -222,6 +225,7 @@ impl Board {
 
     /// How long a waiting ticket with that many people before it will wait; `None` while that is not known.
     pub fn wait(&self, ticket: &Ticket, people_ahead: u64, now: UnixMillis) -> Option<Wait> {
+        self.segment(ticket.generation)?;
         let held = matches!(
             self.standstill,
             Some(Standstill::Paused | Standstill::MovedBack | Standstill::Alarm | Standstill::AfterEnd)
@@ -232,9 +236,11 @@ impl Board {
             pace: &self.pace,
             auction: self.auction.as_deref(),
             forecast: &self.forecast,
+            claimed: self.counts.claimed,
+            offers: self.offers,
             is_held: held,
         };
-        estimator.wait(people_ahead, key_of(ticket), now)
+        estimator.wait(people_ahead, now)
     }
 
     fn people_ahead(&self, segment: &BoardSegment, position: u64) -> u64 {

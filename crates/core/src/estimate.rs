@@ -73,7 +73,7 @@ impl Pace {
     }
 
     /// Offers made since the first sample, and in how many milliseconds; neither is 0.
-    fn speed(&self, now: UnixMillis) -> Option<(u64, u64)> {
+    pub(crate) fn speed(&self, now: UnixMillis) -> Option<(u64, u64)> {
         let first = self.samples.front()?;
         let made = self.offers_made - first.offers_made;
         let elapsed = now.since(first.at);

@@ -82,7 +82,7 @@ pub(crate) fn due_steps(room: &mut Room, now: UnixMillis, effects: &mut Effects)
     if let Some(adaptive) = &mut room.adaptive
         && room.halted_since.is_none()
     {
-        effects.changed |= adaptive.adjust(now, &room.settings, &room.reports, held);
+        effects.changed |= adaptive.adjust(now, &room.settings, held);
     }
     let Some(interval) = room.settings.step_interval_millis() else {
         room.next_step_at = None;
@@ -121,9 +121,8 @@ fn take_step(room: &mut Room, now: UnixMillis, slot: UnixMillis, effects: &mut E
             }
         }
         InletKind::MaxSize | InletKind::Adaptive => {
-            let budget = rate_share(&room.settings, slot);
-            effects.changed |= room.rate_budget != budget;
-            room.rate_budget = budget;
+            // Written when somebody is let in by it, with the timetable as it is then: an idle room writes nothing.
+            room.rate_budget = rate_share(&room.settings, slot);
             return;
         }
     }
@@ -143,9 +142,15 @@ fn step_by_increment(room: &mut Room) {
 /// The next window, unless nobody waits; offers older than the active windows lapse.
 fn step_by_window(room: &mut Room, now: UnixMillis, effects: &mut Effects) -> bool {
     let size = room.settings.window_size.map_or(0, crate::settings::People::get);
-    if advance_within_line(room, size) == size {
+    // Those who have left do not wait: a window for nobody would only end an older one.
+    let somebody_waits = room
+        .segments
+        .iter()
+        .any(|segment| segment.taken.live_between(segment.serving.max(segment.floor), segment.joined) > 0);
+    if !somebody_waits {
         return false;
     }
+    advance_within_line(room, size);
     let active = usize::try_from(room.settings.active_windows.get()).unwrap_or(usize::MAX);
     room.windows.push_back(now);
     while room.windows.len() > active {
@@ -243,15 +248,20 @@ pub(crate) fn settle(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     let before = room.serving();
     let free = free_slots(room, now);
     let mut budget = free;
-    for segment in &mut room.segments {
+    for index in 0..room.segments.len() {
         if budget == 0 {
             break;
         }
+        let segment = &mut room.segments[index];
         let from = segment.serving.max(segment.floor);
         let (serving, found) = segment.taken.nth_live_after(from, segment.joined, budget);
         if found > 0 {
             segment.serving = serving;
             effects.changed = true;
+            // The frontier is one: it leaves nothing behind in older generations, where nobody is left to be served.
+            for older in room.segments.iter_mut().take(index) {
+                older.serving = older.serving.max(older.joined);
+            }
         }
         budget -= found;
     }

@@ -9,6 +9,7 @@
 //! Readers see all of it on the [`Board`] (`board.rs`).
 
 pub mod adaptive;
+pub mod alarms;
 pub mod apply;
 pub mod auction;
 pub mod board;

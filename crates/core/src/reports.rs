@@ -10,6 +10,11 @@
 //!
 //! *Why it cannot give a slot twice:* a pass is subtracted from its issue until it is known to have entered, or can no longer
 //! enter. `dead`, the number of those that never did, is only ever estimated from below.
+//!
+//! *What is assumed of the origin:* a report is no older than [`REPORT_AGE_MAX_MILLIS`] when it arrives; a first use after
+//! `enter_by` is refused (passes issued before anybody ever reported have no such limit); a pass is counted as entered once;
+//! nobody is sent to a process that is full while another is not; a process that begins to count anew numbers its reports, or
+//! has none on their way; its clock and ours agree; and a reporter is forgotten by an operator only when it has stopped.
 
 use std::collections::VecDeque;
 
@@ -24,8 +29,10 @@ pub const REPORTER_NAME_MAX_LENGTH: usize = 64;
 pub const SILENT_ROUNDS: u64 = 3;
 /// How old a report may be when it arrives: time on the network, and in the origin's own queue.
 pub const REPORT_AGE_MAX_MILLIS: u64 = 5_000;
+/// A pass may be used until the second it names is over.
+const WHOLE_SECOND_MILLIS: u64 = 1_000;
 /// How many moments of issue are told apart.
-const ISSUES_MAX: usize = 80;
+pub const ISSUES_MAX: usize = 80;
 
 /// Whether a text can name a reporter.
 pub fn is_reporter_name(text: &str) -> bool {
@@ -64,6 +71,11 @@ impl Reporter {
     /// Whether it has been silent for too long to be believed.
     pub const fn is_silent(&self, now: UnixMillis, round_millis: u64) -> bool {
         now.since(self.heard_at) > round_millis.saturating_mul(SILENT_ROUNDS)
+    }
+
+    /// Whether an earlier report of it may still arrive.
+    const fn may_be_overtaken(&self, now: UnixMillis) -> bool {
+        now.since(self.heard_at) <= REPORT_AGE_MAX_MILLIS
     }
 }
 
@@ -108,14 +120,28 @@ impl Reports {
         let horizon = enter_by_millis(settings) + REPORT_AGE_MAX_MILLIS;
         let spacing = (horizon / 32).max(250);
         let before_last = self.recent.len().checked_sub(2).map(|index| self.recent[index].at);
-        let issue = Issue { at: now, issued: self.issued };
+        // In order, even where earlier ones were moved to a later moment.
+        let at = self.recent.back().map_or(now, |last| last.at.max(now));
+        let issue = Issue { at, issued: self.issued };
         match self.recent.back_mut() {
             // Moved to the later moment: a pass never looks older than it is.
             Some(last) if before_last.is_some_and(|before| now.since(before) < spacing) => *last = issue,
             _ => self.recent.push_back(issue),
         }
-        while self.recent.len() > ISSUES_MAX {
+        self.forget_old_issues(now, horizon + settings.round_millis() * SILENT_ROUNDS);
+    }
+
+    /// Forgets the moments that nobody can ask for any more: those before the last one that is older than `reach`. If there are
+    /// still too many, the one whose neighbours lie closest together goes, so that the rest still reach back.
+    fn forget_old_issues(&mut self, now: UnixMillis, reach: u64) {
+        while self.recent.get(1).is_some_and(|second| now.since(second.at) >= reach) {
             self.recent.pop_front();
+        }
+        if self.recent.len() > ISSUES_MAX {
+            let gap = |index: usize| self.recent[index + 1].at.since(self.recent[index - 1].at);
+            if let Some(index) = (1..self.recent.len() - 1).min_by_key(|&index| gap(index)) {
+                self.recent.remove(index);
+            }
         }
     }
 
@@ -135,7 +161,10 @@ impl Reports {
         let Some(index) = known else {
             if self.reporters.len() >= REPORTERS_MAX {
                 // One that has gone silent for ever makes room; its slots count for nothing anyway.
-                let silent = self.reporters.iter().position(|reporter| reporter.is_silent(now, round));
+                let silent = self
+                    .reporters
+                    .iter()
+                    .position(|reporter| reporter.is_silent(now, round) && !reporter.may_be_overtaken(now));
                 let Some(silent) = silent else { return Reported::TooMany };
                 self.reporters.remove(silent);
             }
@@ -147,12 +176,13 @@ impl Reports {
         };
         let reporter = &mut self.reporters[index];
         let (last, silent) = (&reporter.last, reporter.is_silent(now, round));
-        let is_late = match (report.sequence, last.sequence) {
-            (Some(new), Some(old)) => new <= old && !silent,
+        let is_lower = match (report.sequence, last.sequence) {
+            (Some(new), Some(old)) => new <= old,
             // Without numbers, a count that went down tells a report that was overtaken.
-            _ => !silent && report.entered.zip(last.entered).is_some_and(|(new, old)| new < old),
+            _ => report.entered.zip(last.entered).is_some_and(|(new, old)| new < old),
         };
-        if is_late {
+        // After a silence, whoever begins anew may begin to number anew; but what can still be an overtaken report is one.
+        if is_lower && (!silent || reporter.may_be_overtaken(now)) {
             return Reported::Late;
         }
         let entered = match (report.entered, last.entered) {
@@ -215,6 +245,32 @@ impl Reports {
         self.reporters.len() < before
     }
 
+    /// After a change of settings: what the old ones allowed or denied stays so for whatever happened under them.
+    pub(crate) fn reconfigured(&mut self, now: UnixMillis, before: &Settings, settings: &Settings) {
+        // A pass with a longer time may still enter: it counts as one that was issued so much later.
+        let shortened = enter_by_millis(before).saturating_sub(enter_by_millis(settings));
+        let latest = now.plus(enter_by_millis(before));
+        for issue in &mut self.recent {
+            issue.at = issue.at.plus(shortened).min(latest);
+        }
+        // Whoever was silent has no slots until he is heard again, however long a round is now: what he had seen may have
+        // been given up.
+        let round = before.round_millis();
+        for reporter in self.reporters.iter_mut().filter(|reporter| reporter.is_silent(now, round)) {
+            reporter.last.free = reporter.last.free.map(|_| 0);
+            reporter.last.entered = None;
+        }
+    }
+
+    /// After a reset that took the clock back by so much: everything is as long ago as it was.
+    pub(crate) fn clock_went_back(&mut self, millis: u64) {
+        let heard = self.reporters.iter_mut().map(|reporter| &mut reporter.heard_at);
+        let issued = self.recent.iter_mut().map(|issue| &mut issue.at);
+        for moment in heard.chain(issued) {
+            *moment = UnixMillis(moment.0.saturating_sub(millis));
+        }
+    }
+
     /// When the next reporter falls silent.
     pub(crate) fn next_silence(&self, settings: &Settings, now: UnixMillis) -> Option<UnixMillis> {
         let round = settings.round_millis();
@@ -223,7 +279,8 @@ impl Reports {
     }
 }
 
-/// Time within which a pass must be used for the first time.
-pub(crate) const fn enter_by_millis(settings: &Settings) -> u64 {
-    settings.enter_by_seconds.get() * 1000
+/// Time within which a pass must be used for the first time. Passes name a whole second, and whoever checks them by whole
+/// seconds lets them in until it is over.
+const fn enter_by_millis(settings: &Settings) -> u64 {
+    settings.enter_by_seconds.get() * 1000 + WHOLE_SECOND_MILLIS
 }

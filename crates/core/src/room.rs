@@ -226,17 +226,21 @@ impl Room {
     /// When the rules next have something to do without being asked, ends of sessions aside.
     pub fn next_due(&self) -> Option<UnixMillis> {
         let settings = &self.settings;
-        let start = UnixMillis(settings.start_time.saturating_mul(1000));
+        let [start, end] =
+            [settings.start_time, settings.end_time].map(|seconds| UnixMillis(seconds.saturating_mul(1000)));
         let wins = self.auction.as_ref().filter(|auction| !auction.wins.is_empty());
         let admitting = [
             self.next_lapse(),
             self.next_step_at,
             self.adaptive.map(|adaptive| adaptive.next_at(settings)),
-            wins.map(|auction| auction.round.plus(settings.round_millis())),
             Some(start).filter(|&start| start > self.clock),
+            // Nothing happens then, but from then on the board must say so.
+            Some(end).filter(|&end| end > self.clock),
         ];
         let admitting = admitting.into_iter().flatten().filter(|_| self.halted_since.is_none());
-        admitting.chain(self.reports.next_silence(settings, self.clock)).min()
+        // Wins end with their round and reporters fall silent, whether the room admits or not.
+        let wins_end = wins.map(|auction| auction.round.plus(settings.round_millis()));
+        admitting.chain(wins_end).chain(self.reports.next_silence(settings, self.clock)).min()
     }
 
     fn next_lapse(&self) -> Option<UnixMillis> {
@@ -262,5 +266,44 @@ impl Room {
             assert!(settled <= segment.joined - segment.base, "waiting is never negative");
         }
         assert!(self.exit_credits <= self.counts().live_sessions(), "nobody leaves who was not there");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Board, Operation, Reads, Standstill, apply};
+
+    #[test]
+    fn a_reset_takes_reports_and_the_adaptive_law_out_of_a_future_that_the_clock_once_saw() {
+        let now = UnixMillis(1_800_000_000_000);
+        let settings =
+            Settings { inlet: InletKind::Adaptive, total_active_users: Some(5), ..Settings::default() };
+        let report = crate::Report { reporter: "web".into(), free: Some(5), ..crate::Report::default() };
+        let future = now.plus(86_400_000);
+        let room = Room::open(settings, now, 1);
+        let room = apply(room, future, &Operation::Report(report), Reads::default()).room;
+        let room = apply(room, now, &Operation::Reset { incarnation: 2 }, Reads::default()).room;
+        assert_eq!((room.clock, room.reports.reporters[0].heard_at), (now, now));
+        assert!(room.adaptive.unwrap().adjusted_at <= now);
+        let silent_at = room.next_due().unwrap();
+        assert!(silent_at <= now.plus(30_001), "the reporter falls silent like any other: {silent_at:?}");
+    }
+
+    #[test]
+    fn the_end_of_its_time_is_due_although_nothing_happens_then() {
+        let now = UnixMillis(1_800_000_000_000);
+        let settings = Settings {
+            inlet: InletKind::MaxSize,
+            total_active_users: Some(0),
+            end_time: now.seconds() + 5,
+            ..Settings::default()
+        };
+        let room = Room::open(settings, now, 1);
+        let room = apply(room, now, &Operation::Join { count: 1 }, Reads::default()).room;
+        assert_eq!(Board::of(&room).standstill, Some(Standstill::AtCapacity));
+        assert_eq!(room.next_due(), Some(now.plus(5_000)));
+        let room = apply(room, now.plus(5_000), &Operation::Tick, Reads::default()).room;
+        assert_eq!((Board::of(&room).standstill, room.next_due()), (Some(Standstill::AfterEnd), None));
     }
 }

@@ -2,12 +2,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+#[path = "rules/adaptive.rs"]
+mod adaptive;
+#[path = "rules/auctions.rs"]
+mod auctions;
+#[path = "rules/automatic_advance.rs"]
+mod automatic_advance;
+#[path = "rules/capacity_reports.rs"]
+mod capacity_reports;
 #[path = "rules/reconfigure.rs"]
 mod reconfigure;
 #[path = "rules/story.rs"]
 mod story;
+#[path = "rules/timetable.rs"]
+mod timetable;
 #[path = "rules/turned_away.rs"]
 mod turned_away;
+#[path = "rules/windows.rs"]
+mod windows;
 
 use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::room::SEGMENTS_MAX;

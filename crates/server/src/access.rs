@@ -18,7 +18,7 @@ use crate::problem::Problem;
 pub enum Permission {
     /// Look at rooms and figures.
     Read,
-    /// Tell that visits are over.
+    /// Tell what the protected site sees: visits that are over, how much it can take, alarms.
     ReportVisits,
     /// Change rooms and their lines.
     Operate,
@@ -40,7 +40,7 @@ impl Permission {
 pub enum Role {
     /// Looks.
     Viewer,
-    /// The protected site: tells that visits are over, and nothing else.
+    /// The protected site and what watches it: tells that visits are over, how much it can take and which alarms fire, and nothing else.
     Origin,
     /// Runs the rooms.
     Operator,

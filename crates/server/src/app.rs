@@ -13,6 +13,7 @@ use anteroom_tokens::ticket_token::TicketTokens;
 use arc_swap::ArcSwap;
 
 use crate::access::{Doorkeeper, OriginSecret};
+use crate::alarms::Alarms;
 use crate::auction::{Auctions, RoundTable};
 use crate::error::ApiError;
 use crate::idempotency::{KeyDigest, RepeatableJoins};
@@ -32,6 +33,7 @@ pub(crate) struct App {
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
     pub(crate) watch: Watch,
+    pub(crate) alarms: Alarms,
     pub(crate) auctions: Auctions,
     /// Held by the one restore that runs, from its first byte on.
     pub(crate) restoring: tokio::sync::Mutex<()>,

@@ -45,6 +45,9 @@ use crate::request::{Parameters, read_optional_json};
 
 /// How long after a round's end its winners must be known.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection is held at most: proxies, and HTTP/2 connections without traffic, end not much later. Whoever comes to a
+/// longer round is told when to come back.
+const HOLD_MAX: Duration = Duration::from_mins(1);
 /// Winners who claim at once; fewer than a room's queue takes, because others call too.
 const CLAIMS_MAX: usize = 4_096;
 /// Winners whose passes are signed at once; fewer than the signers' queue takes.
@@ -210,6 +213,10 @@ async fn check_in(app: &App, shown: Shown) -> Result<Answered, ApiError> {
             admitted => return admitted,
         },
         Word::OthersWereEarlier => "No slot for you in this round; your place is kept",
+        Word::NotOverYet => {
+            let text = "The round is still open: come again before it closes";
+            return Err(come_back(app, &shown, text, Told::StillOpen));
+        }
         Word::TakenOver => "Another connection has come with this ticket, and waits in its place",
         Word::NotPossible(error) if error.is(Problem::NoSlot) => "The room is paused; your place is kept",
         Word::NotPossible(error) => return Err(error),
@@ -224,6 +231,8 @@ enum Told {
     AtOnce,
     /// When it was over, or when somebody earlier came.
     AfterAWait,
+    /// While it is still open and he has been held for as long as anybody is: he must be back before it closes.
+    StillOpen,
 }
 
 /// Waits for the word on a seat; who hangs up drops the presence, and with it the seat.
@@ -237,10 +246,14 @@ async fn wait(
     let (round, round_millis) = shown.room.handle.with_board(|board| {
         (board.auction.as_ref().map(|auction| auction.round), board.settings.round_millis())
     });
-    let left = round.map_or(0, |round| round.since(app.now())).min(round_millis);
-    let heard = tokio::time::timeout(Duration::from_millis(left) + SETTLE_PATIENCE, word).await;
+    let left = Duration::from_millis(round.map_or(0, |round| round.since(app.now())).min(round_millis));
+    let patience = (left + SETTLE_PATIENCE).min(HOLD_MAX);
+    let heard = tokio::time::timeout(patience, word).await;
     drop(presence);
-    heard.map_err(|_| not_settled())?.map_err(|_| not_settled())
+    match heard {
+        Err(_) if patience < left => Ok(Word::NotOverYet),
+        heard => heard.map_err(|_| not_settled())?.map_err(|_| not_settled()),
+    }
 }
 
 /// Takes a seat, and sees that somebody closes the round.
@@ -327,6 +340,9 @@ struct Return {
 
 impl Return {
     fn after_seconds(&self) -> u64 {
+        if self.told == Told::StillOpen {
+            return self.left_seconds.saturating_sub(HOLD_MAX.as_secs() / 2).max(1);
+        }
         // Told at the end of a round, the next one has just begun; told before, it begins when this one ends.
         let has_just_begun = self.left_seconds.saturating_mul(10) >= self.round_seconds.saturating_mul(9);
         let begins = if self.told == Told::AfterAWait && has_just_begun { 0 } else { self.left_seconds };
@@ -350,6 +366,15 @@ mod tests {
         position: 7,
         told: Told::AfterAWait,
     };
+
+    #[test]
+    fn whoever_was_held_long_enough_is_back_before_the_round_closes() {
+        for left_seconds in [1, 40, 61, 3_540] {
+            let after =
+                Return { round_seconds: 3_600, left_seconds, told: Told::StillOpen, ..NEAR }.after_seconds();
+            assert!(after >= 1 && after <= left_seconds, "{after} of {left_seconds}");
+        }
+    }
 
     #[test]
     fn whoever_lost_a_round_is_back_in_time_for_the_next() {

@@ -130,9 +130,11 @@ async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) ->
         )
     });
     let api_keys = app.access.keys.reload().await;
+    let alarms = app.alarms.reload().await;
     let restored = outcome?;
     signing_keys?;
     api_keys?;
+    alarms?;
     Ok(restored)
 }
 

@@ -4,14 +4,18 @@
 
 mod access;
 mod administration;
+mod alarm_api;
+mod alarms;
 mod answer;
 mod api_keys;
 mod app;
 mod auction;
 mod aws;
 mod backup_api;
+mod capacity_api;
 pub mod config;
 mod error;
+mod frontier;
 mod health;
 mod hot;
 mod idempotency;

@@ -1,5 +1,7 @@
 //! What Prometheus reads at `/metrics`.
 
+mod rooms;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::app::App;
 use crate::listener::Connections;
+use crate::routes::Listener;
 use crate::watch::Kind;
 
 /// How a request ended.
@@ -34,6 +37,15 @@ pub(crate) struct Metrics {
     pub(crate) hot_board: HotCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
+    public_troubles: AnswerTroubles,
+    private_troubles: AnswerTroubles,
+}
+
+/// Answers that were no success, for the own alarms of a listener.
+#[derive(Default)]
+struct AnswerTroubles {
+    client_errors: AtomicU64,
+    server_errors: AtomicU64,
 }
 
 impl Metrics {
@@ -48,12 +60,39 @@ impl Metrics {
             requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),
+            public_troubles: AnswerTroubles::default(),
+            private_troubles: AnswerTroubles::default(),
         }
     }
 
     /// Counts a request that has been answered.
     pub(crate) fn answered(&self, listener: &'static str, route: &'static str, status: u16) {
+        self.answered_calmly(listener, route, status);
+        if status >= 400 {
+            let public = listener == Listener::Public.name();
+            let troubles = if public { &self.public_troubles } else { &self.private_troubles };
+            let counter = if status < 500 { &troubles.client_errors } else { &troubles.server_errors };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The same for somebody who was told to wait for his turn: no trouble, whatever the status. An alarm that counted it would
+    /// hold the very line that he waits in, and never be quiet again.
+    pub(crate) fn answered_calmly(&self, listener: &'static str, route: &'static str, status: u16) {
         self.requests.get_or_create(&RequestLabels { listener, route, status }).inc();
+    }
+
+    /// Answers of 400 to 499, and of 500 and above with connections refused at the cap, which are answered with 503; of both
+    /// listeners, in the order of `anteroom_core::alarms::resource_names`.
+    pub(crate) fn answer_troubles(&self) -> [u64; 4] {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (public, private) = (&self.public_troubles, &self.private_troubles);
+        [
+            load(&public.client_errors),
+            load(&public.server_errors) + self.public_connections.refused(),
+            load(&private.client_errors),
+            load(&private.server_errors) + self.private_connections.refused(),
+        ]
     }
 }
 
@@ -109,25 +148,6 @@ impl std::fmt::Debug for Figures {
     }
 }
 
-type RoomFigure = (&'static str, &'static str, fn(&anteroom_core::Board) -> u64);
-
-const ROOM_GAUGES: &[RoomFigure] = &[
-    ("room_waiting", "People waiting", |board| board.waiting),
-    ("room_serving", "The serving counter", |board| board.serving),
-    ("room_active", "Visitors inside", |board| board.active),
-    ("room_offers", "Unclaimed offers", |board| board.offers),
-    ("room_capacity", "Capacity, 0 if the inlet has none", |board| board.settings.capacity().unwrap_or(0)),
-    ("room_lapsed", "Offers not claimed in time since the last reset", |board| board.counts.lapsed),
-    ("room_left", "Places given up since the last reset", |board| board.counts.left),
-    ("room_completed", "Sessions completed since the last reset", |board| board.counts.completed),
-    ("room_abandoned", "Sessions abandoned since the last reset", |board| board.counts.abandoned),
-    ("room_expired", "Sessions run out since the last reset", |board| board.counts.expired),
-    ("room_inlet_rests", "1 while an automatic inlet rests after a move back by hand", |board| {
-        u64::from(board.inlet_rests)
-    }),
-    ("room_offers_by_hand", "Offers made by hand over an automatic inlet", |board| board.offers_by_hand),
-];
-
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let app = &self.0;
@@ -163,6 +183,7 @@ impl Collector for Figures {
             load(&watch.slow_readers),
         )?;
         counter("watch_pushes", "Boards sent to all who watch a room", load(&watch.pushes))?;
+        counter("alarm_notifications", "Notifications of alarms taken in", app.alarms.notifications())?;
         let auctions = app.auctions.counts();
         counter("auction_rounds", "Rounds of auctions settled", load(&auctions.rounds))?;
         counter("auction_winners", "Winners of rounds", load(&auctions.winners))?;
@@ -195,13 +216,7 @@ impl Collector for Figures {
             gauge(watch.open(kind)).encode(metric.encode_family(&[("kind", kind.as_str())])?)?;
         }
         let rooms = app.engine.rooms();
-        for (name, help, figure) in ROOM_GAUGES {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for room in &rooms {
-                let labels = [("room", room.id().as_str())];
-                gauge(figure(&room.board())).encode(metric.encode_family(&labels)?)?;
-            }
-        }
+        rooms::encode(&mut encoder, &rooms)?;
         let help = "People present at the open round of the room's auction, on this node";
         let mut metric = encoder.encode_descriptor("auction_present", help, None, MetricType::Gauge)?;
         for room in app.rooms.all() {
@@ -216,6 +231,7 @@ impl Collector for Figures {
             let ahead = room.with_board(|board| board.clock.since(now)) / 1000;
             gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
+        app.alarms.encode(&mut encoder, now)?;
         let help = "Rooms whose last change failed";
         let metric = encoder.encode_descriptor("rooms_failing", help, None, MetricType::Gauge)?;
         gauge(load(&engine.rooms_failing)).encode(metric)?;
@@ -232,6 +248,6 @@ impl Collector for Figures {
     }
 }
 
-fn gauge(value: u64) -> ConstGauge<i64> {
+pub(crate) fn gauge(value: u64) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }

@@ -6,9 +6,11 @@
 //! the types that are read and written.
 
 mod answers;
+mod answers_alarms;
 mod call;
 mod calls;
 mod calls_aws;
+mod calls_capacity;
 mod calls_private;
 mod calls_visitors;
 mod derived;

@@ -1,5 +1,6 @@
 //! The hottest answers as bytes, made once per board and sent to everybody.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use anteroom_core::{Board, RoomId};
@@ -8,7 +9,10 @@ use http::HeaderValue;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::openapi::schemas::{Generation, Moment, RoomName, RoomStateName};
+use crate::frontier::{self, PublicMove, PublicRound};
+use crate::openapi::schemas::{
+    DisciplineName, Generation, InletName, Moment, RoomName, RoomStateName, StandstillName,
+};
 use crate::timestamp::rfc3339;
 
 /// An answer that only depends on the board.
@@ -38,6 +42,7 @@ pub(crate) struct Prepared {
     pub(crate) waiting_num: PreparedAnswer,
     /// Made when first asked for: in a rush there are hundreds of boards a second.
     figures: OnceLock<PreparedAnswer>,
+    edition: OnceLock<String>,
 }
 
 impl Prepared {
@@ -48,6 +53,7 @@ impl Prepared {
             serving_num: PreparedAnswer::new("serving_counter", board.serving),
             waiting_num: PreparedAnswer::new("waiting_num", board.waiting),
             figures: OnceLock::new(),
+            edition: OnceLock::new(),
         }
     }
 
@@ -59,14 +65,20 @@ impl Prepared {
     pub(crate) fn figures(&self) -> &PreparedAnswer {
         self.figures.get_or_init(|| PreparedAnswer {
             body: PublicFigures::of(&self.room, &self.board).json(),
-            etag: quoted(&format!("{}-{}", self.edition(), self.board.clock.0)),
+            etag: quoted(&format!("{}-{}-{}", self.board.version, self.edition(), self.board.clock.0)),
         })
     }
 
-    /// What tells the figures of this room from earlier and later ones. The version alone does not: visitors who only join
-    /// are counted without a new version of the room.
-    pub(crate) fn edition(&self) -> String {
-        format!("{}-{}", self.board.version, self.board.segments.last().map_or(0, |newest| newest.joined))
+    /// What tells the figures of this room from others that are worth telling. The version does not: visitors who only join are
+    /// counted without a new one, a frontier may come to stand still by time alone, and most reports of an origin's capacity make a
+    /// new version that shows visitors nothing new. So it is made of what is shown, the version and the passing of time aside.
+    pub(crate) fn edition(&self) -> &str {
+        self.edition.get_or_init(|| {
+            let joined = self.board.segments.last().map_or(0, |newest| newest.joined);
+            let mut hasher = DefaultHasher::new();
+            PublicFigures::of(&self.room, &self.board).news().hash(&mut hasher);
+            format!("{joined}-{:016x}", hasher.finish())
+        })
     }
 }
 
@@ -95,12 +107,34 @@ pub(crate) struct PublicFigures<'a> {
     /// How many places a minute the line has moved of late, to one decimal; null while that is not known.
     #[schema(required, minimum = 0)]
     pub(crate) admitted_per_minute: Option<f64>,
+    /// What the operator tells those who wait; null if nothing.
+    #[schema(required)]
+    pub(crate) notice: Option<&'a str>,
+    /// What moves the frontier.
+    #[schema(value_type = InletName)]
+    pub(crate) inlet: &'static str,
+    /// Who among the waiting may claim.
+    #[schema(value_type = DisciplineName)]
+    pub(crate) discipline: &'static str,
+    /// The last move of the frontier; null if it has not moved in this line.
+    #[schema(required)]
+    pub(crate) last_move: Option<PublicMove>,
+    /// When the frontier moves next by the clock: its next step, the end of the round, or the beginning of its time. Null if no clock
+    /// moves it, or something holds it.
+    #[schema(value_type = Option<Moment>, required)]
+    pub(crate) next_step_at: Option<String>,
+    /// Why the frontier stands still; null if it moves, or will at the next step or round.
+    #[schema(value_type = Option<StandstillName>, required)]
+    pub(crate) standstill: Option<&'static str>,
+    /// In an auction, the round that is open; null while the auction stands still, and in rooms that hold none.
+    #[schema(required)]
+    pub(crate) round: Option<PublicRound>,
     /// Oldest first.
     pub(crate) generations: Vec<GenerationFigures>,
 }
 
 /// One generation of tickets.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, Hash)]
 #[schema(as = BoardGeneration)]
 pub(crate) struct GenerationFigures {
     /// Its number: when it was opened, and a random byte.
@@ -115,7 +149,7 @@ pub(crate) struct GenerationFigures {
 }
 
 impl<'a> PublicFigures<'a> {
-    fn of(room: &'a RoomId, board: &Board) -> Self {
+    fn of(room: &'a RoomId, board: &'a Board) -> Self {
         let generations = board.segments.iter().map(|segment| GenerationFigures {
             generation: u64::from(segment.generation.opened) * 256
                 + u64::from(segment.generation.incarnation),
@@ -132,8 +166,24 @@ impl<'a> PublicFigures<'a> {
             waiting: board.waiting,
             joined: board.segments.iter().map(|segment| segment.joined - segment.base).sum(),
             admitted_per_minute: board.pace.offers_per_minute_tenths(board.clock).map(one_decimal),
+            notice: board.settings.notice.as_ref().map(anteroom_core::settings::Notice::as_str),
+            inlet: board.settings.inlet.as_str(),
+            discipline: board.settings.discipline.as_str(),
+            last_move: board.last_move.as_ref().map(PublicMove::of),
+            next_step_at: frontier::next_move_at(board).map(rfc3339),
+            standstill: board.standstill.map(anteroom_core::Standstill::as_str),
+            round: PublicRound::of(board),
             generations: generations.collect(),
         }
+    }
+
+    /// All that whoever watches should be told of when it changes.
+    fn news(&self) -> impl Hash {
+        (
+            (self.state, self.serving, self.waiting, self.joined),
+            (self.notice, self.inlet, self.discipline, self.standstill),
+            (&self.last_move, &self.next_step_at, &self.round, &self.generations),
+        )
     }
 
     fn json(&self) -> Bytes {
@@ -148,7 +198,8 @@ fn one_decimal(tenths: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use anteroom_core::{Operation, Reads, Room, Settings, UnixMillis, apply};
+    use anteroom_core::settings::{Notice, People};
+    use anteroom_core::{InletKind, Operation, Reads, Report, Room, Settings, Standstill, UnixMillis, apply};
 
     use super::*;
 
@@ -164,13 +215,18 @@ mod tests {
         applied.room
     }
 
+    fn report(sequence: u64, free: u64) -> Operation {
+        let sequence = Some(sequence);
+        Operation::Report(Report { reporter: "web".into(), sequence, free: Some(free), ..Report::default() })
+    }
+
     #[test]
     fn the_figures_are_written_like_this() {
         let mut room = Room::open(Settings::default(), NOON, 7);
         room.version = 1;
         assert_eq!(
             prepared(&room).figures().body,
-            r#"{"room":"Spring-Sale","version":1,"updated_at":"2026-11-16T12:00:00.000Z","state":"open","serving":0,"waiting":0,"joined":0,"admitted_per_minute":null,"generations":[{"generation":23235379207,"base":0,"joined":0,"serving":0}]}"#
+            r#"{"room":"Spring-Sale","version":1,"updated_at":"2026-11-16T12:00:00.000Z","state":"open","serving":0,"waiting":0,"joined":0,"admitted_per_minute":null,"notice":null,"inlet":"manual","discipline":"counter","last_move":null,"next_step_at":null,"standstill":"by-hand-only","round":null,"generations":[{"generation":23235379207,"base":0,"joined":0,"serving":0}]}"#
         );
         room = after(room, 1, &Operation::Join { count: 500 });
         room = after(room, 2, &Operation::Advance { by: 10 });
@@ -181,14 +237,14 @@ mod tests {
         let prepared = prepared(&room);
         let newest = &room.newest();
         let expected = format!(
-            r#"{{"room":"Spring-Sale","version":5,"updated_at":"2026-11-16T12:00:18.000Z","state":"open","serving":30,"waiting":502,"joined":502,"admitted_per_minute":75.0,"generations":[{{"generation":23235379207,"base":0,"joined":500,"serving":30}},{{"generation":{},"base":{},"joined":{},"serving":{}}}]}}"#,
+            r#"{{"room":"Spring-Sale","version":5,"updated_at":"2026-11-16T12:00:18.000Z","state":"open","serving":30,"waiting":502,"joined":502,"admitted_per_minute":75.0,"notice":null,"inlet":"manual","discipline":"counter","last_move":{{"by":"hand","at":"2026-11-16T12:00:18.000Z"}},"next_step_at":null,"standstill":"by-hand-only","round":null,"generations":[{{"generation":23235379207,"base":0,"joined":500,"serving":30}},{{"generation":{},"base":{},"joined":{},"serving":{}}}]}}"#,
             u64::from(newest.generation.opened) * 256 + 8,
             newest.base,
             newest.joined,
             newest.serving,
         );
         assert_eq!(prepared.figures().body, expected);
-        assert_eq!(prepared.edition(), format!("5-{}", newest.joined));
+        assert!(prepared.edition().starts_with("2-"), "{}", prepared.edition());
     }
 
     #[test]
@@ -202,5 +258,60 @@ mod tests {
         let later = prepared(&after(room, 5, &Operation::Tick));
         assert_eq!(before.edition(), later.edition());
         assert_ne!(before.figures().etag, later.figures().etag);
+    }
+
+    #[test]
+    fn a_standstill_by_time_alone_is_news() {
+        let settings = Settings {
+            inlet: InletKind::MaxSize,
+            total_active_users: Some(9),
+            notice: Notice::new("Doors open at eight."),
+            ..Settings::default()
+        };
+        let room = after(Room::open(settings, NOON, 7), 0, &report(1, 0));
+        let room = after(room, 0, &Operation::Join { count: 1 });
+        let full = prepared(&room);
+        // The origin falls silent after three rounds of ten seconds, and nothing else happens.
+        let silent = prepared(&after(room, 31, &Operation::Tick));
+        assert_ne!(full.edition(), silent.edition());
+        let shown = |prepared: &Prepared| -> serde_json::Value {
+            serde_json::from_slice(&prepared.figures().body).unwrap()
+        };
+        assert_eq!(shown(&full)["standstill"], "none-free");
+        assert_eq!(shown(&silent)["standstill"], "no-report");
+        assert_eq!(shown(&silent)["notice"], "Doors open at eight.");
+    }
+
+    #[test]
+    fn what_changes_nothing_for_visitors_is_no_news() {
+        let settings =
+            Settings { inlet: InletKind::Window, window_size: People::new(5), ..Settings::default() };
+        let mut room = Room::open(settings, NOON, 7);
+        let before = prepared(&room);
+        // A timetable that goes on while nobody waits, and the origin's reports.
+        for minute in 1..5 {
+            room = after(room, minute * 60, &report(minute, 9));
+            room.version += 1;
+            let later = prepared(&room);
+            assert_eq!(before.edition(), later.edition());
+            assert_ne!(before.figures().etag, later.figures().etag, "the bytes say another version");
+        }
+        // Once somebody waits, the next step says something.
+        let room = after(room, 250, &Operation::Join { count: 1 });
+        assert_eq!(frontier::next_move_at(&Board::of(&room)), Some(NOON.plus(300_000)));
+    }
+
+    #[test]
+    fn before_its_time_the_next_move_is_the_beginning() {
+        let settings = Settings {
+            inlet: InletKind::MaxSize,
+            total_active_users: Some(9),
+            start_time: NOON.seconds() + 90,
+            ..Settings::default()
+        };
+        let room = after(Room::open(settings, NOON, 7), 0, &Operation::Join { count: 1 });
+        assert_eq!(frontier::next_move_at(&Board::of(&room)), Some(NOON.plus(90_000)));
+        let room = after(room, 90, &Operation::Tick);
+        assert_eq!((room.serving(), Board::of(&room).standstill), (1, Some(Standstill::NobodyWaiting)));
     }
 }

@@ -25,6 +25,7 @@ use crate::access::Principal;
 use crate::answer::{self, Answered, Caching};
 use crate::app::{App, RoomView, to_the_end};
 use crate::error::ApiError;
+use crate::frontier::FrontierView;
 use crate::native;
 use crate::openapi::schemas::{RoomStateName, WantedSettings};
 use crate::problem::Problem;
@@ -134,7 +135,7 @@ pub(crate) async fn create_or_replace(
     let state = state.unwrap_or(RoomState::Open);
     let wanted = |_: Settings| Ok((settings.clone(), Some(state)));
     if let Some(room) = app.room(&id) {
-        return replace(&room, &preconditions, &principal, wanted).await;
+        return replace(&app, &room, &preconditions, &principal, wanted).await;
     }
     let name = RoomId::parse(&id).map_err(|_| {
         ApiError::bad_request("A room's name has 1 to 64 letters, digits, dots, hyphens or underscores")
@@ -150,10 +151,11 @@ pub(crate) async fn create_or_replace(
     let created = created.await?;
     let room = native::named_room(&app, Some(&id))?;
     if created {
+        app.alarms.tell(&room.handle, app.now()).await;
         return Ok(told(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
     }
     // Somebody made it in between.
-    replace(&room, &preconditions, &principal, wanted).await
+    replace(&app, &room, &preconditions, &principal, wanted).await
 }
 
 /// PATCH `/rooms/{id}`: changes what is given and nothing else.
@@ -166,10 +168,11 @@ pub(crate) async fn change(
     let preconditions = Preconditions::of(request.headers());
     let change: ChangeBody = read_optional_json(request).await?;
     let room = native::named_room(&app, Some(&id))?;
-    replace(&room, &preconditions, &principal, |present| change.applied_to(present)).await
+    replace(&app, &room, &preconditions, &principal, |present| change.applied_to(present)).await
 }
 
 async fn replace(
+    app: &App,
     room: &RoomView,
     preconditions: &Preconditions,
     principal: &Principal,
@@ -180,10 +183,14 @@ async fn replace(
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;
         let (settings, state) = wanted(present.0.clone())?;
+        app.alarms.tell_beforehand(&room.handle, settings.alarms.as_slice(), app.now()).await;
         let reconfigure = Reconfigure { expected: Some(present), settings, state };
         let operation = Operation::Reconfigure(Box::new(reconfigure));
         match room.handle.operate(operation, principal.actor()).await {
-            Ok(_) => return Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board())),
+            Ok(_) => {
+                app.alarms.tell(&room.handle, app.now()).await;
+                return Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()));
+            }
             // If-Match is checked again against what is there now.
             Err(EngineError::Refused(Refusal::Changed)) => {}
             Err(error) => return Err(error.into()),
@@ -314,7 +321,7 @@ fn described(id: &RoomId, board: &Board) -> Json {
             })
         })
         .collect();
-    json!({
+    let mut described = json!({
         "id": id.as_str(),
         "state": board.state.as_str(),
         "settings": settings,
@@ -337,7 +344,13 @@ fn described(id: &RoomId, board: &Board) -> Json {
         "generations": generations,
         "version": board.version,
         "updated_at": rfc3339(board.clock),
-    })
+    });
+    let frontier =
+        serde_json::to_value(FrontierView::of(board)).expect("our own structures can be written as JSON");
+    if let (Json::Object(described), Json::Object(frontier)) = (&mut described, frontier) {
+        described.extend(frontier);
+    }
+    described
 }
 
 /// GET `/rooms/{id}/tickets/{request_id}`: what an id says, and where its ticket stands.

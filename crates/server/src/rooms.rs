@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::settings::FIELDS;
+use anteroom_core::settings::{FIELDS, PLANNED};
 use anteroom_core::{Operation, RoomId, RoomState, Settings, Value};
 use anteroom_store::engine::Actor;
 use anteroom_store::{Engine, Store};
@@ -152,6 +152,10 @@ pub(crate) fn read_settings(
                     problems.push(problem("must be \"open\", \"paused\", \"draining\" or \"closed\"".into()));
                 }
             }
+            continue;
+        }
+        if PLANNED.iter().any(|planned| planned.name == key) {
+            problems.push(problem("is planned, but this version does not have it yet".into()));
             continue;
         }
         let Some(field) = FIELDS.iter().find(|field| field.name == key) else {

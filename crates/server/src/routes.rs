@@ -10,7 +10,10 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
-use crate::{administration, auction, aws, backup_api, health, native, openapi, room_api, watch};
+use crate::{
+    administration, alarm_api, auction, aws, backup_api, capacity_api, health, native, openapi, room_api,
+    watch,
+};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -61,6 +64,8 @@ pub enum BodyLimit {
     Nothing,
     /// At most `request_body_max_bytes`.
     Configured,
+    /// At most so many bytes, whatever is configured.
+    Fixed(usize),
     /// At most so many bytes, which never lie in memory all at once.
     Streamed(u64),
 }
@@ -94,8 +99,12 @@ const fn row(
 /// The largest backup that `/restore` takes.
 pub(crate) const RESTORE_MAX_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 
+/// The largest notification that `/alarms` takes. Alertmanager sends a whole group at once and does not repeat what was refused, so
+/// this is well above the 16 KiB of other calls.
+pub(crate) const NOTIFICATION_MAX_BYTES: usize = 1024 * 1024;
+
 use Access::{Needs, Open, OpenIfConfigured};
-use BodyLimit::{Configured, Nothing, Streamed};
+use BodyLimit::{Configured, Fixed, Nothing, Streamed};
 use Permission::{Administer, Operate, Read, ReportVisits};
 use Style::{Aws, Problem};
 use Verb::{Delete, Get, Patch, Post, Put};
@@ -141,6 +150,12 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     row(Patch,  "/rooms/{id}", Needs(Operate), Configured, Problem, || patch(room_api::change)),
     row(Delete, "/rooms/{id}", Needs(Operate), Nothing,    Problem, || delete(room_api::delete)),
     row(Get,    "/rooms/{id}/tickets/{request_id}", Needs(Read), Nothing, Problem, || get(room_api::ticket)),              // what an id says, and where it stands
+    row(Get,    "/rooms/{id}/capacity", Needs(Read),         Nothing,    Problem, || get(capacity_api::show)),             // who reports, and what that leaves
+    row(Post,   "/rooms/{id}/capacity", Needs(ReportVisits), Configured, Problem, || post(capacity_api::post)),            // a report, or visits that are over
+    row(Delete, "/rooms/{id}/capacity/{reporter}", Needs(Operate), Nothing, Problem, || delete(capacity_api::forget)),     // a reporter that is gone for good
+    // alarms
+    row(Get,    "/alarms",     Needs(Read),         Nothing,                       Problem, || get(alarm_api::list)),
+    row(Post,   "/alarms",     Needs(ReportVisits), Fixed(NOTIFICATION_MAX_BYTES), Problem, || post(alarm_api::notify)),   // Alertmanager's webhook
     // access, keys, records
     row(Get,    "/keys",         Needs(Administer), Nothing,    Problem, || get(administration::list_keys)),
     row(Post,   "/keys",         Needs(Administer), Configured, Problem, || post(administration::create_key)),

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::access::{Doorkeeper, OriginSecret};
+use crate::alarms::{self, Alarms};
 use crate::api_keys::ApiKeys;
 use crate::app::{App, Rooms};
 use crate::auction::Auctions;
@@ -163,6 +164,7 @@ pub async fn run(
         watchers.spawn(Arc::clone(&certificates).watch(shutdown.clone()));
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
+    watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
     // Polled after the listeners, so that these have counted their connections before the streams among them close.
@@ -207,6 +209,7 @@ async fn compose(
     views.follow(&engine);
     let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let alarms = Alarms::open(Arc::clone(&store), config).await?;
     let app = App {
         rooms: views,
         engine,
@@ -216,6 +219,7 @@ async fn compose(
         access,
         origin_secret: origin_secret(config, secrets)?,
         watch,
+        alarms,
         auctions: Auctions::new(),
         restoring: tokio::sync::Mutex::default(),
         public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),

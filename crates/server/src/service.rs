@@ -174,6 +174,7 @@ impl Phases {
         let limit = match row.map_or(BodyLimit::Nothing, |row| row.body) {
             BodyLimit::Nothing | BodyLimit::Streamed(_) => 0,
             BodyLimit::Configured => self.app.request_body_max_bytes,
+            BodyLimit::Fixed(limit) => limit,
         };
         let mut request = self.identify(row, request).await?;
         let Some(row) = row else {
@@ -224,12 +225,19 @@ impl Phases {
 
     /// Writes an error in the path's style, counts the answer, and lets any page read it.
     fn account(&self, row: Option<&Route>, mut answered: Answered) -> Answered {
+        let mut waits = false;
         if let Some(error) = answered.extensions_mut().remove::<ApiError>() {
+            waits = error.is(Problem::NotServed) || error.is(Problem::NoSlot);
             let style = row.or(self.rows.first().copied()).map_or(Style::Problem, |row| row.errors);
             answered = error.render(style, &self.app.public_url);
         }
         let status = answered.status();
-        self.app.metrics.answered(self.listener.name(), self.path, status.as_u16());
+        let (metrics, listener) = (&self.app.metrics, self.listener.name());
+        if waits {
+            metrics.answered_calmly(listener, self.path, status.as_u16());
+        } else {
+            metrics.answered(listener, self.path, status.as_u16());
+        }
         tracing::debug!(
             listener = self.listener.name(),
             route = self.path,

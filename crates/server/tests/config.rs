@@ -61,6 +61,8 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert_eq!(config.watch_interval_milliseconds, 1_000);
     assert_eq!(config.watch_keep_alive_seconds, Duration::from_secs(15));
     assert_eq!(config.watch_tls_max, 5_000);
+    assert_eq!((config.alarm_prefix.as_str(), &config.alarm_thresholds), ("Anteroom", &None));
+    assert_eq!(config.alarm_stale_seconds, Duration::from_hours(5));
     assert_eq!((config.public_tls(), config.private_tls()), (None, None));
     assert!(!config.metrics_open);
     assert!(secrets.secret.is_none() && secrets.admin_key.is_none());
@@ -93,6 +95,23 @@ fn the_sample_begins_with_the_generated_reference() {
 }
 
 #[test]
+fn every_room_setting_is_in_the_sample_and_in_the_document() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating/configuration.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let sample = std::fs::read_to_string(sample_path()).unwrap();
+    for field in anteroom_core::settings::FIELDS {
+        let name = field.name;
+        let in_sample =
+            sample.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{name} = ")));
+        assert!(in_sample, "{name} is not in the sample");
+        assert!(
+            document.lines().any(|line| line.starts_with("| ") && line.contains(&format!("`{name}`"))),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn every_key_of_the_sample_can_be_switched_on() {
     let sample = std::fs::read_to_string(sample_path()).unwrap();
     for setting in SETTINGS {
@@ -109,26 +128,38 @@ fn every_key_of_the_sample_can_be_switched_on() {
             _ => line,
         })
         .collect();
-    let loaded = load(&switched_on.join("\n"), &[]).unwrap();
+    // Some go with a capacity only.
+    let switched_on = switched_on.join("\n").replace("inlet = \"manual\"", "inlet = \"max-size\"");
+    let loaded = load(&switched_on, &[]).unwrap();
     assert_eq!(loaded.config.public_url.as_deref(), Some("https://wait.example.com"));
     assert_eq!(loaded.config.max_connections, Some(8192));
     assert!(loaded.config.public_tls().is_some() && loaded.config.private_tls().is_some());
-    assert_eq!(
-        loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(),
-        [
-            "backend_uri",
-            "disable_session_renewal",
-            "enable_queue_position_expiry",
-            "id",
-            "incr_svc_on_queue_position_expiry",
-            "inlet",
-            "issuer",
-            "queue_position_expiry_period",
-            "state",
-            "total_active_users",
-            "validity_period",
-        ]
-    );
+    let mut expected: Vec<&str> = anteroom_core::settings::FIELDS.iter().map(|field| field.name).collect();
+    expected.extend(["id", "state"]);
+    expected.sort_unstable();
+    assert_eq!(loaded.rooms[0].table.keys().map(String::as_str).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn thresholds_of_alarms_are_a_text_or_a_table() {
+    let text = load("alarm_thresholds = \"Public-4xx=100, join-Refusals = 20\"", &[]).unwrap().config;
+    let table = load("[alarm_thresholds]\nPublic-4xx = 100\njoin-Refusals = 20\n", &[]).unwrap().config;
+    assert_eq!(text, table);
+    let thresholds = text.alarm_thresholds.unwrap();
+    assert_eq!((thresholds["Public-4xx"], thresholds["join-Refusals"], thresholds.len()), (100, 20, 2));
+    for (wrong, reason) in [
+        ("alarm_thresholds = \"Publik-4xx=1\"", "did you mean Public-4xx?"),
+        ("alarm_thresholds = { Anything = 1 }", "there are Public-4xx, Public-5xx"),
+        ("alarm_thresholds = \"Public-4xx=1,Public-4xx=2\"", "given twice"),
+        ("alarm_thresholds = \"Public-4xx\"", "expected a list of NAME=NUMBER"),
+        ("alarm_thresholds = { Public-4xx = -1 }", "expected a list of NAME=NUMBER"),
+        ("alarm_thresholds = 5", "expected a list of NAME=NUMBER"),
+        ("alarm_prefix = \"two words\"", "expected 1 to 32 characters"),
+        ("alarm_stale_seconds = 5", "expected a whole number of seconds from 60"),
+    ] {
+        let refused = load(wrong, &[]).unwrap_err().to_string();
+        assert!(refused.contains(reason), "{wrong}: {refused}");
+    }
 }
 
 #[test]
@@ -365,13 +396,23 @@ fn mistakes_in_rooms_were_hidden_behind_those_in_server_settings() {
         "anteroom.toml:7: state = ",
         "anteroom.toml:9: the room `a` was already defined on line 3",
         "anteroom.toml:10: validity_period = \"0\": must be a whole number of seconds",
-        "anteroom.toml:11: id = \"b\": inlet \"max-size\" needs `total_active_users`",
+        "anteroom.toml:11: id = \"b\": an inlet with a capacity (\"max-size\", \"adaptive\") needs `total_active_users`",
     ];
     let messages = messages(text, &[]);
     assert_eq!(messages.len(), starts.len(), "{messages:#?}");
     for (message, start) in messages.iter().zip(starts) {
         assert!(message.starts_with(start), "{message}\nis not: {start}");
     }
+}
+
+#[test]
+fn a_setting_that_a_later_version_brings_is_told_from_a_typing_error() {
+    let messages = messages("[[room]]\nid = \"a\"\nqueue_all = true\nrun_ahaed = true\n", &[]);
+    let expected = [
+        "anteroom.toml:3: queue_all = \"true\": is planned, but this version does not have it yet",
+        "anteroom.toml:4: unknown key `run_ahaed`; did you mean `run_ahead`?",
+    ];
+    assert_eq!(messages, expected);
 }
 
 #[test]

@@ -19,6 +19,8 @@
 pub mod reader;
 pub mod restore;
 mod sound;
+#[cfg(test)]
+pub(crate) use sound::unsound;
 
 use std::collections::VecDeque;
 

@@ -163,7 +163,9 @@ fn encode_settings(writer: &mut Writer, settings: &Settings) {
             Value::List(texts) => {
                 writer.byte(4);
                 writer.number(texts.len() as u64);
-                texts.iter().for_each(|text| writer.bytes(text.as_bytes()));
+                for text in texts {
+                    writer.bytes(text.as_bytes());
+                }
             }
         }
     }
@@ -458,5 +460,48 @@ mod tests {
         let mut other = bytes.clone();
         other[0] = 99;
         assert!(decode_room(&other).is_err());
+    }
+
+    /// Written by the last program that knew the first format only.
+    const FIRST_ROOM: &[u8] = include_bytes!("codec/first_format/room.bytes");
+    const FIRST_SESSION: &[u8] = include_bytes!("codec/first_format/session.bytes");
+
+    #[test]
+    fn a_room_of_the_first_format_is_read_and_goes_on() {
+        assert_eq!(FIRST_ROOM[0], 1);
+        let room = decode_room(FIRST_ROOM).unwrap();
+        let today = lively_room();
+        assert_eq!((&room.settings, room.state, room.clock), (&today.settings, today.state, today.clock));
+        assert_eq!((&room.segments, &room.pace), (&today.segments, &today.pace));
+        assert_eq!(
+            (room.counts(), room.halted_since, room.epoch),
+            (today.counts(), today.halted_since, today.epoch)
+        );
+        // What it knew nothing of is as it begins.
+        assert_eq!((room.last_move, room.moves, room.stopped_by.as_ref()), (None, [0; 7], None));
+        assert!(room.reports == anteroom_core::Reports::default() && room.auction.is_none());
+        assert_eq!(crate::backup::unsound(&room), None);
+        let again = encode_room(&room);
+        assert_eq!((again[0], decode_room(&again).unwrap()), (ROOM_FORMAT, room.clone()));
+        let settings = room.settings.clone();
+        let opened = Operation::reconfigure(settings, Some(RoomState::Open));
+        let applied = apply(room.clone(), room.clock.plus(1_000), &opened, Reads::default());
+        assert!(applied.answer.is_ok());
+    }
+
+    #[test]
+    fn a_session_of_the_first_format_is_read() {
+        assert_eq!(FIRST_SESSION[0], 1);
+        let session = decode_session(FIRST_SESSION).unwrap();
+        assert_eq!((session.enter_by_seconds, session.key.position.get()), (None, 2));
+        assert_eq!((session.expires_at_seconds, session.status), (1_800_003_601, SessionStatus::Active));
+        assert_eq!(
+            (session.issuer.as_str(), session.signatures.as_slice()),
+            ("https://shop.example", &[1, 2, 3][..])
+        );
+        assert_eq!(decode_session(&encode_session(&session)).unwrap(), session);
+        for length in 0..FIRST_SESSION.len() {
+            assert!(decode_session(&FIRST_SESSION[..length]).is_err(), "cut at {length}");
+        }
     }
 }

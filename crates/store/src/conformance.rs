@@ -7,6 +7,7 @@
 
 mod backups;
 mod caller;
+mod clockwork;
 mod commits;
 mod engines;
 mod joins;
@@ -69,6 +70,10 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     backups::no_position_is_handed_out_twice_across_restores,
     backups::rooms_come_back_and_go_with_a_restore,
     backups::numbers_rise_and_the_audit_stays_across_a_restore,
+    clockwork::a_room_with_everything_set_reads_back_exactly,
+    clockwork::a_pass_to_be_used_in_time_reads_back_with_that_time,
+    clockwork::after_a_restore_reporters_are_silent_until_they_are_heard_again,
+    clockwork::what_programs_say_every_few_seconds_is_not_audited,
     engines::joins_through_several_engines_keep_their_order,
     engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
     engines::the_board_shows_what_was_answered,

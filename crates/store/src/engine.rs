@@ -10,6 +10,7 @@ mod audit;
 mod handle;
 mod owner;
 pub mod restore;
+mod troubles;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use self::handle::RoomMap;
 pub use self::handle::{RoomHandle, Seen};
 use self::owner::Owner;
+pub use self::troubles::Troubles;
 use crate::clock::Clock;
 use crate::contract::{Commit, CommitOutcome, NodeId, Store, StoreError, Trace};
 
@@ -106,6 +108,8 @@ pub struct EngineCounters {
     pub rooms_failing: AtomicU64,
     /// Operations refused because the queue was full.
     pub overloads: AtomicU64,
+    /// What went wrong, by operation.
+    pub troubles: Troubles,
 }
 
 fn count(counter: &AtomicU64, by: u64) {

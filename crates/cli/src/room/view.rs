@@ -7,6 +7,7 @@ use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::frontier::Frontier;
 use crate::connection::{Answer, Call, Operator, nearest};
 use crate::failure::{self, Exit, Failure};
 use crate::output::{self, Format, aligned, cell, plain, table};
@@ -43,6 +44,8 @@ pub(super) struct Room {
     generations: Vec<Map<String, Value>>,
     version: u64,
     updated_at: String,
+    #[serde(flatten)]
+    frontier: Frontier,
 }
 
 #[derive(Debug, Deserialize)]
@@ -161,7 +164,8 @@ fn written(room: &Room, etag: &str) -> String {
         .collect();
     let generations = table(&["GENERATION", "BASE", "JOINED", "SERVING", "FLOOR"], &generations);
     format!(
-        "{head}\nsettings (* differs from the default)\n{}\nfigures\n{}\n{generations}",
+        "{head}\n{}\nsettings (* differs from the default)\n{}\nfigures\n{}\n{generations}",
+        room.frontier.written(),
         aligned(&settings),
         aligned(&figures)
     )

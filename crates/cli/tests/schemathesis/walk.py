@@ -96,7 +96,9 @@ def main():
     walk_rooms(private, admin)
     walk_line(public, private, admin)
     walk_aws(public, private, admin)
+    walk_capacity(public, private, admin)
     walk_stream(public)
+    walk_alarms(private, admin)
     walk_access(private, admin)
     walk_server(public, private, admin)
     walk_refusals(private, admin)
@@ -121,6 +123,26 @@ def walk_rooms(private, admin):
     private.call("deleteRoom", 412, headers=stale, id="Walk")
     private.call("deleteRoom", 204, headers=admin, id="Walk")
     private.call("deleteRoom", 404, headers=admin, id="Walk")
+
+
+def walk_alarms(private, admin):
+    """Own alarms, one that is told of, and one that only a room has heard of; and more than can be kept."""
+
+    def told(status, names):
+        alerts = [{"status": status, "labels": {"alertname": name}, "fingerprint": "walk"} for name in names]
+        return {"status": status, "alerts": alerts}
+
+    private.call("changeRoom", 200, headers=admin, body={"settings": {"alarms": ["Walk", "Nobody"]}}, id="Sample")
+    heard = private.json("notifyOfAlarms", headers=admin, body=told("firing", ["Walk", "two\nlines"]))
+    assert heard == {"received": 2, "firing": 1, "resolved": 0, "ignored": 1}, heard
+    alarms = {alarm["name"]: alarm for alarm in private.json("listAlarms", headers=admin)["alarms"]}
+    assert alarms["Walk"]["state"] == "firing" and alarms["Walk"]["rooms"] == ["Sample"], alarms["Walk"]
+    assert alarms["Nobody"]["state"] == "unknown", alarms["Nobody"]
+    assert alarms["Anteroom-Public-4xx-Alarm"]["source"] == "own", alarms
+    many = [f"Walk {number}" for number in range(1025)]
+    private.call("notifyOfAlarms", 409, headers=admin, body=told("firing", many))
+    private.call("notifyOfAlarms", 200, headers=admin, body=told("resolved", ["Walk"]))
+    private.call("changeRoom", 200, headers=admin, body={"settings": {"alarms": None}}, id="Sample")
 
 
 def walk_line(public, private, admin):
@@ -228,6 +250,35 @@ def walk_aws(public, private, admin):
     private.call("resetInitialState", 200, headers=admin, body={"event_id": "Reset"})
 
 
+def walk_capacity(public, private, admin):
+    """What the protected site says about itself, in a room that goes by it."""
+    settings = {"inlet": "adaptive", "total_active_users": 50, "adaptive_floor": 9, "round_seconds": 3600}
+    private.call("putRoom", 201, headers=admin, body={"settings": settings}, id="Site")
+
+    def say(status, body, room="Site"):
+        return private.call("reportCapacity", status, headers=admin, body=body, id=room)
+
+    private.call("showCapacity", 404, headers=admin, id="Nowhere")
+    private.call("showCapacity", 200, headers=admin, id="Site")
+    say(404, {"free": 1}, "Nowhere")
+    whole = {"reporter": "web-0", "sequence": 2, "free": 9, "entered": 0, "latency_p95_ms": 80.5, "error_rate": 0.01, "in_flight": 3}
+    assert say(200, whole).json()["reported"] == "taken"
+    assert say(200, {**whole, "sequence": 1}).json()["reported"] == "late"
+    admitted = public.json("join", body={"room": "Site"})
+    assert admitted["status"] == "admitted", admitted
+    ended = say(200, {"exited": "1", "completed": [admitted["request_id"]], "abandoned": ["nobody"]}).json()
+    assert ended["completed"] == [admitted["request_id"]] and ended["unknown"] == ["nobody"], ended
+    for number in range(1, 64):
+        say(200, {"reporter": f"web-{number}", "free": 1})
+    say(409, {"reporter": "web-64", "free": 1})
+    private.call("showCapacity", 200, headers=admin, id="Site")
+    private.call("showRoom", 200, headers=admin, id="Site")
+    private.call("forgetReporter", 204, headers=admin, id="Site", reporter="web-0")
+    private.call("forgetReporter", 404, headers=admin, id="Site", reporter="web-0")
+    private.call("changeRoom", 200, headers=admin, body={"settings": {"discipline": "auction"}}, id="Site")
+    public.call("board", 200, id="Site")
+
+
 def walk_stream(public):
     """One event of the stream, and the refusals of those who get none."""
     public.call("watch", 404, query={"room": "Nowhere"})
@@ -283,7 +334,7 @@ def walk_refusals(private, admin):
         arguments = {part: "x" for part in ("id", "name", "request_id") if "{" + part + "}" in path}
         body = b"" if operation == "restore" else {} if "requestBody" in described else None
         private.call(operation, 401, body=body, **arguments)
-        other = viewer if operation == "updateSession" else origin
+        other = viewer if operation in ("updateSession", "notifyOfAlarms") else origin
         private.call(operation, 403, body=body, headers=bearer(other), **arguments)
 
 

@@ -43,6 +43,21 @@ fn a_round_that_turned_somebody_away_leaves_no_slot_for_passers_by() {
 }
 
 #[test]
+fn where_rounds_become_shorter_the_open_one_does_too() {
+    let (mut story, _) = after_a_round_without_slots(true);
+    let mut settings = story.room.settings.clone();
+    settings.round_seconds = anteroom_core::settings::ShortSeconds::new(3600).unwrap();
+    story.does(Operation::reconfigure(settings.clone(), None));
+    let before = story.room.auction.as_ref().unwrap().round;
+    story.now = before;
+    story.does(Operation::SettleRound { round: before, present: vec![], turned_away: true });
+    assert!(story.room.auction.as_ref().unwrap().round.since(story.now) > 60 * SECOND);
+    settings.round_seconds = anteroom_core::settings::ShortSeconds::new(5).unwrap();
+    story.does(Operation::reconfigure(settings, None));
+    assert!(story.room.auction.as_ref().unwrap().round.since(story.now) <= 5 * SECOND);
+}
+
+#[test]
 fn a_round_that_nobody_came_to_leaves_its_slots_to_whoever_comes_next() {
     let (mut story, tickets) = after_a_round_without_slots(false);
     story.claim(tickets[2]);

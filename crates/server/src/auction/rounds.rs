@@ -37,6 +37,7 @@ enum Next {
 impl Rounds {
     /// Closes one round after the other, until one comes to which nobody does, the room is gone, or the server closes.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
+        let _whatever_happens = Abandon(Arc::clone(&self.table));
         let mut changes = self.room.changes();
         loop {
             changes.borrow_and_update();
@@ -73,7 +74,7 @@ impl Rounds {
             Ok(Answer::Won { winners }) => {
                 self.counts.rounds.fetch_add(1, Ordering::Relaxed);
                 self.counts.winners.fetch_add(winners.len() as u64, Ordering::Relaxed);
-                self.table.settled(&present, &winners);
+                self.table.settled(&winners);
             }
             Err(EngineError::Refused(Refusal::NotThisRound | Refusal::NoAuction)) => {
                 self.table.not_settled(&present);
@@ -89,6 +90,17 @@ impl Rounds {
             (true, _) => EngineError::RoomDeleted,
             (false, true) => EngineError::Restoring,
             (false, false) => EngineError::Stopped,
+        }
+    }
+}
+
+/// Dropped with the task, also where that panics: nobody is left waiting for a task that is not there.
+struct Abandon(Arc<RoundTable>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_abandoned(&ApiError::unavailable("The round was not settled; ask again"));
         }
     }
 }

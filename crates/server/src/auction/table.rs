@@ -4,6 +4,7 @@
 //! connection ends. Each seat has a number, which tells the connection that holds it from an earlier one of the same ticket.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anteroom_core::{Board, Refusal, RoomState, SessionKey};
@@ -20,6 +21,8 @@ pub(super) enum Word {
     Won,
     /// Others were earlier; his place is kept.
     OthersWereEarlier,
+    /// The round lasts longer than anybody is held.
+    NotOverYet,
     /// Another connection has taken over, with the same ticket.
     TakenOver,
     /// The room can hold no round, or not with him.
@@ -33,6 +36,8 @@ pub(crate) struct RoundTable(Mutex<Seats>);
 #[derive(Default)]
 struct Seats {
     taken: BTreeMap<SessionKey, Seat>,
+    /// Those of the round that is being settled: nobody who comes now can displace them.
+    settling: BTreeMap<SessionKey, Seat>,
     /// Seats taken so far: the next one's number.
     numbers: u64,
     /// Whether somebody came to the open round for whom there was no seat.
@@ -70,8 +75,6 @@ pub(super) enum Entrance {
 pub(super) struct Present {
     pub(super) keys: Vec<SessionKey>,
     pub(super) turned_away: bool,
-    /// Seats from this number on belong to the next round.
-    end: u64,
 }
 
 impl RoundTable {
@@ -103,7 +106,8 @@ impl RoundTable {
 
     /// How many are present.
     pub(crate) fn len(&self) -> u64 {
-        self.seats().taken.len() as u64
+        let seats = self.seats();
+        (seats.taken.len() + seats.settling.len()) as u64
     }
 
     /// Tells those whom a change of the room concerns.
@@ -145,24 +149,37 @@ impl RoundTable {
     pub(super) fn present(&self) -> Present {
         let mut seats = self.seats();
         let turned_away = std::mem::take(&mut seats.turned_away);
-        Present { keys: seats.taken.keys().copied().collect(), turned_away, end: seats.numbers }
+        seats.settling = std::mem::take(&mut seats.taken);
+        Present { keys: seats.settling.keys().copied().collect(), turned_away }
     }
 
     /// The round is settled: winners and losers are told.
-    pub(super) fn settled(&self, present: &Present, winners: &[SessionKey]) {
-        let mut seats = self.seats();
+    pub(super) fn settled(&self, winners: &[SessionKey]) {
         let winners: std::collections::BTreeSet<&SessionKey> = winners.iter().collect();
-        for key in &present.keys {
-            if seats.taken.get(key).is_some_and(|seat| seat.number < present.end) {
-                let word = if winners.contains(key) { Word::Won } else { Word::OthersWereEarlier };
-                seats.tell(*key, word);
-            }
+        for (key, seat) in std::mem::take(&mut self.seats().settling) {
+            let word = if winners.contains(&key) { Word::Won } else { Word::OthersWereEarlier };
+            seat.tell(word);
         }
     }
 
     /// The round was not settled: those present stay for the next.
     pub(super) fn not_settled(&self, present: &Present) {
-        self.seats().turned_away |= present.turned_away;
+        let mut seats = self.seats();
+        seats.turned_away |= present.turned_away;
+        for (key, seat) in std::mem::take(&mut seats.settling) {
+            // Whoever came again meanwhile, on another connection, goes by that one.
+            match seats.taken.entry(key) {
+                Entry::Vacant(free) => drop(free.insert(seat)),
+                Entry::Occupied(_) => seat.tell(Word::TakenOver),
+            }
+        }
+    }
+
+    /// The task is over, however it ended: the next who comes starts another one.
+    pub(super) fn is_abandoned(&self, error: &ApiError) {
+        let mut seats = self.seats();
+        seats.is_run = false;
+        seats.tell_all(error);
     }
 
     /// Everybody is told the same, and nobody is left.
@@ -174,6 +191,9 @@ impl RoundTable {
         let mut seats = self.seats();
         if seats.taken.get(&key).is_some_and(|seat| seat.number == number) {
             seats.taken.remove(&key);
+        }
+        if seats.settling.get(&key).is_some_and(|seat| seat.number == number) {
+            seats.settling.remove(&key);
         }
     }
 
@@ -215,22 +235,31 @@ impl Seats {
 
     fn displace_last(&mut self) {
         self.turned_away = true;
-        if let Some(seat) = self.taken.pop_last().and_then(|(_, seat)| seat.tell) {
-            // He may have hung up in this very moment.
-            let _ = seat.send(Word::OthersWereEarlier);
+        if let Some((_, seat)) = self.taken.pop_last() {
+            seat.tell(Word::OthersWereEarlier);
         }
     }
 
     fn tell(&mut self, key: SessionKey, word: Word) {
-        if let Some(tell) = self.taken.remove(&key).and_then(|seat| seat.tell) {
-            let _ = tell.send(word);
+        if let Some(seat) = self.taken.remove(&key) {
+            seat.tell(word);
         }
     }
 
     fn tell_all(&mut self, error: &ApiError) {
         self.turned_away = false;
-        for tell in std::mem::take(&mut self.taken).into_values().filter_map(|seat| seat.tell) {
-            let _ = tell.send(Word::NotPossible(error.clone()));
+        let settling = std::mem::take(&mut self.settling).into_values();
+        for seat in std::mem::take(&mut self.taken).into_values().chain(settling) {
+            seat.tell(Word::NotPossible(error.clone()));
+        }
+    }
+}
+
+impl Seat {
+    fn tell(self, word: Word) {
+        if let Some(tell) = self.tell {
+            // He may have hung up in this very moment.
+            let _ = tell.send(word);
         }
     }
 }
@@ -347,7 +376,9 @@ mod tests {
         let mut absent = sit(&mut table.seats(), 2, 5).unwrap();
         let present = table.present();
         let mut late = sit(&mut table.seats(), 3, 5).unwrap();
-        table.settled(&present, &[key(1)]);
+        assert_eq!(present.keys, [key(1), key(2)]);
+        let _earlier = sit(&mut table.seats(), 0x0A, 2).unwrap();
+        table.settled(&[key(1)]);
         assert!(matches!(early.try_recv(), Ok(Word::Won)));
         assert!(matches!(absent.try_recv(), Ok(Word::OthersWereEarlier)));
         assert!(late.try_recv().is_err(), "still waits");

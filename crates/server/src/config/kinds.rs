@@ -1,6 +1,7 @@
 //! What a setting's value may be: one type for each kind, which reads it from the file and from a variable alike and
 //! says in words what it expects.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,9 +9,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anteroom_core::RoomId;
+use anteroom_core::alarms::{self, PREFIX_MAX_LENGTH};
 use anteroom_tokens::signing_key::SigningAlgorithm;
 use http::Uri;
 use toml::de::DeValue;
+
+use super::problems::{nearest, shown};
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
@@ -240,6 +244,60 @@ impl Kind for HeaderField {
             return Err(Refusal::Because(format!("`{name}` has another use; choose a name of your own")));
         }
         Ok(name)
+    }
+}
+
+/// What the names of own alarms begin with.
+pub struct AlarmPrefix;
+
+impl Kind for AlarmPrefix {
+    type Value = String;
+    fn expected() -> String {
+        format!("1 to {PREFIX_MAX_LENGTH} characters out of A-Z, a-z, 0-9, '_', '.' and '-'")
+    }
+    fn read(raw: Raw<'_>) -> Result<String, Refusal> {
+        match raw.text()? {
+            prefix if alarms::is_prefix(prefix) => Ok(prefix.to_owned()),
+            _ => Err(Refusal::Unexpected),
+        }
+    }
+}
+
+/// Thresholds of own alarms, each by the middle of its alarm's name: as one text, or in the file also as a table.
+pub struct Thresholds;
+
+impl Kind for Thresholds {
+    type Value = BTreeMap<String, u64>;
+    fn expected() -> String {
+        "a list of NAME=NUMBER, such as \"Public-4xx=100, join-Refusals=20\"".to_owned()
+    }
+    fn read(raw: Raw<'_>) -> Result<BTreeMap<String, u64>, Refusal> {
+        let mut thresholds = BTreeMap::new();
+        let mut add = |name: &str, threshold: Result<u64, Refusal>| {
+            if !alarms::resource_names().any(|known| known == name) {
+                let names: Vec<String> = alarms::resource_names().collect();
+                let hint = match nearest(name, names.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean {near}?"),
+                    None => format!("there are {}", names.join(", ")),
+                };
+                return Err(Refusal::Because(format!("there is no alarm {}; {hint}", shown(name))));
+            }
+            if thresholds.insert(name.to_owned(), threshold?).is_some() {
+                return Err(Refusal::Because(format!("the threshold of {name} is given twice")));
+            }
+            Ok(())
+        };
+        if let Raw::Toml(DeValue::Table(table)) = raw {
+            for (name, value) in table {
+                add(name.get_ref(), Raw::Toml(value.get_ref()).whole_number(0, u64::MAX))?;
+            }
+            return Ok(thresholds);
+        }
+        for entry in raw.text()?.split(',') {
+            let (name, threshold) = entry.split_once('=').ok_or(Refusal::Unexpected)?;
+            add(name.trim(), Raw::Text(threshold.trim()).whole_number(0, u64::MAX))?;
+        }
+        Ok(thresholds)
     }
 }
 

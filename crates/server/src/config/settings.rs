@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::kinds::{
-    Address, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence, PublicUrl,
-    Required, Room, Seconds, StoreLocation,
+    Address, AlarmPrefix, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence,
+    PublicUrl, Required, Room, Seconds, StoreLocation, Thresholds,
 };
 use super::source::Source;
 use super::{SECRET_SETTINGS, variable_name};
@@ -95,6 +95,14 @@ settings! {
     /// Live streams over TLS at once; one more is answered with 503. Each holds about as much memory as any TLS connection,
     /// while one in clear HTTP/1.1 holds next to none and is only bounded by `max_connections`.
     watch_tls_max: Required<Integer<0, 1_000_000>> = "5000";
+    /// What the names of this server's own alarms begin with, as in `Anteroom-Public-4xx-Alarm`.
+    alarm_prefix: Required<AlarmPrefix> = "Anteroom";
+    /// An own alarm fires when more than this was counted within a minute; 0 for those that are not named. Names are those of
+    /// `anteroom alarm list` without prefix and `-Alarm`.
+    alarm_thresholds: Optional<Thresholds> = "Public-4xx=100, join-Refusals=20";
+    /// An alarm told from outside that nobody has told of for longer than this is shown as stale. Longer than Alertmanager's
+    /// `repeat_interval`, which is four hours by default.
+    alarm_stale_seconds: Required<Seconds<60, 31_536_000>> = "18000";
     /// The public listener's PEM certificate chain. Reread when it changes, and on SIGHUP.
     public_tls_cert: Optional<FilePath> = "/etc/anteroom/public.crt";
     /// The PEM key that belongs to it.

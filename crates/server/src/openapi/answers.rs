@@ -11,6 +11,7 @@ use super::schemas::{
     RoomSettings, RoomStateName, TicketStatus, TokenType,
 };
 use crate::auction::{QueuedAnswer, WonAnswer};
+use crate::frontier::FrontierView;
 use crate::native::{AdmittedAnswer, TicketAnswer};
 use crate::problem::Problem;
 
@@ -305,6 +306,8 @@ pub(super) struct Room {
     /// The room's clock at that commit.
     #[schema(value_type = Moment)]
     pub(super) updated_at: &'static str,
+    #[serde(flatten)]
+    pub(super) frontier: FrontierView,
 }
 
 /// How a room goes.

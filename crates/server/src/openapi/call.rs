@@ -30,19 +30,22 @@ pub(super) enum Group {
     Aws,
     Visitors,
     Rooms,
+    Alarms,
     Access,
     Server,
 }
 
 impl Group {
     /// Every group, in the order in which they are read.
-    pub(super) const ALL: [Self; 5] = [Self::Aws, Self::Visitors, Self::Rooms, Self::Access, Self::Server];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Aws, Self::Visitors, Self::Rooms, Self::Alarms, Self::Access, Self::Server];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Aws => "AWS",
             Self::Visitors => "Visitors",
             Self::Rooms => "Rooms",
+            Self::Alarms => "Alarms",
             Self::Access => "Access",
             Self::Server => "Server",
         }
@@ -59,6 +62,9 @@ impl Group {
             }
             Self::Rooms => {
                 "Rooms while they run: their settings, their state, their figures, and what a ticket says."
+            }
+            Self::Alarms => {
+                "What fires: as this server counts it, and as Alertmanager tells it. A room's inlet rests while an alarm it names fires."
             }
             Self::Access => {
                 "Keys of people and programs, keys that sign passes, and the record of who changed what."

@@ -1,7 +1,9 @@
 //! Which entry describes which row. Rows are looked up here, and a test finds those that are missing.
 
 use super::call::Call;
-use super::{calls_aws as aws, calls_private as private, calls_visitors as visitors};
+use super::{
+    calls_aws as aws, calls_capacity as capacity, calls_private as private, calls_visitors as visitors,
+};
 use crate::routes::{Listener, Verb};
 
 use Listener::{Private, Public};
@@ -43,6 +45,11 @@ pub(super) const CALLS: &[Entry] = &[
     (Private, Patch,  "/rooms/{id}",                      private::change_room),
     (Private, Delete, "/rooms/{id}",                      private::delete_room),
     (Private, Get,    "/rooms/{id}/tickets/{request_id}", private::show_ticket),
+    (Private, Get,    "/rooms/{id}/capacity",             capacity::show_capacity),
+    (Private, Post,   "/rooms/{id}/capacity",             capacity::report_capacity),
+    (Private, Delete, "/rooms/{id}/capacity/{reporter}",  capacity::forget_reporter),
+    (Private, Get,    "/alarms",                          private::list_alarms),
+    (Private, Post,   "/alarms",                          private::notify_of_alarms),
     (Private, Get,    "/keys",                            private::list_keys),
     (Private, Post,   "/keys",                            private::create_key),
     (Private, Delete, "/keys/{name}",                     private::revoke_key),

@@ -1,5 +1,6 @@
 //! Calls for operators, admins, and whoever looks after the server.
 
+use anteroom_core::MovedBy;
 use anteroom_core::settings::FIELDS;
 use serde_json::json;
 
@@ -7,6 +8,7 @@ use super::answers::{
     AuditPage, AuditRecord, Health, Key, Keys, NewKey, Room, RoomFigures, RoomGeneration, Rooms, SigningKey,
     SigningKeys, TicketDetails, Visit,
 };
+use super::answers_alarms::{Alarm, Alarms, HeardOfAlarms, Notification};
 use super::call::{AnswerHeader, Call, Group};
 use super::schemas::{
     EntityTags, KeyName, ListenerName, Moment, OpenApiDocument, PageLength, RecordNumber, RequestIdText,
@@ -14,6 +16,7 @@ use super::schemas::{
 };
 use super::{GENERATION, MOMENT, REQUEST_ID};
 use crate::administration::NewKeyBody;
+use crate::frontier::{AdaptiveView, EstimatesView, FrontierView, MoveView, ReportsView};
 use crate::problem::Problem;
 use crate::room_api::ChangeBody;
 
@@ -50,10 +53,40 @@ fn room() -> Room {
         }],
         version: 17,
         updated_at: MOMENT,
+        frontier: frontier(),
     }
 }
 
-fn of_room(id: &'static str, summary: &'static str, description: &str) -> Call {
+fn frontier() -> FrontierView {
+    let moment = || MOMENT.to_owned();
+    FrontierView {
+        capacity: Some(24),
+        rate_budget: None,
+        last_move: Some(MoveView { by: "adaptive", at: moment(), from: 29, to: 30 }),
+        moves: MovedBy::ALL
+            .into_iter()
+            .map(|by| (by.as_str(), u64::from(by == MovedBy::Adaptive) * 21))
+            .collect(),
+        steps_missed: 0,
+        next_step_at: None,
+        standstill: Some("at-capacity"),
+        stopped_by: None,
+        stopped_since: None,
+        firing: vec![],
+        adaptive: Some(AdaptiveView { capacity: 24, adjusted_at: moment(), adjustment: "near-target" }),
+        reports: ReportsView {
+            heard: 2,
+            silent: 0,
+            free_reported: Some(9),
+            passes_on_their_way: 3,
+            free: Some(2),
+        },
+        auction: None,
+        estimates: EstimatesView { checked: 40, within_p90: 36, median_quotient: Some(0.98) },
+    }
+}
+
+pub(super) fn of_room(id: &'static str, summary: &'static str, description: &str) -> Call {
     Call::new(id, Group::Rooms, summary, description).path::<RoomName>("id", "The room.", "Sample")
 }
 
@@ -141,6 +174,73 @@ pub(super) fn show_ticket() -> Call {
         .path::<RequestIdText>("request_id", "The ticket, in its short form.", REQUEST_ID)
         .json(200, "The ticket.", &example)
         .problems(&[Problem::UnknownRoom, Problem::UnknownTicket])
+}
+
+fn alarm() -> Alarm {
+    Alarm {
+        name: "HighLoad",
+        state: "firing",
+        source: Some("outside"),
+        since: Some(MOMENT),
+        last_heard: Some(MOMENT),
+        stale: false,
+        threshold: None,
+        count: None,
+        summary: Some("The shop's database is busy"),
+        labels: Some("instance=\"shop-1\", severity=\"page\""),
+        fingerprints: vec!["1a30ba71cca2921f"],
+        rooms: vec!["Sample"],
+    }
+}
+
+pub(super) fn list_alarms() -> Call {
+    let own = Alarm {
+        name: "Anteroom-Public-5xx-Alarm",
+        state: "ok",
+        source: Some("own"),
+        since: None,
+        last_heard: None,
+        threshold: Some(0),
+        count: Some(0),
+        summary: None,
+        labels: None,
+        fingerprints: vec![],
+        rooms: vec![],
+        ..alarm()
+    };
+    Call::new(
+        "listAlarms",
+        Group::Alarms,
+        "Every alarm",
+        "Those that this server counts itself, those it was told of, and names that rooms mention without anybody having told of them, \
+         by name.",
+    )
+    .json(200, "The alarms.", &Alarms { alarms: vec![own, alarm()] })
+}
+
+pub(super) fn notify_of_alarms() -> Call {
+    Call::new(
+        "notifyOfAlarms",
+        Group::Alarms,
+        "Alertmanager's webhook: which alerts fire, and which do not any more",
+        "An alarm is an alert's name (`labels.alertname`); it fires while any alert of that name does, told apart by `fingerprint` or, \
+         without one, by their labels. What is not told of stays as it is. `receiver`, `groupKey`, `version` and whatever else \
+         Alertmanager sends is passed over. Alerts without a name, and with the name of an own alarm, are ignored. The body is taken \
+         in whole or not at all.",
+    )
+    .body::<Notification>(json!({
+        "status": "firing",
+        "alerts": [{
+            "status": "firing",
+            "labels": {"alertname": "HighLoad", "instance": "shop-1"},
+            "annotations": {"summary": "The shop's database is busy"},
+            "startsAt": "2026-11-16T20:00:00Z",
+            "endsAt": "0001-01-01T00:00:00Z",
+            "fingerprint": "1a30ba71cca2921f",
+        }],
+    }))
+    .json(200, "It was taken in.", &HeardOfAlarms { received: 1, firing: 1, resolved: 0, ignored: 0 })
+    .problems(&[Problem::Conflict])
 }
 
 fn access(id: &'static str, summary: &'static str, description: &str) -> Call {

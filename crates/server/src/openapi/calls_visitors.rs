@@ -7,6 +7,7 @@ use super::call::{AnswerHeader, Call, Group, Ticket};
 use super::schemas::{EntityTags, EventId, IdempotencyKey, RoomName};
 use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
 use crate::auction::{AuctionBody, QueuedAnswer, WonAnswer};
+use crate::frontier::PublicMove;
 use crate::native::{
     AdmittedAnswer, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
 };
@@ -71,6 +72,13 @@ fn board() -> PublicFigures<'static> {
         waiting: 12,
         joined: 42,
         admitted_per_minute: Some(10.0),
+        notice: Some("Doors open at eight."),
+        inlet: "periodic",
+        discipline: "counter",
+        last_move: Some(PublicMove { by: "periodic", at: MOMENT.to_owned() }),
+        next_step_at: Some("2026-11-16T20:01:00.000Z".to_owned()),
+        standstill: None,
+        round: None,
         generations: vec![GenerationFigures { generation: GENERATION, base: 0, joined: 42, serving: 30 }],
     }
 }
@@ -213,7 +221,11 @@ pub(super) fn refresh() -> Call {
 pub(super) fn figures() -> Call {
     new("board", "A room's public figures", "The board. The same for everybody, for a second.")
         .path::<RoomName>("id", "The room.", "Sample")
-        .header::<EntityTags>("If-None-Match", "What was answered before.", "\"17-42-1794859200000\"")
+        .header::<EntityTags>(
+            "If-None-Match",
+            "What was answered before.",
+            "\"17-42-5d0c3a7be1f24689-1794859200000\"",
+        )
         .json(200, "The board.", &board())
         .with(AnswerHeader::EntityTag)
         .with(AnswerHeader::CachedForASecond)
@@ -225,7 +237,7 @@ pub(super) fn figures() -> Call {
 
 pub(super) fn watch() -> Call {
     let data = serde_json::to_string(&board()).expect("our own structures can be written as JSON");
-    let event = format!("retry: 4711\n\nevent: board\nid: 17-42\ndata: {data}\n\n");
+    let event = format!("retry: 4711\n\nevent: board\nid: 42-5d0c3a7be1f24689\ndata: {data}\n\n");
     new(
         "watch",
         "A room's public figures, live",
@@ -234,7 +246,7 @@ pub(super) fn watch() -> Call {
          `retry:` says when to come back if the stream ends.",
     )
     .optional_query::<RoomName>("room", "The room; the default room if it is not named.", "Sample")
-    .header::<EventId>("Last-Event-ID", "The `id` of the last event seen, as browsers send it when they come back.", "17-42")
+    .header::<EventId>("Last-Event-ID", "The `id` of the last event seen, as browsers send it when they come back.", "42-5d0c3a7be1f24689")
     .text(200, "The stream. It does not end by itself.", "text/event-stream", &event)
     .problems(&[Problem::UnknownRoom, Problem::NotAcceptable])
 }

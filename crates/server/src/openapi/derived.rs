@@ -81,6 +81,9 @@ fn reads(route: &Route) -> Option<String> {
                 "**Body:** JSON, whatever its `Content-Type` says; at most `{name}` ({default} unless configured)."
             ))
         }
+        BodyLimit::Fixed(limit) => {
+            Some(format!("**Body:** JSON, whatever its `Content-Type` says; at most {limit} bytes."))
+        }
         BodyLimit::Streamed(limit) => Some(format!("**Body:** read as it comes; at most {limit} bytes.")),
     }
 }

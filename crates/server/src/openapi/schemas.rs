@@ -4,7 +4,7 @@
 //! Bodies and answers refer to them as the types of their fields; nothing is ever made of them.
 
 use anteroom_core::settings::{DURATION_MAX_SECONDS, FIELDS, Field, ISSUER_MAX_LENGTH};
-use anteroom_core::{RoomState, Settings, Value};
+use anteroom_core::{Adjustment, Discipline, InletKind, MovedBy, RoomState, Settings, Standstill, Value};
 use serde_json::Value as Json;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
@@ -70,10 +70,24 @@ small_types! {
     /// What a room does. `open`: takes people in and admits them. `paused`: takes them in and admits nobody. `draining`: admits and takes
     /// nobody in. `closed`: neither.
     RoomStateName, "RoomState": text().enum_values(Some(RoomState::ALL.map(RoomState::as_str)));
-    /// What a key may do. `viewer`: look. `origin`: tell that visits are over. `operator`: both, and change rooms. `admin`: everything.
+    /// What a key may do. `viewer`: look. `origin`: tell that visits are over, and how much the site can take. `operator`: both, and change rooms. `admin`: everything.
     RoleName, "Role": text().enum_values(Some(Role::ALL.map(Role::as_str)));
     /// What a key is made of. `bearer`: shown in each request. `sigv4`: a pair that signs requests as AWS's clients do.
     KeyKindName, "KeyKind": text().enum_values(Some([KeyKind::Bearer, KeyKind::SigV4].map(KeyKind::as_str)));
+    /// Whether an alarm fires. `unknown`: a room names it, and nobody has told of it; it counts as OK.
+    AlarmState, "AlarmState": text().enum_values(Some(["ok", "firing", "unknown"]));
+    /// Who says whether an alarm fires. `own`: this server, by counting. `outside`: whoever calls `POST /alarms`.
+    AlarmSource, "AlarmSource": text().enum_values(Some(["own", "outside"]));
+    /// Whether an alert fires.
+    AlertStatus, "AlertStatus": text().enum_values(Some(["firing", "resolved"]));
+    /// How many alerts.
+    AlertCount, "AlertCount": ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0));
+    /// A moment, in any offset.
+    AlertMoment, "AlertMoment": text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)));
+    /// Tells alerts of one name apart.
+    AlertFingerprint, "AlertFingerprint": text()
+        .pattern(Some("^[!-~]*$"))
+        .max_length(Some(anteroom_core::alarms::FINGERPRINT_MAX_BYTES));
     /// How an access token is shown.
     TokenType, "TokenType": text().enum_values(Some(["Bearer"]));
     /// How a visit ended: 1 completed, -1 abandoned.
@@ -85,8 +99,50 @@ small_types! {
         .max_length(Some(*crate::idempotency::KEY_LENGTHS.end()));
     /// Tags of versions, quoted, with commas in between; or `*` for any.
     EntityTags, "EntityTags": text().examples(["\"5d0c3a7be1f24689a0b1c2d3\""]);
+    /// Who reports capacity: one process of the protected site.
+    ReporterName, "ReporterName": text()
+        .pattern(Some(VISIBLE_PATTERN))
+        .max_length(Some(anteroom_core::reports::REPORTER_NAME_MAX_LENGTH))
+        .examples(["web-1"]);
+    /// A number of a report.
+    ReportedCount, "ReportedCount": whole_number(0, i64::try_from(crate::capacity_api::REPORTED_MAX).ok());
+    /// A number, or the digits of one as a text.
+    CountOrDigits, "CountOrDigits": ObjectBuilder::new()
+        .schema_type([Type::Integer, Type::String].into_iter().collect::<utoipa::openapi::schema::SchemaType>())
+        .minimum(Some(0))
+        .maximum(Some(crate::capacity_api::REPORTED_MAX))
+        .pattern(Some("^[0-9]{1,15}$"))
+        .examples([Json::from(3), Json::from("3")]);
+    /// A latency in milliseconds.
+    LatencyMillis, "LatencyMillis": ObjectBuilder::new()
+        .schema_type(Type::Number)
+        .minimum(Some(0))
+        .maximum(Some(crate::capacity_api::LATENCY_MAX_MILLIS))
+        .examples([180]);
+    /// A share: 0 is none, 1 is all.
+    ErrorRate, "ErrorRate": ObjectBuilder::new()
+        .schema_type(Type::Number)
+        .minimum(Some(0))
+        .maximum(Some(1))
+        .examples([0.002]);
+    /// The ticket of a visit, in its short form. One that is not known is told back.
+    VisitId, "VisitId": text().examples([super::REQUEST_ID]);
+    /// What moves the frontier.
+    InletName, "Inlet": text().enum_values(Some(InletKind::ALL.map(InletKind::as_str)));
+    /// Who among the waiting may claim. `counter`: everybody up to the frontier. `auction`: each round's winners.
+    DisciplineName, "Discipline": text().enum_values(Some(Discipline::ALL.map(Discipline::as_str)));
+    /// Who moved the frontier. `hand`: an operator. `lapse`: offers that lapsed. The others are inlets, and rounds of an auction.
+    MovedByName, "MovedBy": text().enum_values(Some(MovedBy::ALL.map(MovedBy::as_str)));
+    /// Why the frontier stands still. `paused`: an operator paused or closed the room. `moved-back`: an operator moved it back, and the inlet
+    /// rests. `alarm`: one of the room's alarms fires. `before-start`, `after-end`: it is not the inlet's time. `by-hand-only`: only operators
+    /// move it. `nobody-waiting`: the line is empty. `no-report`: nobody reports free slots. `none-free`: the site reports that none is free, or
+    /// passes on their way will take them. `at-capacity`: as many are inside, or have an offer, as may be. `rate-spent`: this minute's new users
+    /// have been let in.
+    StandstillName, "Standstill": text().enum_values(Some(Standstill::ALL.map(Standstill::as_str)));
+    /// What came of the last look at how the site fares.
+    AdjustmentName, "Adjustment": text().enum_values(Some(Adjustment::ALL.map(Adjustment::as_str)));
     /// What a stream's last event had as its `id`.
-    EventId, "EventId": text().max_length(Some(64)).examples(["17-42"]);
+    EventId, "EventId": text().max_length(Some(64)).examples(["42-5d0c3a7be1f24689"]);
     /// One of the two documents.
     ListenerName, "ListenerName": text().enum_values(Some(["private", "public"])).default(Some("private".into()));
     /// A document such as this one.

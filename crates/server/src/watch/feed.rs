@@ -37,7 +37,7 @@ pub(super) struct Frame {
 
 impl Frame {
     fn of_board(sequence: u64, prepared: &Prepared) -> Self {
-        let edition = prepared.edition();
+        let edition = prepared.edition().to_owned();
         let mut bytes = format!("event: board\nid: {edition}\ndata: ").into_bytes();
         bytes.extend_from_slice(&prepared.figures().body);
         bytes.extend_from_slice(b"\n\n");

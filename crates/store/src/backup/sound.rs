@@ -1,6 +1,8 @@
 //! Whether a room from outside can be one that the rules made. The rules stop at a contradiction, and rightly so; what somebody
 //! hands in must be refused before it comes to that. Sums here cannot overflow, because each part is bounded first.
 
+mod clockwork;
+
 use std::collections::HashMap;
 
 use anteroom_core::estimate::SAMPLES_MAX;
@@ -21,7 +23,7 @@ const OPENED_MAX: u32 = u32::MAX - (1 << 24);
 const CLOCK_MAX: UnixMillis = UnixMillis((GENERATION_EPOCH_UNIX_SECONDS + u32::MAX as u64) * 1000);
 
 /// What is wrong with a room, if anything is.
-pub(super) fn unsound(room: &Room) -> Option<&'static str> {
+pub(crate) fn unsound(room: &Room) -> Option<&'static str> {
     let sums = [room.version, room.epoch, room.offers_by_hand, room.pace.offers_made];
     let wrong_numbers = sums.into_iter().any(|sum| sum > COUNT_MAX);
     let late = |at: UnixMillis| at > room.clock;
@@ -46,7 +48,7 @@ pub(super) fn unsound(room: &Room) -> Option<&'static str> {
     } else if room.exit_credits > room.counts().live_sessions() {
         Some("its exits")
     } else {
-        None
+        clockwork::unsound(room)
     }
 }
 
@@ -81,7 +83,7 @@ fn unsound_pace(room: &Room) -> bool {
 fn unsound_segment(segment: &Segment, clock: UnixMillis) -> Option<&'static str> {
     let Segment { base, joined, serving, floor, ref counts, .. } = *segment;
     let in_order = base <= floor && floor <= joined && joined <= MAX_POSITION;
-    if !in_order || serving < base || serving > SERVING_MAX {
+    if !in_order || serving < base || serving > SERVING_MAX || segment.won > joined {
         return Some("the positions of a line");
     }
     if unsound_counts(counts) || counts.claimed + counts.lapsed + counts.left > joined - base {

@@ -1,7 +1,7 @@
 //! The part of a room that moves its frontier, as bytes: timetable, adaptive law, reports, auction, alarms, estimates.
 
 use anteroom_core::auction::ROUND_WINNERS_MAX;
-use anteroom_core::forecast::Note;
+use anteroom_core::forecast::{Note, WIDTH_MAX_THOUSANDTHS, WIDTH_MIN_THOUSANDTHS};
 use anteroom_core::reports::Issue;
 use anteroom_core::{
     Adaptive, Adjustment, Auction, Forecast, Generation, Move, MovedBy, Position, Report, Reporter, Reports,
@@ -12,7 +12,9 @@ use super::{Corrupt, Reader, Writer};
 
 impl Writer {
     fn numbers(&mut self, values: &[u64]) {
-        values.iter().for_each(|&value| self.number(value));
+        for &value in values {
+            self.number(value);
+        }
     }
 
     fn optional(&mut self, value: Option<u64>) {
@@ -48,6 +50,11 @@ impl Reader<'_> {
         if self.flag()? { Ok(Some(self.number()?)) } else { Ok(None) }
     }
 
+    fn optional_share(&mut self) -> Result<Option<u32>, Corrupt> {
+        let share = self.optional()?.map(u32::try_from).transpose();
+        share.map_err(|_| Corrupt(self.what))
+    }
+
     fn optional_text(&mut self) -> Result<Option<String>, Corrupt> {
         if self.flag()? { Ok(Some(self.text()?)) } else { Ok(None) }
     }
@@ -79,6 +86,8 @@ pub(super) fn encode(writer: &mut Writer, room: &Room) {
         writer.number(adaptive.capacity);
         writer.number(adaptive.adjusted_at.0);
         writer.byte(adaptive.adjustment as u8);
+        writer.optional(adaptive.worst_latency_millis);
+        writer.optional(adaptive.worst_errors_per_million.map(u64::from));
     }
     encode_reports(writer, &room.reports);
     writer.byte(u8::from(room.auction.is_some()));
@@ -112,9 +121,9 @@ fn encode_reports(writer: &mut Writer, reports: &Reports) {
         } = &reporter.last;
         writer.bytes(name.as_bytes());
         let errors = errors_per_million.map(u64::from);
-        [*sequence, *free, *entered, *latency_p95_millis, errors, *in_flight]
-            .into_iter()
-            .for_each(|value| writer.optional(value));
+        for value in [*sequence, *free, *entered, *latency_p95_millis, errors, *in_flight] {
+            writer.optional(value);
+        }
         writer.number(reporter.heard_at.0);
     }
     writer.numbers(&[reports.issued, reports.entered, reports.dead]);
@@ -134,17 +143,20 @@ fn encode_auction(writer: &mut Writer, auction: &Auction) {
         writer.key(*key);
     }
     writer.number(wins.len() as u64);
-    wins.iter().for_each(|key| writer.key(*key));
+    for key in wins {
+        writer.key(*key);
+    }
 }
 
 fn encode_forecast(writer: &mut Writer, forecast: &Forecast) {
-    writer.numbers(&[forecast.checked, forecast.within_p90, forecast.next_note_at.0]);
+    let width = u64::from(forecast.width_thousandths);
+    writer.numbers(&[forecast.checked, forecast.within_p90, forecast.next_note_at.0, width]);
     writer.number(forecast.quotients.len() as u64);
     forecast.quotients.iter().for_each(|&quotient| writer.number(u64::from(quotient)));
     writer.number(forecast.notes.len() as u64);
     for note in &forecast.notes {
         writer.generation(note.generation);
-        writer.numbers(&[note.position, note.made_at.0, note.basis_millis, note.p90_millis]);
+        writer.numbers(&[note.position, note.made_at.0, note.p50_millis, note.p90_millis]);
     }
 }
 
@@ -159,7 +171,15 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Cor
     room.adaptive = if reader.flag()? {
         let (capacity, adjusted_at) = (reader.number()?, reader.moment()?);
         let adjustment = Adjustment::ALL.get(usize::from(reader.byte()?)).ok_or(Corrupt("room"))?;
-        Some(Adaptive { capacity, adjusted_at, adjustment: *adjustment })
+        let worst_latency_millis = reader.optional()?;
+        let worst_errors_per_million = reader.optional_share()?;
+        Some(Adaptive {
+            capacity,
+            adjusted_at,
+            adjustment: *adjustment,
+            worst_latency_millis,
+            worst_errors_per_million,
+        })
     } else {
         None
     };
@@ -186,10 +206,7 @@ fn decode_reports(reader: &mut Reader<'_>) -> Result<Reports, Corrupt> {
             free: reader.optional()?,
             entered: reader.optional()?,
             latency_p95_millis: reader.optional()?,
-            errors_per_million: reader
-                .optional()?
-                .map(|errors| u32::try_from(errors).map_err(|_| Corrupt("room")))
-                .transpose()?,
+            errors_per_million: reader.optional_share()?,
             in_flight: reader.optional()?,
         };
         Ok(Reporter { last, heard_at: reader.moment()? })
@@ -228,6 +245,10 @@ fn decode_auction(reader: &mut Reader<'_>) -> Result<Auction, Corrupt> {
 
 fn decode_forecast(reader: &mut Reader<'_>) -> Result<Forecast, Corrupt> {
     let (checked, within_p90, next_note_at) = (reader.number()?, reader.number()?, reader.moment()?);
+    let width_thousandths = u32::try_from(reader.number()?).map_err(|_| Corrupt("room"))?;
+    if !(WIDTH_MIN_THOUSANDTHS..=WIDTH_MAX_THOUSANDTHS).contains(&width_thousandths) {
+        return Err(Corrupt("room"));
+    }
     let quotients =
         reader.list(|reader| u32::try_from(reader.number()?).map_err(|_| Corrupt("room")))?.into();
     let notes = reader
@@ -236,10 +257,10 @@ fn decode_forecast(reader: &mut Reader<'_>) -> Result<Forecast, Corrupt> {
                 generation: reader.generation()?,
                 position: reader.number()?,
                 made_at: reader.moment()?,
-                basis_millis: reader.number()?,
+                p50_millis: reader.number()?,
                 p90_millis: reader.number()?,
             })
         })?
         .into();
-    Ok(Forecast { notes, quotients, checked, within_p90, next_note_at })
+    Ok(Forecast { notes, quotients, width_thousandths, checked, within_p90, next_note_at })
 }

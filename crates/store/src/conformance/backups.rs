@@ -34,7 +34,7 @@ async fn start(store: &Arc<dyn Store>) -> Arc<Engine> {
     Engine::start(store.clone(), Arc::new(SystemClock), NODE).await.unwrap()
 }
 
-async fn read(mut stream: BackupStream) -> Vec<u8> {
+pub(super) async fn read(mut stream: BackupStream) -> Vec<u8> {
     let mut bytes = vec![];
     while let Some(piece) = stream.next().await {
         bytes.extend(piece.unwrap());
@@ -50,7 +50,7 @@ fn verify(bytes: &[u8]) -> Result<VerifiedBackup, BackupError> {
     VerifiedBackup::verify(Box::new(Cursor::new(bytes.to_vec())))
 }
 
-async fn restore(engine: &Arc<Engine>, bytes: &[u8]) -> Result<Restored, RestoreError> {
+pub(super) async fn restore(engine: &Arc<Engine>, bytes: &[u8]) -> Result<Restored, RestoreError> {
     let request = RestoreRequest {
         source: Box::new(Cursor::new(bytes.to_vec())),
         accept_values: Box::new(|_| Ok(())),

@@ -5,7 +5,8 @@ use anteroom_core::{Operation, Room, RoomId, UnixMillis};
 use super::Actor;
 use crate::contract::AuditRecord;
 
-/// The record of an operation that `room` is about to meet; `None` for a visitor about his own place.
+/// The record of an operation that `room` is about to meet; `None` for a visitor about his own place, and for what programs say
+/// every few seconds, which would leave no room for what people did.
 pub(super) fn record_of(
     actor: &Actor,
     operation: &Operation,
@@ -15,8 +16,12 @@ pub(super) fn record_of(
 ) -> Option<AuditRecord> {
     actor.name()?;
     let action = match operation {
+        Operation::Report(_) | Operation::SettleRound { .. } => return None,
         Operation::Advance { by } => format!("advance by {by}"),
         Operation::Reconfigure(change) => change.describe(room),
+        Operation::ForgetReporter { reporter } => format!("forget-reporter {reporter}"),
+        Operation::Alarms { firing } if firing.is_empty() => "alarms: none fires".to_owned(),
+        Operation::Alarms { firing } => format!("alarms: {} fires", firing.join(", ")),
         other => other.name().to_owned(),
     };
     record(actor, id, &action, at)

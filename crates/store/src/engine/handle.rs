@@ -10,6 +10,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Actor, EngineCounters, EngineError, OPERATORS_RESERVE, count};
 
+/// What a join is called, as `Operation::name` has it.
+const JOIN: &str = Operation::Join { count: 1 }.name();
+
 /// Settings and state as somebody has seen them.
 pub type Seen = (Settings, RoomState);
 
@@ -120,15 +123,47 @@ impl RoomHandle {
     /// Takes a place in line; answered when it is durable.
     pub async fn join(&self) -> Result<Ticket, EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Join { answer })?;
-        answered.await.unwrap_or_else(|_| Err(self.gone()))
+        let joined = match self.send(Request::Join { answer }) {
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.gone())),
+            Err(refused) => Err(refused),
+        };
+        joined.inspect_err(|error| self.counters.troubles.note(JOIN, error))
     }
 
     /// Does something to the room; answered when it is durable.
     pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Operate { operation, actor, answer })?;
-        answered.await.unwrap_or_else(|_| Err(self.gone()))
+        let name = operation.name();
+        let done = match self.send(Request::Operate { operation, actor, answer }) {
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.gone())),
+            Err(refused) => Err(refused),
+        };
+        done.inspect_err(|error| self.counters.troubles.note(name, error))
+    }
+
+    /// Does several things to the room, in this order and, as far as one turn takes them, in one commit. Either all of them are
+    /// queued or none is.
+    pub async fn operate_all(
+        &self,
+        operations: Vec<Operation>,
+        actor: &Actor,
+    ) -> Result<Vec<Result<Answer, EngineError>>, EngineError> {
+        let permits =
+            self.queue.try_reserve_many(operations.len()).map_err(|refused| self.refused(&refused))?;
+        let answers: Vec<_> = permits
+            .zip(operations)
+            .map(|(permit, operation)| {
+                let (name, (answer, answered)) = (operation.name(), oneshot::channel());
+                permit.send(Request::Operate { operation, actor: actor.clone(), answer });
+                (name, answered)
+            })
+            .collect();
+        let mut results = Vec::with_capacity(answers.len());
+        for (name, answered) in answers {
+            let result = answered.await.unwrap_or_else(|_| Err(self.gone()));
+            results.push(result.inspect_err(|error| self.counters.troubles.note(name, error)));
+        }
+        Ok(results)
     }
 
     /// Deletes the room after what has queued up; returns whether it was there.
@@ -153,13 +188,17 @@ impl RoomHandle {
             count(&self.counters.overloads, 1);
             return Err(EngineError::Overloaded);
         }
-        self.queue.try_send(request).map_err(|refused| match refused {
+        self.queue.try_send(request).map_err(|refused| self.refused(&refused))
+    }
+
+    fn refused<T>(&self, refused: &mpsc::error::TrySendError<T>) -> EngineError {
+        match refused {
             mpsc::error::TrySendError::Full(_) => {
                 count(&self.counters.overloads, 1);
                 EngineError::Overloaded
             }
             mpsc::error::TrySendError::Closed(_) => self.gone(),
-        })
+        }
     }
 }
 

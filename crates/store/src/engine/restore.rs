@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use anteroom_core::reports::SILENT_ROUNDS;
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::{Effects, Generation, Operation, Reads, Refusal, Room, Segment, UnixMillis, apply};
 
@@ -171,6 +172,12 @@ fn revise(
                 room.segments.push_back(Segment { joined, ..Segment::open(line.generation, line.base) });
             }
         }
+    }
+    // What was reported before the backup says nothing about now, when passes are on their way that this room knows nothing of. So
+    // nobody is let in on those words: each reporter counts as silent until it is heard again.
+    let silence = room.settings.round_millis() * SILENT_ROUNDS + 1;
+    for reporter in &mut room.reports.reporters {
+        reporter.heard_at = reporter.heard_at.min(UnixMillis(now.0.saturating_sub(silence)));
     }
     if let Some(before) = later_than {
         room.version = room.version.max(before.version);

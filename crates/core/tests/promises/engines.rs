@@ -1,0 +1,136 @@
+//! Promise 8 with several nodes: whoever ticks, how often, how late, from however old a copy, a slot of the timetable is taken at
+//! most once, and exactly once if somebody ticks in time.
+
+use std::collections::BTreeSet;
+
+use anteroom_core::settings::{People, Seconds};
+use anteroom_core::{InletKind, Operation, Reads, Room, Settings, UnixMillis, apply};
+use proptest::prelude::*;
+
+use super::cases;
+
+const START: UnixMillis = UnixMillis(1_800_000_000_000);
+const NODES: usize = 3;
+
+/// A node looks at the room: so long after the last one, by a clock that is off by so much.
+#[derive(Debug, Clone)]
+struct Look {
+    after_millis: u64,
+    clock_off_millis: i64,
+    node: usize,
+    /// Whether it reads the store first, or trusts the copy it has.
+    reads: bool,
+    /// Whether it keeps what it computed when there was nothing to write.
+    keeps: bool,
+}
+
+fn looks() -> impl Strategy<Value = Vec<Look>> {
+    let after = prop_oneof![4 => 0u64..800, 2 => 800u64..4_000, 1 => 4_000u64..40_000];
+    let look = (after, -900i64..900, 0..NODES, any::<bool>(), any::<bool>()).prop_map(
+        |(after_millis, clock_off_millis, node, reads, keeps)| Look {
+            after_millis,
+            clock_off_millis,
+            node,
+            reads,
+            keeps,
+        },
+    );
+    prop::collection::vec(look, 1..150)
+}
+
+fn room_with_a_long_line(inlet: InletKind, interval: u64) -> Room {
+    let settings = Settings {
+        inlet,
+        interval_seconds: Seconds::new(interval).unwrap(),
+        increment_by: People::new(1).unwrap(),
+        window_size: People::new(1),
+        ..Settings::default()
+    };
+    let room = Room::open(settings, START, 1);
+    apply(room, START, &Operation::Join { count: 10_000 }, Reads::default()).room
+}
+
+/// A store that takes a write only from whoever has seen the last one.
+struct Shared {
+    room: Room,
+    copies: Vec<Room>,
+}
+
+impl Shared {
+    fn look(&mut self, look: &Look, now: UnixMillis) {
+        if look.reads {
+            self.copies[look.node] = self.room.clone();
+        }
+        loop {
+            let ticked = apply(self.copies[look.node].clone(), now, &Operation::Tick, Reads::default());
+            if !ticked.effects.changed {
+                if look.keeps {
+                    self.copies[look.node] = ticked.room;
+                }
+                return;
+            }
+            if self.copies[look.node].version == self.room.version {
+                self.room = Room { version: self.room.version + 1, ..ticked.room };
+                self.copies[look.node] = self.room.clone();
+                return;
+            }
+            // Another node was faster: the same again, from what it wrote.
+            self.copies[look.node] = self.room.clone();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn each_slot_is_taken_at_most_once_whoever_looks(
+        looks in looks(), interval in 1u64..20, by_windows in any::<bool>(),
+    ) {
+        let inlet = if by_windows { InletKind::Window } else { InletKind::Periodic };
+        let room = room_with_a_long_line(inlet, interval);
+        let mut shared = Shared { copies: vec![room.clone(); NODES], room };
+        let interval = interval * 1000;
+        let mut true_now = START;
+        let mut in_time = BTreeSet::new();
+        for look in &looks {
+            true_now = true_now.plus(look.after_millis);
+            let now = UnixMillis(true_now.0.saturating_add_signed(look.clock_off_millis));
+            let before = shared.room.serving();
+            shared.look(look, now);
+            // The slots as a timetable on the wall has them.
+            let slot = START.0 + now.since(START) / interval * interval;
+            if slot > START.0 && now.0 - slot <= (interval / 2).max(1_000) {
+                in_time.insert(slot);
+            }
+            prop_assert!(shared.room.serving() - before <= 1, "one slot at a time");
+            prop_assert!(shared.room.serving() <= in_time.len() as u64, "a slot was taken twice");
+        }
+        if looks.iter().all(|look| look.reads && look.clock_off_millis >= 0) {
+            prop_assert_eq!(shared.room.serving(), in_time.len() as u64, "a slot was lost");
+        }
+    }
+
+    #[test]
+    fn one_late_tick_catches_nothing_up_and_many_ticks_take_each_slot_once(
+        interval in 1u64..20, span in 0u64..200_000, spacing in 1u64..1_000, by_windows in any::<bool>(),
+    ) {
+        let inlet = if by_windows { InletKind::Window } else { InletKind::Periodic };
+        let room = room_with_a_long_line(inlet, interval);
+        let end = START.plus(span);
+        let late = apply(room.clone(), end, &Operation::Tick, Reads::default()).room;
+        let slots = span / (interval * 1000);
+        prop_assert!(late.serving() <= slots.min(1));
+        prop_assert_eq!(late.serving() + late.steps_missed, slots, "each slot is taken or missed");
+        let mut ticking = room;
+        let mut now = START;
+        while now < end {
+            now = now.plus(spacing).min(end);
+            ticking = apply(ticking, now, &Operation::Tick, Reads::default()).room;
+        }
+        prop_assert_eq!((ticking.serving(), ticking.steps_missed), (slots, 0));
+        // The other engine, with its old copy, comes too late for everything.
+        let again = apply(ticking.clone(), end, &Operation::Tick, Reads::default()).room;
+        prop_assert_eq!(again.serving(), ticking.serving());
+    }
+}

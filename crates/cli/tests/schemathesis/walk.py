@@ -97,6 +97,7 @@ def main():
     walk_line(public, private, admin)
     walk_aws(public, private, admin)
     walk_capacity(public, private, admin)
+    walk_auction(public, private, admin)
     walk_stream(public)
     walk_alarms(private, admin)
     walk_access(private, admin)
@@ -279,6 +280,23 @@ def walk_capacity(public, private, admin):
     public.call("board", 200, id="Site")
 
 
+def walk_auction(public, private, admin):
+    """A slot on the spot, a place in line, and everything that a check-in can be told."""
+    settings = {"inlet": "max-size", "total_active_users": 1, "discipline": "auction", "round_seconds": 1}
+    private.call("putRoom", 201, headers=admin, body={"settings": settings}, id="Auction")
+    first = public.json("auction", body={"room": "Auction"})
+    assert first["accessToken"] and first["backendUri"] is None, first
+    second = public.json("auction", body={"room": "Auction"})
+    assert second["queueToken"], second
+    told = public.call("auction", 429, body={"queueToken": second["queueToken"]})
+    assert told.headers["retry-after"] and "estimated_wait_seconds" in told.json(), told.text
+    public.call("auction", 404, body={"room": "Nowhere"})
+    public.call("auction", 409, body={"room": "Sample"})
+    public.call("auction", 401, body={"room": "Auction"}, headers={"Authorization": "Basic eDp4"})
+    public.call("leave", 200, body={"ticket": second["queueToken"]})
+    public.call("auction", 410, body={}, headers=bearer(second["queueToken"]))
+
+
 def walk_stream(public):
     """One event of the stream, and the refusals of those who get none."""
     public.call("watch", 404, query={"room": "Nowhere"})
@@ -331,10 +349,10 @@ def walk_refusals(private, admin):
     for operation, (path, _, described) in private.operations.items():
         if "401" not in described["responses"]:
             continue
-        arguments = {part: "x" for part in ("id", "name", "request_id") if "{" + part + "}" in path}
+        arguments = {part: "x" for part in ("id", "name", "request_id", "reporter") if "{" + part + "}" in path}
         body = b"" if operation == "restore" else {} if "requestBody" in described else None
         private.call(operation, 401, body=body, **arguments)
-        other = viewer if operation in ("updateSession", "notifyOfAlarms") else origin
+        other = viewer if operation in ("updateSession", "notifyOfAlarms", "reportCapacity") else origin
         private.call(operation, 403, body=body, headers=bearer(other), **arguments)
 
 

@@ -317,6 +317,52 @@ fn a_room_that_begins_to_name_a_firing_alarm_stops_with_that_change() {
 }
 
 #[test]
+fn a_change_that_names_a_firing_alarm_lets_nobody_in_first() {
+    let server = start();
+    let mut operator = server.operator();
+    tell(&mut operator, &[alert("HighLoad", "a", "firing")]);
+    let made = operator.send(&Request::new("PUT", "/rooms/Hall").body("{}")).expect("an answer");
+    assert_eq!(made.status, 201);
+    server.line("Hall").join_many(5);
+    let settings =
+        json!({"settings": {"inlet": "max-size", "total_active_users": 3, "alarms": ["HighLoad"]}});
+    let changed = operator.send(&Request::new("PATCH", "/rooms/Hall").body(settings.to_string()));
+    let changed = changed.expect("an answer").json();
+    assert_eq!(
+        (&changed["figures"]["offers"], &changed["figures"]["serving"], &changed["standstill"]),
+        (&json!(0), &json!(0), &json!("alarm")),
+        "{changed}"
+    );
+    tell(&mut operator, &[alert("HighLoad", "a", "resolved")]);
+    wait_until("the free slots are offered", DEADLINE, || {
+        operator.get("/rooms/Hall").is_ok_and(|room| room.json()["figures"]["offers"] == 3)
+    });
+}
+
+#[test]
+fn those_who_are_told_to_wait_set_off_no_alarm_of_ours() {
+    let server = start();
+    let (mut operator, mut visitor) = (server.operator(), server.visitor());
+    let auction =
+        json!({"settings": {"inlet": "max-size", "total_active_users": 0, "discipline": "auction"}});
+    let made = operator.send(&Request::new("PUT", "/rooms/Round").body(auction.to_string()));
+    assert_eq!(made.expect("an answer").status, 201);
+    let queued = visitor.post("/auction", &json!({"room": "Round"})).expect("an answer").json();
+    for _ in 0..3 {
+        let told = visitor.post("/auction", &json!({"queueToken": queued["queueToken"]})).expect("an answer");
+        assert_eq!(told.status, 429, "{told:?}");
+        let early = visitor.post("/claim", &json!({"ticket": queued["queueToken"]})).expect("an answer");
+        assert_eq!(early.status, 409, "{early:?}");
+    }
+    // Something that is counted, so that it is known when all of it has been looked at.
+    assert_eq!(operator.get("/nowhere").expect("an answer").status, 404);
+    let wrong_path = "Anteroom-Private-4xx-Alarm";
+    wait_until("it sets its alarm off", DEADLINE, || state(&mut operator, wrong_path) == "firing");
+    let public = alarm(&mut operator, "Anteroom-Public-4xx-Alarm");
+    assert_eq!((&public["state"], &public["count"]), (&json!("ok"), &json!(0)), "{public}");
+}
+
+#[test]
 fn an_operator_lists_alarms_in_a_shell() {
     let server = start();
     tell(&mut server.operator(), &[alert("HighLoad", "a", "firing")]);

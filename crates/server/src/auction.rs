@@ -9,7 +9,7 @@
 //! `/claim` and `/generate_token` check in too ([`note_presence`]), without waiting.
 //!
 //! *Invariant:* a node remembers of a round no more people than it can have winners.
-//! *Invariant:* nobody is held for longer than a round and [`SETTLE_PATIENCE`].
+//! *Invariant:* nobody is held for longer than a round and [`SETTLE_PATIENCE`], nor for longer than [`HOLD_MAX`].
 
 mod rounds;
 mod table;

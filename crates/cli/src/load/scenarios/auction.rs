@@ -57,8 +57,14 @@ pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, 
         }
     };
     enter(&mut visitor, &won);
-    if visitor.choices.asks_again {
-        let again = visitor.ask(&checking_in(Step::CheckInAgain, &ticket), visitor.now()).await?;
+    let again = if visitor.choices.asks_again {
+        Some(visitor.ask(&checking_in(Step::CheckInAgain, &ticket), visitor.now()).await)
+    } else {
+        None
+    };
+    // Only now: a visit that was ended in between would be answered 410, and rightly so.
+    may_be_ended(&visitor, &won);
+    if let Some(again) = again.transpose()? {
         let same = again.status == 200 && again.json()["accessToken"] == won.json()["accessToken"];
         let difference =
             || Again::Different(format!("{}, and not the pass of the first answer", again.status));
@@ -90,6 +96,7 @@ async fn join(visitor: &mut Visitor<'_>) -> Result<Option<String>, Outcome> {
     let ticket = body["queueToken"].as_str().map(str::to_owned);
     if ticket.is_none() {
         enter(visitor, &exchange);
+        may_be_ended(visitor, &exchange);
     }
     Ok(ticket)
 }
@@ -106,7 +113,7 @@ fn shown(mut call: Call, ticket: &str) -> Call {
     call
 }
 
-/// The pass is there: the visit begins, and the operator may end it.
+/// The pass is there: the visit begins.
 fn enter(visitor: &mut Visitor<'_>, exchange: &Exchange) {
     let pass = exchange.json()["accessToken"].clone();
     visitor.is_admitted(exchange.answered, &json!({ "access_token": pass }));
@@ -115,6 +122,11 @@ fn enter(visitor: &mut Visitor<'_>, exchange: &Exchange) {
         claims["exp"].as_u64().zip(claims["iat"].as_u64()).map(|(end, start)| end.saturating_sub(start));
     // It began after the question was sent, so until then it certainly lasts.
     visitor.record.inside_until = validity.map(|seconds| exchange.sent.after(Duration::from_secs(seconds)));
+}
+
+/// The visitor has asked all he wanted to: the operator may end the visit.
+fn may_be_ended(visitor: &Visitor<'_>, exchange: &Exchange) {
+    let claims = exchange.json()["accessToken"].as_str().map(claims_of).unwrap_or_default();
     if let Some(subject) = claims["sub"].as_str() {
         visitor.shared.ledger.entered(visitor.record.index, subject);
     }

@@ -37,8 +37,6 @@ pub struct Auction {
     pub wins: BTreeSet<SessionKey>,
     /// When they were won.
     pub won_at: UnixMillis,
-    /// The last winner of the round that had one last.
-    pub last_winner: Option<SessionKey>,
     /// Winners per round in thousandths, a moving average; `None` before the first.
     pub average_thousandths: Option<u64>,
 }
@@ -55,7 +53,6 @@ impl Auction {
             settled: UnixMillis(0),
             wins: BTreeSet::new(),
             won_at: now,
-            last_winner: None,
             average_thousandths: None,
         }
     }
@@ -164,7 +161,6 @@ pub(crate) fn settle_round(
         auction.learn(winners.len() as u64);
         auction.settled = round;
         auction.won_at = now;
-        auction.last_winner = winners.last().copied().or(auction.last_winner);
         auction.wins = winners.iter().copied().collect();
     }
     inlet::note_move(room, MovedBy::Auction, now, before);

@@ -1,7 +1,7 @@
 //! Why the frontier stands still: the one answer that the board, the rules and the metrics share.
 
 use crate::ids::UnixMillis;
-use crate::room::{Room, RoomState};
+use crate::room::Room;
 use crate::settings::InletKind;
 
 /// Why nobody is let in by itself at the moment.
@@ -67,7 +67,7 @@ impl Standstill {
     /// What holds an automatic inlet, whatever it would do.
     pub(crate) fn held(room: &Room, at: UnixMillis) -> Option<Self> {
         let settings = &room.settings;
-        if matches!(room.state, RoomState::Paused | RoomState::Closed) {
+        if !room.state.admits() {
             Some(Self::Paused)
         } else if room.inlet_rests {
             Some(Self::MovedBack)
@@ -85,7 +85,7 @@ impl Standstill {
     /// Why the frontier of `room` stands still at `now`; `None` if it moves, or will at the next step or round.
     pub fn of(room: &Room, now: UnixMillis) -> Option<Self> {
         let settings = &room.settings;
-        if room.state != RoomState::Open && room.state != RoomState::Draining {
+        if !room.state.admits() {
             return Some(Self::Paused);
         }
         if settings.inlet == InletKind::Manual && !settings.is_auction() {

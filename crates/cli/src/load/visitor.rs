@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hyper::header::HeaderValue;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -174,6 +175,14 @@ impl Visitor<'_> {
     pub(super) fn has_waited_enough(&mut self) -> bool {
         self.looks += 1;
         self.choices.leaves_after_looks.is_some_and(|most| self.looks >= most)
+    }
+
+    /// The same call with his Idempotency-Key, so that it is safe to send again after a lost answer.
+    pub(super) fn repeatable(&self, mut call: Call) -> Call {
+        let key = format!("load-{}-{}", self.shared.plan.run_id, self.record.index);
+        let key = HeaderValue::from_str(&key).expect("base64url and digits are visible characters");
+        call.headers.insert("idempotency-key", key);
+        call
     }
 
     /// When to look again after a pause that is never quite the same.

@@ -135,13 +135,9 @@ fn encode_reports(writer: &mut Writer, reports: &Reports) {
 }
 
 fn encode_auction(writer: &mut Writer, auction: &Auction) {
-    let Auction { round, free, spare, settled, wins, won_at, last_winner, average_thousandths } = auction;
+    let Auction { round, free, spare, settled, wins, won_at, average_thousandths } = auction;
     writer.numbers(&[round.0, *free, *spare, settled.0, won_at.0]);
     writer.optional(*average_thousandths);
-    writer.byte(u8::from(last_winner.is_some()));
-    if let Some(key) = last_winner {
-        writer.key(*key);
-    }
     writer.number(wins.len() as u64);
     for key in wins {
         writer.key(*key);
@@ -223,7 +219,6 @@ fn decode_auction(reader: &mut Reader<'_>) -> Result<Auction, Corrupt> {
     let [round, free, spare] = [reader.number()?, reader.number()?, reader.number()?];
     let (settled, won_at) = (reader.moment()?, reader.moment()?);
     let average_thousandths = reader.optional()?;
-    let last_winner = if reader.flag()? { Some(reader.key()?) } else { None };
     let wins = reader.list(Reader::key)?;
     if free > ROUND_WINNERS_MAX
         || spare > free
@@ -238,7 +233,6 @@ fn decode_auction(reader: &mut Reader<'_>) -> Result<Auction, Corrupt> {
         settled,
         wins: wins.into_iter().collect(),
         won_at,
-        last_winner,
         average_thousandths,
     })
 }

@@ -76,10 +76,7 @@ pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, 
 /// POST `/auction` without a ticket. None: a slot was spare, and the visitor is in.
 async fn join(visitor: &mut Visitor<'_>) -> Result<Option<String>, Outcome> {
     let plan = &visitor.shared.plan;
-    let mut call = Call::post(Step::Auction, "/auction", &json!({ "room": plan.room }));
-    let key = format!("load-{}-{}", plan.run_id, visitor.record.index);
-    let key = HeaderValue::from_str(&key).expect("base64url and digits are visible characters");
-    call.headers.insert("idempotency-key", key);
+    let call = visitor.repeatable(Call::post(Step::Auction, "/auction", &json!({ "room": plan.room })));
     let due = visitor.record.due;
     let exchange = visitor.ask(&call, due).await?;
     let body = exchange.json();

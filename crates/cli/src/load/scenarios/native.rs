@@ -40,10 +40,7 @@ pub(super) enum Joined {
 /// POST `/join`. The Idempotency-Key makes it safe to ask again after a lost answer.
 pub(super) async fn join(visitor: &mut Visitor<'_>) -> Result<Joined, Outcome> {
     let plan = &visitor.shared.plan;
-    let mut call = Call::post(Step::Join, "/join", &json!({ "room": plan.room }));
-    let key = format!("load-{}-{}", plan.run_id, visitor.record.index);
-    let key = HeaderValue::from_str(&key).expect("base64url and digits are visible characters");
-    call.headers.insert("idempotency-key", key);
+    let call = visitor.repeatable(Call::post(Step::Join, "/join", &json!({ "room": plan.room })));
     let due = visitor.record.due;
     let exchange = visitor.ask(&call, due).await?;
     let body = exchange.json();

@@ -193,7 +193,6 @@ mod tests {
             settled: NOW,
             wins: BTreeSet::from([key(2), key(7)]),
             won_at: NOW,
-            last_winner: Some(key(7)),
             average_thousandths: Some(2_000),
         });
         room.firing = vec!["High load".into()];

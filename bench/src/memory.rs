@@ -57,7 +57,8 @@ fn fill(directory: &std::path::Path, count: u64) -> Result<()> {
         let room = RoomId::parse("Sample")?;
         let node = NodeId(1);
         let snapshot = store.load(&room, node).await?.context("the room does not exist")?;
-        let batch = JoinBatch { room, node, number: 1, epoch: snapshot.room.epoch, count };
+        let batch =
+            JoinBatch { room, node, number: 1, epoch: snapshot.room.epoch, lineage: snapshot.lineage, count };
         match store.join(&batch).await? {
             JoinOutcome::Joined { .. } => Ok(()),
             JoinOutcome::Conflict(_) => bail!("the bulk was refused"),

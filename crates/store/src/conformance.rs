@@ -11,6 +11,7 @@ mod clockwork;
 mod commits;
 mod engines;
 mod joins;
+mod nodes;
 mod records;
 mod rooms;
 mod sessions;
@@ -74,6 +75,12 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     clockwork::a_pass_to_be_used_in_time_reads_back_with_that_time,
     clockwork::after_a_restore_reporters_are_silent_until_they_are_heard_again,
     clockwork::what_programs_say_every_few_seconds_is_not_audited,
+    nodes::a_glance_shows_how_far_rooms_have_come,
+    nodes::a_lease_belongs_to_one_node_until_it_runs_out,
+    nodes::what_was_computed_under_another_lineage_conflicts,
+    nodes::numbers_tell_that_values_and_names_have_changed,
+    nodes::what_is_confirmed_can_be_read,
+    nodes::a_room_made_again_takes_nothing_of_before,
     engines::joins_through_several_engines_keep_their_order,
     engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
     engines::the_board_shows_what_was_answered,

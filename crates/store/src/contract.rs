@@ -21,14 +21,25 @@
 //! * **Backups are whole.** [`Store::backup`] is one consistent view; [`Store::restore`] takes all of one or leaves everything as
 //!   it was.
 //! * **Order.** Calls of one caller that awaits each are seen in that order by everybody.
+//! * **Lineages.** A store that may have lost something it had acknowledged (after a failover, or back from a disk that was not
+//!   synchronous) goes on under another [`Lineage`]. Commits and joins name the lineage they were computed under; under another one
+//!   they conflict. A room that was last committed under an earlier one is not *continuous*: it takes nothing but a commit that
+//!   *mends* it, for which the caller has considered what may be missing. Making a room names no lineage.
+//! * **No room goes without a trace.** One that is neither there nor has a trace was not deleted: the store has lost it.
+//! * **Leases save work, no more.** [`Store::glance`] gives a room's lease to one node at a time. Nothing relies on it:
+//!   a holder that slept through its lease finds its commits in conflict.
 
 use anteroom_core::{
     Effects, Event, Generation, MAX_POSITION, RequestId, Room, RoomId, Session, SessionKey, UnixMillis,
 };
 use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
 
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
+use crate::clock::Clock;
 
 /// How long a session stays readable after its end. After that its ticket answers "gone", never with a second pass.
 pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
@@ -44,6 +55,10 @@ pub const TRACES_MAX: u64 = 10_000;
 /// One running server: a UUID made at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeId(pub u128);
+
+/// An unbroken history of a store: whatever was acknowledged under it is still there under it. Opaque; compared, never ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Lineage(pub u128);
 
 /// Why a store did not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -66,6 +81,10 @@ pub struct Snapshot {
     pub room: Room,
     /// The number of the last commit or join of the asking node that it contains.
     pub last_number: Option<u64>,
+    /// The store's lineage now.
+    pub lineage: Lineage,
+    /// Whether the room was last committed under that lineage. Otherwise something may be missing.
+    pub is_continuous: bool,
 }
 
 /// Who asked for a change, for the audit.
@@ -127,6 +146,10 @@ pub struct Commit {
     pub number: u64,
     /// The version it was computed from; `None` if the room must not exist yet.
     pub expected: Option<u64>,
+    /// The lineage it was computed under; not looked at where the room must not exist yet.
+    pub lineage: Lineage,
+    /// Whether it takes account of what may be missing from a room that is not continuous.
+    pub mends: bool,
     /// Whether `next` has a newest generation that the store does not know yet.
     pub opens_line: bool,
     /// The last position handed out in the newest generation of the room it was computed from.
@@ -252,6 +275,8 @@ pub struct JoinBatch {
     pub number: u64,
     /// The epoch it was meant for.
     pub epoch: u64,
+    /// The lineage it was meant for.
+    pub lineage: Lineage,
     /// How many visitors; the caller has made sure that the generation can take them.
     pub count: u64,
 }
@@ -267,6 +292,48 @@ pub enum JoinOutcome {
     /// The epoch is over (or the positions have run out); nothing was written.
     Conflict(Option<Box<Snapshot>>),
 }
+
+/// How far a room has come, at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glance {
+    /// Its newest generation.
+    pub generation: Generation,
+    /// Its version.
+    pub version: u64,
+    /// The last position handed out in its newest generation.
+    pub joined: u64,
+    /// The store's lineage now.
+    pub lineage: Lineage,
+    /// Whether the room was last committed under it.
+    pub is_continuous: bool,
+    /// Whether the asking node has the room's lease now.
+    pub holds_lease: bool,
+}
+
+/// A look at everything that other nodes may have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glances {
+    /// The rooms asked for, in that order; `None` where there is none.
+    pub rooms: Vec<Option<Glance>>,
+    /// Another number than last time whenever a value was replaced.
+    pub values: u64,
+    /// Another number than last time whenever a room was made or deleted.
+    pub names: u64,
+}
+
+/// What another node has done. It may come twice, late, or never: a glance is what counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// A commit to this room.
+    Room(RoomId),
+    /// A room was made or deleted.
+    Names,
+    /// A value was replaced.
+    Values,
+}
+
+/// How many news wait for whoever subscribed. Beyond it they are lost.
+pub const NEWS_MAX: usize = 1_024;
 
 /// Where state lives.
 #[async_trait]
@@ -345,6 +412,23 @@ pub trait Store: Send + Sync + 'static {
 
     /// Replaces everything it has, all or nothing; see [`crate::backup::restore`] for what it must not forget.
     async fn restore(&self, restore: Restore) -> Result<(), RestoreError>;
+
+    /// Looks at all these rooms at once, and takes or extends the lease of each for `node`, for that long. Whoever holds it
+    /// keeps it while he extends it; nobody else gets it before it has run out. A room that is not there has no lease.
+    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError>;
+
+    /// Returns when what was written to this room so far would survive whatever the store claims to survive, including the loss
+    /// of the machine that answered. Where it cannot be told in time: transient, and it may be asked again.
+    async fn confirm(&self, room: &RoomId) -> Result<(), StoreError>;
+
+    /// Tells what others do, from now on, as well as it can.
+    fn subscribe(&self) -> mpsc::Receiver<News>;
+
+    /// Whether other nodes may change what is here.
+    fn is_shared(&self) -> bool;
+
+    /// The clock that all nodes on this store go by; `None`: the machine's.
+    fn clock(&self) -> Option<Arc<dyn Clock>>;
 
     /// Whether it works, as far as it knows without being asked to do something.
     fn is_ready(&self) -> bool;

@@ -27,7 +27,7 @@ pub use self::handle::{RoomHandle, Seen};
 use self::owner::Owner;
 pub use self::troubles::Troubles;
 use crate::clock::Clock;
-use crate::contract::{Commit, CommitOutcome, NodeId, Store, StoreError, Trace};
+use crate::contract::{Commit, CommitOutcome, Lineage, NodeId, Store, StoreError, Trace};
 
 /// How many operations may wait for a room. Beyond it callers are refused at once.
 pub const ROOM_QUEUE_MAX: usize = 16_384;
@@ -233,6 +233,8 @@ impl Engine {
                 node: self.node,
                 number: 1,
                 expected: None,
+                lineage: Lineage::default(),
+                mends: false,
                 opens_line: true,
                 joined_before: room.newest().joined,
                 next: room,
@@ -349,7 +351,9 @@ impl Engine {
         let (changes, watched) = watch::channel(0);
         let counters = self.counters.clone();
         let handle = Arc::new(RoomHandle::new(id.clone(), &room, watched, queue, counters));
-        let last_number = self.store.load(&id, self.node).await?.and_then(|snapshot| snapshot.last_number);
+        let stored = self.store.load(&id, self.node).await?;
+        let lineage = stored.as_ref().map(|snapshot| snapshot.lineage).unwrap_or_default();
+        let last_number = stored.and_then(|snapshot| snapshot.last_number);
         let mut owner = Owner {
             id,
             store: self.store.clone(),
@@ -357,6 +361,7 @@ impl Engine {
             node: self.node,
             next_number: last_number.unwrap_or(0) + 1,
             room: Some(room),
+            lineage,
             next_session_end: None,
             last_commit: None,
             failing: false,

@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod contract;
 pub mod embedded;
 pub mod engine;
+mod lease;
 
 pub mod memory;
 

@@ -3,20 +3,28 @@
 mod backup;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
+use crate::clock::Clock;
 use crate::contract::{
-    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
-    OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent, TRACES_MAX, Trace,
+    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances, JoinBatch,
+    JoinOutcome, Lineage, NEWS_MAX, News, NodeId, OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot, Store,
+    StoreError, StoredEvent, TRACES_MAX, Trace,
 };
+use crate::lease::Leases;
 
+#[derive(Clone)]
 struct StoredRoom {
     room: Room,
+    /// Under which it was last committed.
+    lineage: Lineage,
     sessions: BTreeMap<SessionKey, Session>,
     /// Active sessions by end.
     ending: BTreeSet<(UnixMillis, SessionKey)>,
@@ -26,8 +34,9 @@ struct StoredRoom {
     last: HashMap<NodeId, (u64, u64)>,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct State {
+    lineage: Lineage,
     rooms: BTreeMap<RoomId, StoredRoom>,
     /// Traces of deleted rooms.
     traces: BTreeMap<RoomId, Trace>,
@@ -38,24 +47,51 @@ struct State {
     next_event: u64,
     audit: VecDeque<(u64, AuditRecord)>,
     next_audit: u64,
+    values_replaced: u64,
+    names_changed: u64,
 }
 
 /// A store without disk.
 #[derive(Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
+    leases: Leases,
+    subscribers: Mutex<Vec<mpsc::Sender<News>>>,
+    shared: bool,
 }
 
 impl MemoryStore {
+    /// One that several engines in this process share.
+    pub fn shared() -> Self {
+        Self { shared: true, ..Self::default() }
+    }
+
+    /// What a replica of it would have, were it promoted now: the same, under another lineage.
+    #[must_use]
+    pub fn promoted_replica(&self) -> Self {
+        let mut state = self.state().clone();
+        state.lineage = Lineage(state.lineage.0 + 1);
+        Self { state: Mutex::new(state), shared: self.shared, ..Self::default() }
+    }
+
+    fn tell(&self, news: &News) {
+        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        subscribers.retain(|subscriber| match subscriber.try_send(news.clone()) {
+            Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => true,
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        });
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn snapshot(stored: Option<&StoredRoom>, node: NodeId) -> Option<Snapshot> {
+fn snapshot(stored: Option<&StoredRoom>, lineage: Lineage, node: NodeId) -> Option<Snapshot> {
     let stored = stored?;
     let last_number = stored.last.get(&node).map(|&(number, _)| number);
-    Some(Snapshot { room: stored.room.clone(), last_number })
+    let is_continuous = stored.lineage == lineage;
+    Some(Snapshot { room: stored.room.clone(), last_number, lineage, is_continuous })
 }
 
 impl State {
@@ -87,9 +123,10 @@ fn surplus(length: usize, limit: u64) -> usize {
 }
 
 impl StoredRoom {
-    fn new(room: Room) -> Self {
+    fn new(room: Room, lineage: Lineage) -> Self {
         Self {
             room,
+            lineage,
             sessions: BTreeMap::new(),
             ending: BTreeSet::new(),
             by_end: BTreeMap::new(),
@@ -132,7 +169,8 @@ impl Store for MemoryStore {
     }
 
     async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError> {
-        Ok(snapshot(self.state().rooms.get(room), node))
+        let state = self.state();
+        Ok(snapshot(state.rooms.get(room), state.lineage, node))
     }
 
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
@@ -144,18 +182,26 @@ impl Store for MemoryStore {
         if let Some((_, joined)) = last.filter(|&(number, _)| number == commit.number) {
             return Ok(CommitOutcome::Done { joined });
         }
-        let in_turn = last.is_none_or(|(number, _)| number < commit.number)
+        let lineage = state.lineage;
+        let fits = stored
+            .is_none_or(|stored| commit.lineage == lineage && (stored.lineage == lineage || commit.mends));
+        let in_turn = fits
+            && last.is_none_or(|(number, _)| number < commit.number)
             && stored.map(|stored| stored.room.version) == commit.expected
             && (stored.is_some() || trace.is_none_or(|trace| trace.precedes(&Trace::of(&commit.next))));
         let joined = commit.own_joins().joined_after(stored.map(|stored| stored.room.newest().joined));
         let Some(joined) = joined.filter(|_| in_turn) else {
-            return Ok(CommitOutcome::Conflict(snapshot(stored, commit.node).map(Box::new)));
+            return Ok(CommitOutcome::Conflict(snapshot(stored, lineage, commit.node).map(Box::new)));
         };
         let mut next = commit.next.clone();
         next.segments.back_mut().expect("a room always has a segment").joined = joined;
         let at = next.clock;
-        let stored = state.rooms.entry(commit.room.clone()).or_insert_with(|| StoredRoom::new(next.clone()));
+        state.names_changed += u64::from(stored.is_none());
+        let is_new = stored.is_none();
+        let new = || StoredRoom::new(next.clone(), lineage);
+        let stored = state.rooms.entry(commit.room.clone()).or_insert_with(new);
         stored.room = next;
+        stored.lineage = lineage;
         for session in &commit.effects.sessions {
             stored.write_session(session);
         }
@@ -170,6 +216,7 @@ impl Store for MemoryStore {
         }
         state.events.drain(..surplus(state.events.len(), OUTBOX_MAX));
         state.note_audit(commit.audit.iter().cloned());
+        self.tell(&if is_new { News::Names } else { News::Room(commit.room.clone()) });
         Ok(CommitOutcome::Done { joined })
     }
 
@@ -183,6 +230,8 @@ impl Store for MemoryStore {
         state.rooms.remove(&deletion.room);
         state.leave_trace(deletion.room.clone(), trace);
         state.note_audit(deletion.audit.iter().cloned());
+        state.names_changed += 1;
+        self.tell(&News::Names);
         Ok(DeletionOutcome::Done)
     }
 
@@ -192,6 +241,7 @@ impl Store for MemoryStore {
 
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
         let mut state = self.state();
+        let lineage = state.lineage;
         let Some(stored) = state.rooms.get_mut(&batch.room) else {
             return Ok(JoinOutcome::Conflict(None));
         };
@@ -201,8 +251,9 @@ impl Store for MemoryStore {
         }
         let in_turn = last.is_none_or(|(number, _)| number < batch.number);
         let room = &stored.room;
-        if !in_turn || room.epoch != batch.epoch || room.places_left() < batch.count {
-            return Ok(JoinOutcome::Conflict(snapshot(Some(stored), batch.node).map(Box::new)));
+        let fits = batch.lineage == lineage && stored.lineage == lineage && room.epoch == batch.epoch;
+        if !in_turn || !fits || room.places_left() < batch.count {
+            return Ok(JoinOutcome::Conflict(snapshot(Some(stored), lineage, batch.node).map(Box::new)));
         }
         let segment = stored.room.segments.back_mut().expect("a room always has a segment");
         let first = segment.joined + 1;
@@ -293,6 +344,8 @@ impl Store for MemoryStore {
         }
         state.values.insert(name.to_owned(), new.to_vec());
         state.note_audit(audit.cloned());
+        state.values_replaced += 1;
+        self.tell(&News::Values);
         Ok(true)
     }
 
@@ -304,7 +357,45 @@ impl Store for MemoryStore {
     async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
         let mut state = self.state();
         *state = backup::restored(&state, restore)?;
+        self.tell(&News::Names);
+        self.tell(&News::Values);
         Ok(())
+    }
+
+    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
+        let state = self.state();
+        let glance = |id: &RoomId| {
+            let stored = state.rooms.get(id)?;
+            let newest = stored.room.newest();
+            Some(Glance {
+                generation: newest.generation,
+                version: stored.room.version,
+                joined: newest.joined,
+                lineage: state.lineage,
+                is_continuous: stored.lineage == state.lineage,
+                holds_lease: self.leases.take(id, node, lease),
+            })
+        };
+        let rooms = rooms.iter().map(glance).collect();
+        Ok(Glances { rooms, values: state.values_replaced, names: state.names_changed })
+    }
+
+    async fn confirm(&self, _room: &RoomId) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn subscribe(&self) -> mpsc::Receiver<News> {
+        let (subscriber, news) = mpsc::channel(NEWS_MAX);
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
+        news
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        None
     }
 
     fn is_ready(&self) -> bool {

@@ -17,7 +17,7 @@ use anteroom_core::{
     RoomId, RoomState, Settings, Ticket, UnixMillis,
 };
 use anteroom_store::clock::Stopwatch;
-use anteroom_store::contract::{Commit, CommitOutcome};
+use anteroom_store::contract::{Commit, CommitOutcome, Lineage};
 use anteroom_store::engine::{OPERATORS_RESERVE, ROOM_QUEUE_MAX};
 use anteroom_store::{
     Actor, Clock, EmbeddedStore, Engine, EngineError, ManualClock, MemoryStore, NodeId, RestoreError,
@@ -222,6 +222,8 @@ async fn two_before_the_end(store: &dyn Store, settings: Settings) {
         node: NodeId(0),
         number: 1,
         expected: None,
+        lineage: Lineage::default(),
+        mends: false,
         opens_line: true,
         joined_before: end,
         next: room,

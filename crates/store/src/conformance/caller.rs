@@ -8,7 +8,9 @@ use anteroom_core::{
 };
 
 use crate::clock::{Clock, SystemClock};
-use crate::contract::{AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store};
+use crate::contract::{
+    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store,
+};
 
 pub(super) const NODE: NodeId = NodeId(1);
 pub(super) const OTHER_NODE: NodeId = NodeId(2);
@@ -22,6 +24,7 @@ pub(super) struct Caller {
     pub(super) number: u64,
     pub(super) now: UnixMillis,
     pub(super) room: Room,
+    pub(super) lineage: Lineage,
 }
 
 impl Caller {
@@ -53,10 +56,12 @@ impl Caller {
             number: 0,
             now: room.clock,
             room,
+            lineage: Lineage::default(),
         };
         let creation = caller.creation();
         let outcome = store.commit(&creation).await.unwrap();
         assert!(matches!(outcome, CommitOutcome::Done { .. }), "{outcome:?}");
+        caller.lineage = caller.snapshot().await.lineage;
         caller
     }
 
@@ -68,6 +73,8 @@ impl Caller {
             node: self.node,
             number: self.number,
             expected: None,
+            lineage: self.lineage,
+            mends: false,
             opens_line: true,
             joined_before: self.room.newest().joined,
             next: self.room.clone(),
@@ -109,6 +116,8 @@ impl Caller {
             node: self.node,
             number: self.number,
             expected: Some(self.room.version),
+            lineage: self.lineage,
+            mends: false,
             opens_line: next.newest().generation != self.room.newest().generation,
             joined_before: self.room.newest().joined,
             next,
@@ -194,6 +203,7 @@ impl Caller {
             node: self.node,
             number: self.number,
             epoch: self.room.epoch,
+            lineage: self.lineage,
             count,
         }
     }

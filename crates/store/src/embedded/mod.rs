@@ -15,8 +15,9 @@ mod transaction;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use async_trait::async_trait;
@@ -28,9 +29,10 @@ use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::codec;
 use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot,
-    Store, StoreError, StoredEvent, Trace,
+    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances, JoinBatch, JoinOutcome,
+    Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
+use crate::lease::Leases;
 use backup::{BACKUPS_MAX, Backup};
 pub use schema::SCHEMA_VERSION;
 use schema::{FirstOpen, SCHEMA_VALUE, open_database};
@@ -47,6 +49,8 @@ pub const FILE_NAME: &str = "anteroom.redb";
 pub const WRITER_QUEUE_MAX: usize = 4096;
 /// How much of the file is kept in memory.
 pub const CACHE_MAX_BYTES: usize = 64 << 20;
+/// What a disk has acknowledged it keeps, so there is one history.
+const LINEAGE: Lineage = Lineage(0);
 
 /// Something went wrong inside the database.
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +127,9 @@ pub struct EmbeddedStore {
     writer: Option<std::thread::JoinHandle<()>>,
     reopenings: watch::Receiver<u64>,
     backups: Arc<Semaphore>,
+    leases: Leases,
+    values_replaced: AtomicU64,
+    names_changed: AtomicU64,
 }
 
 impl EmbeddedStore {
@@ -158,7 +165,17 @@ impl EmbeddedStore {
             .spawn(move || writer.run())
             .map_err(|error| OpenError::Other(error.to_string()))?;
         let backups = Arc::new(Semaphore::new(BACKUPS_MAX));
-        Ok(Self { database, requests: Some(requests), ready, writer: Some(writer), reopenings, backups })
+        Ok(Self {
+            database,
+            requests: Some(requests),
+            ready,
+            writer: Some(writer),
+            reopenings,
+            backups,
+            leases: Leases::default(),
+            values_replaced: AtomicU64::new(0),
+            names_changed: AtomicU64::new(0),
+        })
     }
 
     fn database(&self) -> Result<Arc<Database>, StoreError> {
@@ -226,7 +243,7 @@ fn read_snapshot(
         }
     }
     let last_number = last.get((number, node.0))?.map(|last| last.value().0);
-    Ok(Some(Snapshot { room, last_number }))
+    Ok(Some(Snapshot { room, last_number, lineage: LINEAGE, is_continuous: true }))
 }
 
 fn number_of(transaction: &ReadTransaction, room: &RoomId) -> Result<Option<RoomNumber>, Failure> {
@@ -271,12 +288,16 @@ impl Store for EmbeddedStore {
 
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         let encoded = Box::new(EncodedCommit::new(commit));
-        self.ask(|answer| Request::Commit { encoded, answer }).await
+        let outcome = self.ask(|answer| Request::Commit { encoded, answer }).await;
+        self.names_changed.fetch_add(u64::from(commit.expected.is_none()), Ordering::Relaxed);
+        outcome
     }
 
     async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
         let deletion = Box::new(deletion.clone());
-        self.ask(|answer| Request::Delete { deletion, answer }).await
+        let outcome = self.ask(|answer| Request::Delete { deletion, answer }).await;
+        self.names_changed.fetch_add(1, Ordering::Relaxed);
+        outcome
     }
 
     async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
@@ -425,7 +446,9 @@ impl Store for EmbeddedStore {
     ) -> Result<bool, StoreError> {
         let (name, expected, new) = (name.to_owned(), expected.map(<[u8]>::to_vec), new.to_vec());
         let audit = audit.cloned().map(Box::new);
-        self.ask(|answer| Request::ReplaceValue { name, expected, new, audit, answer }).await
+        let outcome = self.ask(|answer| Request::ReplaceValue { name, expected, new, audit, answer }).await;
+        self.values_replaced.fetch_add(1, Ordering::Relaxed);
+        outcome
     }
 
     async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
@@ -444,7 +467,45 @@ impl Store for EmbeddedStore {
 
     async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
         let restore = Box::new(restore);
-        self.ask(|answer| Request::Restore { restore, answer }).await
+        let outcome = self.ask(|answer| Request::Restore { restore, answer }).await;
+        self.names_changed.fetch_add(1, Ordering::Relaxed);
+        self.values_replaced.fetch_add(1, Ordering::Relaxed);
+        outcome
+    }
+
+    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
+        let mut glances = vec![];
+        for id in rooms {
+            let snapshot = self.load(id, node).await?;
+            glances.push(snapshot.map(|Snapshot { room, lineage, is_continuous, .. }| Glance {
+                generation: room.newest().generation,
+                version: room.version,
+                joined: room.newest().joined,
+                lineage,
+                is_continuous,
+                holds_lease: self.leases.take(id, node, lease),
+            }));
+        }
+        let [values, names] =
+            [&self.values_replaced, &self.names_changed].map(|counter| counter.load(Ordering::Relaxed));
+        Ok(Glances { rooms: glances, values, names })
+    }
+
+    async fn confirm(&self, _room: &RoomId) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// One process has the file, so nobody else does anything.
+    fn subscribe(&self) -> mpsc::Receiver<News> {
+        mpsc::channel(1).1
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        None
     }
 
     fn is_ready(&self) -> bool {

@@ -10,7 +10,7 @@ use super::tables::{
     AUDIT, BY_END, CHUNKS, CLOSED_LINES, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber,
     SESSIONS, TRACES, VALUES, end_place, leave_trace, line, read_trace, session_place,
 };
-use super::{Failure, read_snapshot};
+use super::{Failure, LINEAGE, read_snapshot};
 use crate::codec;
 use crate::contract::{
     AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
@@ -26,6 +26,8 @@ pub(super) struct EncodedCommit {
     node: NodeId,
     number: u64,
     expected: Option<u64>,
+    /// Whether it was computed from a room of this very history.
+    fits: bool,
     joins: OwnJoins,
     trace: Trace,
     epoch: u64,
@@ -73,6 +75,7 @@ impl EncodedCommit {
             node: commit.node,
             number: commit.number,
             expected: commit.expected,
+            fits: commit.expected.is_none() || commit.lineage == LINEAGE,
             joins: commit.own_joins(),
             trace: Trace::of(next),
             epoch: next.epoch,
@@ -128,7 +131,8 @@ pub(super) fn commit(
     if let Some((_, joined)) = last.filter(|&(done, _)| done == commit.number) {
         return Ok(CommitOutcome::Done { joined });
     }
-    let in_turn = last.is_none_or(|(done, _)| done < commit.number)
+    let in_turn = commit.fits
+        && last.is_none_or(|(done, _)| done < commit.number)
         && stored.map(|(_, _, version)| version) == commit.expected;
     let joined = commit.joins.joined_after(stored.map(|(joined, _, _)| joined));
     let Some(joined) = joined.filter(|_| in_turn) else {
@@ -295,7 +299,7 @@ pub(super) fn join(transaction: &WriteTransaction, batch: &JoinBatch) -> Result<
     let stored = lines.get(number)?.map(|line| line.value());
     let fits = |&(joined, epoch, _): &(u64, u64, u64)| {
         before.is_none_or(|(done, _)| done < batch.number)
-            && epoch == batch.epoch
+            && (epoch, LINEAGE) == (batch.epoch, batch.lineage)
             && joined.saturating_add(batch.count) <= anteroom_core::MAX_POSITION
     };
     let Some((joined, epoch, version)) = stored.filter(fits) else {

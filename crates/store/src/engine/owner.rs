@@ -22,7 +22,9 @@ use super::{
     CONFLICTS_MAX, ENDED_ERA, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count,
 };
 use crate::clock::{Clock, Stopwatch};
-use crate::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, NodeId, Snapshot, Store, StoreError};
+use crate::contract::{
+    Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store, StoreError,
+};
 
 /// How often a busy owner lets others run before it closes a batch.
 const GATHER_ROUNDS_MAX: u32 = 16;
@@ -43,6 +45,8 @@ pub(super) struct Owner {
     pub(super) next_number: u64,
     /// The room as of the last commit; `None` after a failure, until it is loaded again.
     pub(super) room: Option<Room>,
+    /// The store's lineage as of then.
+    pub(super) lineage: Lineage,
     pub(super) next_session_end: Option<UnixMillis>,
     /// Runs since the last commit.
     pub(super) last_commit: Option<Stopwatch>,
@@ -205,7 +209,10 @@ impl Owner {
                 }
                 Some(newer) => {
                     count(&self.counters.conflicts, 1);
-                    self.room = newer.map(|snapshot| snapshot.room);
+                    if let Some(snapshot) = newer {
+                        self.lineage = snapshot.lineage;
+                        self.room = Some(snapshot.room);
+                    }
                     self.refresh_next_session_end().await?;
                 }
             }
@@ -303,6 +310,8 @@ impl Owner {
             node: self.node,
             number,
             expected: Some(computed.expected),
+            lineage: self.lineage,
+            mends: false,
             opens_line: computed.opens_line,
             joined_before: computed.joined_before,
             next: std::mem::replace(&mut computed.room, placeholder),
@@ -332,6 +341,7 @@ impl Owner {
             node: self.node,
             number,
             epoch: computed.room.epoch,
+            lineage: self.lineage,
             count: joined,
         };
         match in_time(self.store.join(&batch)).await? {
@@ -378,6 +388,7 @@ impl Owner {
     async fn load(&mut self) -> Result<(), TurnError> {
         let snapshot = self.store.load(&self.id, self.node).await?.ok_or(TurnError::Gone)?;
         self.next_number = self.next_number.max(snapshot.last_number.unwrap_or(0) + 1);
+        self.lineage = snapshot.lineage;
         self.room = Some(snapshot.room);
         Ok(self.refresh_next_session_end().await?)
     }

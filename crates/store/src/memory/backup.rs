@@ -57,7 +57,13 @@ pub(super) fn restored(present: &State, restore: Restore) -> Result<State, Resto
     for (name, trace) in named.chain(shared) {
         known.note_trace(name, trace);
     }
-    let mut content = Content { state: State::default(), room: None, closed: vec![] };
+    let state = State {
+        lineage: present.lineage,
+        values_replaced: present.values_replaced + 1,
+        names_changed: present.names_changed + 1,
+        ..State::default()
+    };
+    let mut content = Content { state, room: None, closed: vec![] };
     content.state.next_event = known.last_event;
     replay(&mut backup, known, &mut revise, &mut content)?;
     let mut state = content.state;
@@ -84,7 +90,7 @@ impl Target for Content {
     }
 
     fn room(&mut self, id: &RoomId, room: &Room, closed: &[Generation]) -> Result<(), StoreError> {
-        self.state.rooms.insert(id.clone(), StoredRoom::new(room.clone()));
+        self.state.rooms.insert(id.clone(), StoredRoom::new(room.clone(), self.state.lineage));
         (self.room, self.closed) = (Some(id.clone()), closed.to_vec());
         Ok(())
     }

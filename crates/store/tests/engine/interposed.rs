@@ -2,15 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use anteroom_store::backup::restore::{Restore, RestoreError};
 use anteroom_store::contract::{
-    Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Snapshot, Trace,
+    Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, News, Snapshot, Trace,
 };
-use anteroom_store::{AuditRecord, BackupStream, MemoryStore, NodeId, Store, StoreError, StoredEvent};
+use anteroom_store::{AuditRecord, BackupStream, Clock, MemoryStore, NodeId, Store, StoreError, StoredEvent};
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
 /// A store in front of another that does to its writes what a test wants.
 pub(crate) struct Interposed {
@@ -143,6 +144,21 @@ impl Store for Interposed {
         self.writes_begun.fetch_add(1, Ordering::SeqCst);
         let _passed = self.gate.acquire().await.unwrap();
         self.inner.restore(restore).await
+    }
+    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
+        self.inner.glance(rooms, node, lease).await
+    }
+    async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {
+        self.inner.confirm(room).await
+    }
+    fn subscribe(&self) -> mpsc::Receiver<News> {
+        self.inner.subscribe()
+    }
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        self.inner.clock()
     }
     fn is_ready(&self) -> bool {
         self.inner.is_ready()

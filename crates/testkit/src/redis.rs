@@ -9,11 +9,15 @@
 //!
 //! `ANTEROOM_TEST_REDIS_SERVER` names another program than `redis-server`, such as `valkey-server`.
 
+mod cluster;
 mod process;
 mod replication;
+mod sentinel;
 mod settings;
 mod wire;
 
+pub use cluster::RedisCluster;
 pub use process::RedisProcess;
+pub use sentinel::Sentinels;
 pub use settings::{AppendOnly, RedisBuilder};
 pub use wire::{Connection, Reply};

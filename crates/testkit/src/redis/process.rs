@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::components::redis_server;
 use crate::ports::ReservedPort;
-use crate::redis::settings::{RedisBuilder, Tls};
+use crate::redis::settings::{Kind, RedisBuilder, Tls};
 use crate::redis::wire::{Connection, Reply};
 use crate::signal;
 use crate::wait::{now, pause, wait_for, wait_until};
@@ -86,9 +86,7 @@ impl RedisProcess {
 
     /// The same by way of another port, such as that of a [`ChaosProxy`](crate::ChaosProxy) before it.
     pub fn url_through(&self, port: u16) -> String {
-        let access =
-            self.setup.password.as_ref().map_or_else(String::new, |password| format!(":{password}@"));
-        format!("{}://{access}127.0.0.1:{port}", self.scheme())
+        format!("{}://{}127.0.0.1:{port}", self.scheme(), self.access())
     }
 
     /// Where a client finds it as a user made by [`RedisBuilder::user`].
@@ -112,6 +110,11 @@ impl RedisProcess {
     /// Whether there is a process, running or paused.
     pub fn is_started(&self) -> bool {
         self.running().is_some()
+    }
+
+    /// Whether there is a process and it is not paused.
+    pub fn is_running(&self) -> bool {
+        self.running().as_ref().is_some_and(|running| !signal::is_stopped(&running.child))
     }
 
     /// The process id.
@@ -186,6 +189,11 @@ impl RedisProcess {
         Ok(connection)
     }
 
+    /// What stands before the address in a URL.
+    pub(super) fn access(&self) -> String {
+        self.setup.password.as_ref().map_or_else(String::new, |password| format!(":{password}@"))
+    }
+
     fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "rediss" } else { "redis" }
     }
@@ -202,8 +210,10 @@ impl RedisProcess {
     #[track_caller]
     fn prepare(setup: &RedisBuilder) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        let port =
-            if setup.is_cluster_node { ReservedPort::take_with_cluster_bus() } else { ReservedPort::take() };
+        let port = match setup.kind {
+            Kind::ClusterNode => ReservedPort::take_with_cluster_bus(),
+            Kind::Server | Kind::Sentinel(_) => ReservedPort::take(),
+        };
         let tls = setup.has_tls.then(|| Tls::new(directory.path()));
         let configuration = setup.configuration(port.number(), tls.as_ref());
         fs::write(directory.path().join(CONFIGURATION_FILE), configuration).expect("a file can be written");
@@ -233,6 +243,9 @@ impl RedisProcess {
             File::options().create(true).append(true).open(self.log_file()).context("opening its log")?;
         let mut command = Command::new(redis_server());
         command.arg(CONFIGURATION_FILE).current_dir(self.directory());
+        if matches!(self.setup.kind, Kind::Sentinel(_)) {
+            command.arg("--sentinel");
+        }
         command.stdin(Stdio::null()).stderr(log.try_clone().context("sharing its log")?).stdout(log);
         Ok(Running { child: command.spawn().context("starting redis-server")? })
     }

@@ -34,7 +34,18 @@ pub struct RedisBuilder {
     pub(super) password: Option<String>,
     pub(super) users: Vec<User>,
     pub(super) has_tls: bool,
-    pub(super) is_cluster_node: bool,
+    pub(super) kind: Kind,
+}
+
+/// What a process is.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// A server by itself.
+    Server,
+    /// A node of a cluster; its bus port is reserved too.
+    ClusterNode,
+    /// A Sentinel with this configuration. It writes its own findings into the file.
+    Sentinel(String),
 }
 
 impl RedisBuilder {
@@ -45,7 +56,7 @@ impl RedisBuilder {
             password: None,
             users: Vec::new(),
             has_tls: false,
-            is_cluster_node: false,
+            kind: Kind::Server,
         }
     }
 
@@ -87,10 +98,8 @@ impl RedisBuilder {
         self
     }
 
-    /// A node of a cluster that does not exist yet; its bus port is reserved too.
-    #[must_use]
-    pub(super) fn cluster_node(mut self) -> Self {
-        self.is_cluster_node = true;
+    pub(super) fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
         self
     }
 
@@ -102,7 +111,11 @@ impl RedisBuilder {
 
     /// The configuration file for these ports.
     pub(super) fn configuration(&self, port: u16, tls: Option<&Tls>) -> String {
-        let mut text = format!("bind 127.0.0.1\nport {port}\ndaemonize no\nlogfile \"\"\nsave \"\"\n");
+        let mut text = format!("bind 127.0.0.1\nport {port}\ndaemonize no\nlogfile \"\"\n");
+        if let Kind::Sentinel(lines) = &self.kind {
+            return text + lines;
+        }
+        text += "save \"\"\n";
         // A replica that follows at once and is told within a second what its primary is doing makes short tests.
         text += "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n";
         // What a replica received as a file must not come back to life when it is started again without persistence.
@@ -113,7 +126,7 @@ impl RedisBuilder {
             AppendOnly::EverySecond => "appendonly yes\nappendfsync everysec\n",
             AppendOnly::Always => "appendonly yes\nappendfsync always\n",
         };
-        if self.is_cluster_node {
+        if matches!(self.kind, Kind::ClusterNode) {
             text += "cluster-enabled yes\n";
         }
         let mut line = |line: String| writeln!(text, "{line}").expect("a text can be written to");

@@ -113,7 +113,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Opens the store's ring, or makes one. A ring whose newest key is of another algorithm than configured gets a new key,
+    /// Opens the store's ring, or makes one; the secrets have been checked ([`check_secrets`]). A ring whose newest key is of another algorithm than configured gets a new key,
     /// which is announced first and signs later.
     pub(crate) async fn open(
         store: &dyn Store,
@@ -121,7 +121,6 @@ impl Keys {
         algorithm: SigningAlgorithm,
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
-        check_secrets(store, secrets).await?;
         for _ in 0..ATTEMPTS_MAX {
             let stored = store.value(RING_VALUE).await?;
             let ring = match &stored {
@@ -179,21 +178,14 @@ async fn rotated(mut ring: KeyRing, algorithm: SigningAlgorithm, now: UnixMillis
     Ok(rotating.await??)
 }
 
-/// A node with another master secret would hand out tickets nobody else can open, so it does not start.
+/// A node with another master secret would hand out tickets nobody else can open, so it does not start. Otherwise its first
+/// secret is the one that counts from now on.
 pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<()> {
     for _ in 0..ATTEMPTS_MAX {
-        let stored = store.value(CHECK_VALUE).await?;
-        let first = secrets.check_value();
-        match stored.as_deref().map(|stored| secrets.matching(stored)) {
-            Some(Some(0)) => return Ok(()),
-            Some(None) => {
-                return Err(Hinted {
-                    what: "the master secret is not the one this store was made with".into(),
-                    hint: "give that one too: of a list the first seals, and all of them open".into(),
-                }
-                .into());
-            }
-            None | Some(Some(_)) => {
+        match compare_secrets(store, secrets).await? {
+            Compared::First => return Ok(()),
+            Compared::Other { stored } => {
+                let first = secrets.check_value();
                 if store.replace_value(CHECK_VALUE, stored.as_deref(), &first, None).await? {
                     return Ok(());
                 }
@@ -201,4 +193,26 @@ pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) ->
         }
     }
     bail!("the check value of the master secret keeps changing; are nodes with different secrets starting?")
+}
+
+/// How the secrets of this server stand to the store's.
+pub(crate) enum Compared {
+    /// The first of the list is the one that sealed last.
+    First,
+    /// Another one of the list is, or the store knows of none yet.
+    Other { stored: Option<Vec<u8>> },
+}
+
+/// Compares the secrets with what the store knows of its own; fails where none of them fits.
+pub(crate) async fn compare_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<Compared> {
+    let stored = store.value(CHECK_VALUE).await?;
+    match stored.as_deref().map(|stored| secrets.matching(stored)) {
+        Some(Some(0)) => Ok(Compared::First),
+        None | Some(Some(_)) => Ok(Compared::Other { stored }),
+        Some(None) => Err(Hinted {
+            what: "the master secret is not the one this store was made with".into(),
+            hint: "give that one too: of a list the first seals, and all of them open".into(),
+        }
+        .into()),
+    }
 }

@@ -23,7 +23,7 @@ use crate::api_keys::ApiKeys;
 use crate::app::{App, Rooms};
 use crate::auction::Auctions;
 use crate::config::{Config, Loaded, Secrets, StoreUrl};
-use crate::keys::Keys;
+use crate::keys::{self, Keys};
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
@@ -196,9 +196,11 @@ async fn compose(
     addresses: &Addresses,
     watch: Watch,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
-    let store = open_store(&config.store_url)?;
+    let store = open_store(config, secrets).await?;
     let master = Arc::new(master_secrets(config, secrets)?);
-    let clock = Arc::new(SystemClock);
+    // Before anything else is read: what another secret has sealed cannot be opened, and a clear sentence says why.
+    keys::check_secrets(&*store, &master).await?;
+    let clock = store.clock().unwrap_or_else(|| Arc::new(SystemClock));
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
     let keys = Keys::open(&*store, &master, config.signing_algorithm, engine.now()).await?;
@@ -230,9 +232,9 @@ async fn compose(
     Ok((Arc::new(app), first_start))
 }
 
-/// The store a URL names.
-pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
-    match url {
+/// The store that the configuration names.
+pub async fn open_store(config: &Config, secrets: &Secrets) -> anyhow::Result<Arc<dyn Store>> {
+    match &config.store_url {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::default())),
         StoreUrl::File(directory) => {
             let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
@@ -247,6 +249,13 @@ pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
                 what: format!("store_url file:{}", directory.display()),
                 hint: hint.to_owned(),
             })?))
+        }
+        StoreUrl::Redis(url) => {
+            if let Some(danger) = url.danger() {
+                tracing::warn!("{danger}");
+            }
+            let _master = master_secrets(config, secrets)?;
+            anyhow::bail!("store_url {url}: not supported yet by this version")
         }
     }
 }
@@ -270,6 +279,13 @@ pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Resu
     match &config.store_url {
         StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),
         StoreUrl::File(directory) => load_or_generate(&directory.join(SECRET_FILE_NAME)),
+        StoreUrl::Redis(_) => Err(Hinted {
+            what: "store_url names a Redis, but no master secret is given".into(),
+            hint: "every node needs the same one: make it with `openssl rand -base64 32`, and give it to each as \
+                   ANTEROOM_SECRET or in the file that `secret_file` names"
+                .into(),
+        }
+        .into()),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::auction;
 use crate::effects::{Effects, Event};
 use crate::ids::{Generation, Position, Ticket, UnixMillis};
 use crate::inlet::{self, MovedBy};
+use crate::losses::{self, Losses};
 use crate::operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal, SERVING_MAX, key_of};
 use crate::reports::Reported;
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
@@ -72,6 +73,7 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     }
     inlet::due_steps(room, now, effects);
     auction::tick(room, now, effects);
+    losses::tick(room, now, effects);
     // What the tick served is an offer before anybody can claim it.
     inlet::make_offers(room, now, effects);
     now
@@ -129,7 +131,10 @@ fn change(
         Operation::Advance { by } => advance(room, now, *by, actor, effects),
         Operation::Reconfigure(change) => reconfigure(room, now, change, actor, effects),
         Operation::Reset { .. } => unreachable!("a reset is not a change of the line but another one"),
-        Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, effects),
+        Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, 0, effects),
+        Operation::Mend(mend) => losses::mend(room, now, mend, effects),
+        Operation::Recall { lines } => Ok(losses::recall(room, now, lines, effects)),
+        Operation::Show { ticket } => losses::show(room, now, ticket, effects),
         Operation::Report(report) => match room.reports.take(now, &room.settings, report) {
             Reported::TooMany => Err(Refusal::TooManyReporters),
             reported => {
@@ -152,8 +157,13 @@ fn change(
             room.firing.clone_from(firing);
             Ok(Answer::Done)
         }
-        Operation::SettleRound { round, present, turned_away } => {
-            auction::settle_round(room, now, *round, (present, *turned_away), effects)
+        Operation::SettleRound { round, present, turned_away, alone } => {
+            let came = auction::Came { present, turned_away: *turned_away };
+            if *alone {
+                auction::settle_round(room, now, *round, came, effects)
+            } else {
+                auction::collect(room, now, *round, came, effects)
+            }
         }
         Operation::Inspect { ticket } => inspect(room, ticket, session).map(Answer::Place),
         Operation::KeepSignatures { signatures, .. } => {
@@ -481,15 +491,18 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     fresh.forecast = std::mem::take(&mut room.forecast);
     fresh.forecast.forget_notes();
     fresh.moves = room.moves;
+    fresh.losses = Losses { honours_after: None, learning_until: UnixMillis(0), ..room.losses.clone() };
     fresh.steps_missed = room.steps_missed;
     *room = fresh;
     Answer::LineOpened(generation)
 }
 
-fn open_segment(
+/// Opens a line behind the present ones, whose first position is `base + 1`.
+pub(crate) fn open_segment(
     room: &mut Room,
     now: UnixMillis,
     incarnation: u8,
+    base: u64,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     if room.segments.len() == SEGMENTS_MAX {
@@ -500,10 +513,12 @@ fn open_segment(
         let oldest = room.segments.pop_front().expect("there are four");
         room.past.add(&oldest.counts);
         effects.closed_generations.push(oldest.generation);
+        // Its tickets are unknown for good.
+        room.losses.honours_after = room.losses.honours_after.map(|after| after.max(oldest.generation));
     }
     let generation = Generation::following(Some(room.newest().generation), now, incarnation);
     let ahead = room.newest().serving.saturating_sub(room.newest().joined);
-    let mut segment = Segment::open(generation, 0);
+    let mut segment = Segment::open(generation, base);
     // What an operator let the frontier run ahead is owed to whoever joins next, in whatever generation.
     segment.serving = segment.base + ahead;
     room.newest_mut().serving -= ahead;

@@ -21,6 +21,8 @@ use crate::session::SessionKey;
 pub const ROUND_WINNERS_MAX: u64 = 65_536;
 /// Weight of the last round in the moving average of winners: one in so many.
 const AVERAGE_ROUNDS: u64 = 8;
+/// How long after a round's end all nodes have told who came to it.
+pub const COLLECTING_MILLIS: u64 = 500;
 
 /// The auction of a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,24 @@ pub struct Auction {
     pub won_at: UnixMillis,
     /// Winners per round in thousandths, a moving average; `None` before the first.
     pub average_thousandths: Option<u64>,
+    /// Who came to the round that has just closed, as far as nodes have told.
+    pub collected: Option<Collected>,
+}
+
+/// Who came to a round, told by several nodes one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Collected {
+    /// The earliest of them: no more than can win.
+    pub present: BTreeSet<SessionKey>,
+    /// Whether there were others.
+    pub turned_away: bool,
+}
+
+/// Who came to a round, as one node tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Came<'a> {
+    pub(crate) present: &'a [SessionKey],
+    pub(crate) turned_away: bool,
 }
 
 impl Auction {
@@ -54,7 +74,13 @@ impl Auction {
             wins: BTreeSet::new(),
             won_at: now,
             average_thousandths: None,
+            collected: None,
         }
+    }
+
+    /// When the round that has closed is settled, if anybody came to it.
+    pub(crate) fn settles_at(&self) -> Option<UnixMillis> {
+        self.collected.as_ref().map(|_| self.round.plus(COLLECTING_MILLIS))
     }
 
     /// Until when a win that is open now can be claimed at least.
@@ -97,6 +123,15 @@ pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
         effects.changed = true;
         return;
     };
+    if auction.settles_at().is_some_and(|at| at <= now) {
+        let round = auction.round;
+        let collected =
+            room.auction.as_mut().and_then(|auction| auction.collected.take()).unwrap_or_default();
+        let present: Vec<SessionKey> = collected.present.into_iter().collect();
+        let came = Came { present: &present, turned_away: collected.turned_away };
+        settle_round(room, now, round, came, effects).expect("the round is over and not settled");
+        return;
+    }
     if now < auction.round.plus(room.settings.round_millis()) {
         return;
     }
@@ -133,7 +168,7 @@ pub(crate) fn settle_round(
     room: &mut Room,
     now: UnixMillis,
     round: UnixMillis,
-    (present, turned_away): (&[SessionKey], bool),
+    came: Came<'_>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
@@ -145,13 +180,14 @@ pub(crate) fn settle_round(
         return Err(Refusal::NotThisRound);
     }
     return_wins(room);
-    let eligible: BTreeSet<SessionKey> = present.iter().copied().filter(|key| may_win(room, *key)).collect();
+    let eligible: BTreeSet<SessionKey> =
+        came.present.iter().copied().filter(|key| may_win(room, *key)).collect();
     let frozen = room.auction.as_ref().map_or(0, |auction| auction.free);
     let free = frozen.min(inlet::free_slots(room, now)).min(ROUND_WINNERS_MAX);
     let winners: Vec<SessionKey> =
         eligible.iter().copied().take(usize::try_from(free).unwrap_or(usize::MAX)).collect();
     // Whoever was turned away during the round comes back in the next, and must not find its slots given to passers-by.
-    let all_were_served = winners.len() == eligible.len() && !turned_away;
+    let all_were_served = winners.len() == eligible.len() && !came.turned_away;
     inlet::spend_rate(room, winners.len() as u64);
     let (before, passed_before) = (room.serving(), passed(room));
     for winner in &winners {
@@ -161,6 +197,7 @@ pub(crate) fn settle_round(
         auction.learn(winners.len() as u64);
         auction.settled = round;
         auction.won_at = now;
+        auction.collected = None;
         auction.wins = winners.iter().copied().collect();
     }
     inlet::note_move(room, MovedBy::Auction, now, before);
@@ -169,6 +206,33 @@ pub(crate) fn settle_round(
     crate::forecast::frontier_moved(room, now);
     effects.changed = true;
     Ok(Answer::Won { winners })
+}
+
+/// The end of a round on one of several nodes: whoever came there is noted, and the round is settled when others had time for that too.
+pub(crate) fn collect(
+    room: &mut Room,
+    now: UnixMillis,
+    round: UnixMillis,
+    came: Came<'_>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let Some(auction) = &mut room.auction else { return Err(Refusal::NoAuction) };
+    if round == auction.settled {
+        return Ok(Answer::Won { winners: auction.wins.iter().copied().collect() });
+    }
+    if round != auction.round || now < round {
+        return Err(Refusal::NotThisRound);
+    }
+    let most = usize::try_from(auction.free).unwrap_or(usize::MAX);
+    let collected = auction.collected.get_or_insert_default();
+    collected.present.extend(came.present);
+    collected.turned_away |= came.turned_away;
+    while collected.present.len() > most {
+        collected.present.pop_last();
+        collected.turned_away = true;
+    }
+    effects.changed = true;
+    Ok(Answer::Collected)
 }
 
 /// Whether a ticket waits, in a line of this room.

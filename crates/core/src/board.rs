@@ -48,6 +48,10 @@ pub struct Board {
     pub waiting: u64,
     /// Visitors inside.
     pub active: u64,
+    /// Those of them whose sessions the store has lost.
+    pub phantoms: u64,
+    /// Tickets of unknown lines opened after this one are honoured.
+    pub honours_after: Option<Generation>,
     /// Unclaimed offers.
     pub offers: u64,
     /// Sessions not ended by name or by time.
@@ -134,6 +138,8 @@ impl Board {
             serving: room.serving(),
             waiting: room.waiting(),
             active: room.active(),
+            phantoms: room.losses.phantoms,
+            honours_after: room.losses.honours_after,
             offers: room.offers(),
             live_sessions: room.counts().live_sessions(),
             counts: room.counts(),
@@ -180,12 +186,16 @@ impl Board {
         }
         let position = ticket.position.get();
         match self.segment(ticket.generation) {
-            Some(segment) if position <= segment.base => Recognition::Foreign,
+            Some(segment) if position <= segment.base => match self.honours_after {
+                Some(after) if ticket.generation > after => Recognition::Newer,
+                _ => Recognition::Foreign,
+            },
             Some(segment) if position <= segment.joined => Recognition::Ours,
             Some(_) => Recognition::Newer,
             None if self.segments.last().is_some_and(|last| ticket.generation > last.generation) => {
                 Recognition::Newer
             }
+            None if self.honours_after.is_some_and(|after| ticket.generation > after) => Recognition::Newer,
             None => Recognition::Foreign,
         }
     }
@@ -228,7 +238,13 @@ impl Board {
         self.segment(ticket.generation)?;
         let held = matches!(
             self.standstill,
-            Some(Standstill::Paused | Standstill::MovedBack | Standstill::Alarm | Standstill::AfterEnd)
+            Some(
+                Standstill::Paused
+                    | Standstill::MovedBack
+                    | Standstill::Recovering
+                    | Standstill::Alarm
+                    | Standstill::AfterEnd
+            )
         );
         let estimator = Estimator {
             settings: &self.settings,

@@ -6,7 +6,7 @@
 //! *The path of one position:* [`Operation::Join`] hands it out (`apply.rs`); the frontier passes it, by an operator's
 //! [`Operation::Advance`] or an inlet's settle (`inlet.rs`), and it becomes an offer in a [`Step`] (`segment.rs`);
 //! [`Operation::Claim`] turns the offer into a [`Session`], or its claim window ends and it lapses in a tick (`apply.rs`).
-//! Readers see all of it on the [`Board`] (`board.rs`).
+//! Readers see all of it on the [`Board`] (`board.rs`). What happens when a store has lost some of it is in `losses.rs`.
 
 pub mod adaptive;
 pub mod alarms;
@@ -18,6 +18,7 @@ pub mod estimate;
 pub mod forecast;
 pub mod ids;
 pub mod inlet;
+pub mod losses;
 pub mod operation;
 pub mod reports;
 pub mod room;
@@ -35,6 +36,7 @@ pub use effects::{Effects, Event};
 pub use forecast::{Forecast, Wait};
 pub use ids::{Generation, MAX_POSITION, Position, RequestId, RoomId, Ticket, UnixMillis};
 pub use inlet::{Move, MovedBy};
+pub use losses::{Line, Losses, Mend};
 pub use operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal};
 pub use reports::{Report, Reported, Reporter, Reports};
 pub use room::{Room, RoomState};

@@ -1,6 +1,7 @@
 //! What can happen to a room, what it answers, and why it may refuse. The rules themselves are in [`crate::apply`].
 
 use crate::ids::{Generation, Position, RequestId, Ticket, UnixMillis};
+use crate::losses::{Line, Mend};
 use crate::reports::{REPORTERS_MAX, Report, Reported};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::session::{Outcome, Session, SessionKey};
@@ -55,6 +56,18 @@ pub enum Operation {
         /// Random, see [`Generation`].
         incarnation: u8,
     },
+    /// The store may have lost something: the room makes up for it, and goes on with a new line.
+    Mend(Mend),
+    /// A node remembers more of closed lines than the room does.
+    Recall {
+        /// What it remembers.
+        lines: Vec<Line>,
+    },
+    /// A visitor shows a genuine ticket of a line that had come further than the room knows.
+    Show {
+        /// His ticket.
+        ticket: Ticket,
+    },
     /// The origin reports its capacity.
     Report(Report),
     /// The operator tells the room not to listen to a reporter any more.
@@ -75,6 +88,8 @@ pub enum Operation {
         present: Vec<SessionKey>,
         /// Whether anybody else came who could not win: then nothing is left over for whoever comes next.
         turned_away: bool,
+        /// Whether these are all who came. Otherwise others are waited for, and the round is settled a moment later.
+        alone: bool,
     },
     /// Nothing changes; the room says where a ticket stands.
     Inspect {
@@ -163,6 +178,9 @@ impl Operation {
             Self::Reconfigure(_) => "change",
             Self::Reset { .. } => "reset",
             Self::OpenSegment { .. } => "open-segment",
+            Self::Mend(_) => "mend",
+            Self::Recall { .. } => "recall",
+            Self::Show { .. } => "show",
             Self::Report(_) => "report",
             Self::ForgetReporter { .. } => "forget-reporter",
             Self::Alarms { .. } => "alarms",
@@ -230,6 +248,8 @@ pub enum Answer {
     LineOpened(Generation),
     /// What became of a report.
     Reported(Reported),
+    /// Those present were noted; the round is settled when others have had time to be noted too.
+    Collected,
     /// The winners of a round, in order. Told again, those who have not claimed yet.
     Won {
         /// Whose.

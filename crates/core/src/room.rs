@@ -8,6 +8,7 @@ use crate::estimate::Pace;
 use crate::forecast::Forecast;
 use crate::ids::{Generation, MAX_POSITION, UnixMillis};
 use crate::inlet::{self, Move, MovedBy};
+use crate::losses::{self, Losses};
 use crate::reports::Reports;
 use crate::segment::{Counts, Segment};
 use crate::settings::{InletKind, Settings};
@@ -102,6 +103,8 @@ pub struct Room {
     pub reports: Reports,
     /// The auction, in a room that holds one.
     pub auction: Option<Auction>,
+    /// What its store lost.
+    pub losses: Losses,
     /// The alarms that fire, as last told.
     pub firing: Vec<String>,
     /// Who paused or closed the room, or moved its frontier back.
@@ -138,6 +141,7 @@ impl Room {
             adaptive: None,
             reports: Reports::default(),
             auction: None,
+            losses: Losses::default(),
             firing: Vec::new(),
             stopped_by: None,
             last_move: None,
@@ -195,9 +199,9 @@ impl Room {
         counts
     }
 
-    /// Visitors inside: sessions begun and not ended, less the exits reported without a name.
+    /// Visitors inside: sessions begun and not ended, less the exits reported without a name, and those whose sessions were lost.
     pub fn active(&self) -> u64 {
-        self.counts().live_sessions() - self.exit_credits
+        self.counts().live_sessions() - self.exit_credits + self.losses.phantoms
     }
 
     /// Unclaimed offers.
@@ -240,7 +244,10 @@ impl Room {
         let admitting = admitting.into_iter().flatten().filter(|_| self.halted_since.is_none());
         // Wins end with their round and reporters fall silent, whether the room admits or not.
         let wins_end = wins.map(|auction| auction.round.plus(settings.round_millis()));
-        admitting.chain(wins_end).chain(self.reports.next_silence(settings, self.clock)).min()
+        let collected = self.auction.as_ref().and_then(|auction| auction.settles_at());
+        let reports = self.reports.next_silence(settings, self.clock);
+        let losses = losses::next_due(&self.losses);
+        admitting.chain(wins_end).chain(collected).chain(reports).chain(losses).min()
     }
 
     fn next_lapse(&self) -> Option<UnixMillis> {

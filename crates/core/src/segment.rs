@@ -77,6 +77,8 @@ pub struct Segment {
     pub taken: Taken,
     /// What happened here so far.
     pub counts: Counts,
+    /// How many claims are accounted for after an interruption, see [`crate::losses`].
+    pub recalled: u64,
 }
 
 impl Segment {
@@ -92,6 +94,7 @@ impl Segment {
             steps: VecDeque::new(),
             taken: Taken::default(),
             counts: Counts::default(),
+            recalled: 0,
         }
     }
 
@@ -175,6 +178,12 @@ impl Segment {
             }
         }
         self.settle_front(effects);
+    }
+
+    /// Marks a position that nobody has and that is not offered.
+    pub(crate) fn take_unoffered(&mut self, position: u64, effects: &mut Effects) {
+        self.taken.insert(position);
+        effects.touched_chunks.insert((self.generation, chunk_of(position)));
     }
 
     /// Marks an offered or waiting `position` as claimed or left; returns when it was offered, if it was.

@@ -11,6 +11,8 @@ pub enum Standstill {
     Paused,
     /// The frontier was moved back by hand; the inlet rests until the room is set open.
     MovedBack,
+    /// The store was lost, and those who stood in front may not have shown their tickets yet.
+    Recovering,
     /// One of the room's alarms fires.
     Alarm,
     /// Its time has not come.
@@ -33,9 +35,10 @@ pub enum Standstill {
 
 impl Standstill {
     /// Every one, for references and metrics.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Paused,
         Self::MovedBack,
+        Self::Recovering,
         Self::Alarm,
         Self::BeforeStart,
         Self::AfterEnd,
@@ -52,6 +55,7 @@ impl Standstill {
         match self {
             Self::Paused => "paused",
             Self::MovedBack => "moved-back",
+            Self::Recovering => "recovering",
             Self::Alarm => "alarm",
             Self::BeforeStart => "before-start",
             Self::AfterEnd => "after-end",
@@ -71,6 +75,8 @@ impl Standstill {
             Some(Self::Paused)
         } else if room.inlet_rests {
             Some(Self::MovedBack)
+        } else if at < room.losses.learning_until {
+            Some(Self::Recovering)
         } else if room.firing_alarms().next().is_some() {
             Some(Self::Alarm)
         } else if at.seconds() < settings.start_time {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use anteroom_core::estimate::{Pace, Sample};
 use anteroom_core::settings::FIELDS;
-use anteroom_core::taken::{Chunk, Taken};
+use anteroom_core::taken::Chunk;
 use anteroom_core::{
     Counts, Event, Generation, Outcome, Position, RequestId, Room, RoomId, RoomState, Segment, Session,
     SessionKey, SessionStatus, Settings, Step, UnixMillis, Value,
@@ -15,10 +15,13 @@ use anteroom_core::{
 use crate::contract::{AuditRecord, StoredEvent};
 
 mod clockwork;
+mod losses;
 
 const FORMAT: u8 = 1;
 /// Rooms got a clockwork: inlets, reports, auctions, alarms. Those of the first format are still read.
-const ROOM_FORMAT: u8 = 2;
+const ROOM_FORMAT_WITH_CLOCKWORK: u8 = 2;
+/// And they make up for what a store has lost. Those without are still read.
+const ROOM_FORMAT: u8 = 3;
 /// Sessions may have a time until which their pass must be used. Those of the first format are still read.
 const SESSION_FORMAT: u8 = 2;
 /// Audit records got a detail, and may be of no room. Those of the first format are still read.
@@ -132,6 +135,7 @@ pub fn encode_room(room: &Room) -> Vec<u8> {
         encode_segment(&mut writer, segment);
     }
     clockwork::encode(&mut writer, room);
+    losses::encode(&mut writer, room);
     writer.0
 }
 
@@ -221,8 +225,11 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
         pace: Pace { offers_made, samples },
         ..Room::open(settings, clock, 0)
     };
-    if format == ROOM_FORMAT {
+    if format >= ROOM_FORMAT_WITH_CLOCKWORK {
         clockwork::decode(&mut reader, &mut room)?;
+    }
+    if format >= ROOM_FORMAT {
+        losses::decode(&mut reader, &mut room)?;
     }
     reader.end()?;
     Ok(room)
@@ -267,7 +274,7 @@ fn decode_segment(reader: &mut Reader<'_>) -> Result<Segment, Corrupt> {
             Ok(Step { up_to, at: UnixMillis(at), open })
         })
         .collect::<Result<_, Corrupt>>()?;
-    Ok(Segment { generation, base, joined, serving, floor, won: 0, steps, taken: Taken::default(), counts })
+    Ok(Segment { joined, serving, floor, steps, counts, ..Segment::open(generation, base) })
 }
 
 /// A chunk of taken bits.

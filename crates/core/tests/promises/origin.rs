@@ -259,7 +259,7 @@ impl World {
             .map(|(_, ticket)| SessionKey { generation: ticket.generation, position: ticket.position })
             .collect();
         let Some(Answer::Won { winners }) =
-            self.does(&Operation::SettleRound { round, present, turned_away: false })
+            self.does(&Operation::SettleRound { round, present, turned_away: false, alone: true })
         else {
             return;
         };

@@ -141,7 +141,7 @@ impl Play {
             generation: self.room.newest().generation,
             position: Position::new(9_999).unwrap(),
         });
-        Operation::SettleRound { round, present: keys, turned_away: present >> 63 == 1 }
+        Operation::SettleRound { round, present: keys, turned_away: present >> 63 == 1, alone: true }
     }
 
     /// Plays a step; `false` if it was nothing but time that nobody noticed.
@@ -259,7 +259,7 @@ impl Play {
                 assert_eq!(answer, &Ok(Answer::Done));
                 model.firing.clone_from(firing);
             }
-            Operation::SettleRound { round, present, turned_away } => {
+            Operation::SettleRound { round, present, turned_away, alone: _ } => {
                 let expected =
                     match (model.rounds.is_some(), model.settle_round(*round, present, *turned_away)) {
                         (false, _) => Err(Refusal::NoAuction),
@@ -273,6 +273,10 @@ impl Play {
             | Operation::ForgetReporter { .. }
             | Operation::Inspect { .. }
             | Operation::KeepSignatures { .. } => {}
+            // What a store loses is played in tests of its own.
+            Operation::Mend(_) | Operation::Recall { .. } | Operation::Show { .. } => {
+                unreachable!("no such step is played")
+            }
         }
     }
 

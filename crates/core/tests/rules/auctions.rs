@@ -41,7 +41,7 @@ fn settle_again(
     present: &[Ticket],
 ) -> Result<Vec<SessionKey>, Refusal> {
     let present = present.iter().copied().map(key_of).collect();
-    match story.attempt(&Operation::SettleRound { round, present, turned_away: false })? {
+    match story.attempt(&Operation::SettleRound { round, present, turned_away: false, alone: true })? {
         Answer::Won { winners } => Ok(winners),
         other => panic!("{other:?}"),
     }

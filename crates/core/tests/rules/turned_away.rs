@@ -19,7 +19,7 @@ fn after_a_round_without_slots(turned_away: bool) -> (Story, Vec<Ticket>) {
     story.does(Operation::Close { key, outcome: Outcome::Completed });
     let round = story.room.auction.as_ref().unwrap().round;
     story.now = round;
-    let settled = story.does(Operation::SettleRound { round, present: vec![], turned_away });
+    let settled = story.does(Operation::SettleRound { round, present: vec![], turned_away, alone: true });
     assert_eq!(settled, Answer::Won { winners: vec![] });
     (story, tickets)
 }
@@ -36,7 +36,7 @@ fn a_round_that_turned_somebody_away_leaves_no_slot_for_passers_by() {
     story.now = round;
     let present = [tickets[2], tickets[1]]
         .map(|ticket| anteroom_core::SessionKey { generation: ticket.generation, position: ticket.position });
-    let settle = Operation::SettleRound { round, present: present.to_vec(), turned_away: false };
+    let settle = Operation::SettleRound { round, present: present.to_vec(), turned_away: false, alone: true };
     assert_eq!(story.does(settle), Answer::Won { winners: vec![present[1]] });
     story.now = story.now.plus(SECOND);
     story.claim(tickets[1]);
@@ -50,7 +50,7 @@ fn where_rounds_become_shorter_the_open_one_does_too() {
     story.does(Operation::reconfigure(settings.clone(), None));
     let before = story.room.auction.as_ref().unwrap().round;
     story.now = before;
-    story.does(Operation::SettleRound { round: before, present: vec![], turned_away: true });
+    story.does(Operation::SettleRound { round: before, present: vec![], turned_away: true, alone: true });
     assert!(story.room.auction.as_ref().unwrap().round.since(story.now) > 60 * SECOND);
     settings.round_seconds = anteroom_core::settings::ShortSeconds::new(5).unwrap();
     story.does(Operation::reconfigure(settings, None));

@@ -376,7 +376,8 @@ impl Sale {
             let checked_in = std::mem::take(&mut self.checked_in);
             let turned_away = std::mem::take(&mut self.turned_away);
             let present = checked_in.iter().map(|&position| self.ticket(position).into_key()).collect();
-            let answer = self.apply(&Operation::SettleRound { round, present, turned_away }).unwrap();
+            let answer =
+                self.apply(&Operation::SettleRound { round, present, turned_away, alone: true }).unwrap();
             let Answer::Won { winners } = answer else { panic!("{answer:?}") };
             let earliest: Vec<u64> = checked_in.iter().copied().take(winners.len()).collect();
             let won: Vec<u64> = winners.iter().map(|key| key.position.get()).collect();

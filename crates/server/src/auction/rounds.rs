@@ -68,8 +68,12 @@ impl Rounds {
 
     async fn settle(&self, round: UnixMillis) {
         let present = self.table.present();
-        let settle =
-            Operation::SettleRound { round, present: present.keys.clone(), turned_away: present.turned_away };
+        let settle = Operation::SettleRound {
+            round,
+            present: present.keys.clone(),
+            turned_away: present.turned_away,
+            alone: true,
+        };
         match self.room.operate(settle, Actor::Clockwork).await {
             Ok(Answer::Won { winners }) => {
                 self.counts.rounds.fetch_add(1, Ordering::Relaxed);

@@ -135,7 +135,7 @@ fn encode_reports(writer: &mut Writer, reports: &Reports) {
 }
 
 fn encode_auction(writer: &mut Writer, auction: &Auction) {
-    let Auction { round, free, spare, settled, wins, won_at, average_thousandths } = auction;
+    let Auction { round, free, spare, settled, wins, won_at, average_thousandths, collected: _ } = auction;
     writer.numbers(&[round.0, *free, *spare, settled.0, won_at.0]);
     writer.optional(*average_thousandths);
     writer.number(wins.len() as u64);
@@ -234,6 +234,7 @@ fn decode_auction(reader: &mut Reader<'_>) -> Result<Auction, Corrupt> {
         wins: wins.into_iter().collect(),
         won_at,
         average_thousandths,
+        collected: None,
     })
 }
 

@@ -93,7 +93,8 @@ pub(super) async fn a_room_with_everything_set_reads_back_exactly(store: Arc<dyn
     caller.perform(report(1, 4)).await;
     caller.now = round;
     let present = vec![place(2), place(5), place(6)];
-    let won = caller.perform(Operation::SettleRound { round, present, turned_away: false }).await;
+    let won =
+        caller.perform(Operation::SettleRound { round, present, turned_away: false, alone: true }).await;
     assert!(matches!(&won, Answer::Won { winners } if !winners.is_empty()), "{won:?}");
     let (mut commit, _) = caller.prepare(&[report(2, 3)]).await;
     commit.next = everything_set(commit.next);

@@ -194,6 +194,7 @@ mod tests {
             wins: BTreeSet::from([key(2), key(7)]),
             won_at: NOW,
             average_thousandths: Some(2_000),
+            collected: None,
         });
         room.firing = vec!["High load".into()];
         room.stopped_by = Some("anna".into());

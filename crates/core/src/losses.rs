@@ -1,0 +1,291 @@
+//! What a store has lost, and how a room goes on without it.
+//!
+//! A store can come back with less than it had acknowledged: a replica that was promoted too early, a disk that was behind, a
+//! memory that is empty. The room must then hand out no position twice, must not move its frontier back, and must not let
+//! more people in than fit. It gets there by three means.
+//!
+//! *A new line.* The line that was interrupted is closed to joins, and a new one opens behind it whose numbers begin beyond
+//! everything anybody has seen ([`mend`]). Tickets of the old line keep their precedence.
+//!
+//! *Memory.* Every node remembers how far it has seen each line come ([`Line`]), and tells the room ([`recall`]). So does every visitor:
+//! his ticket proves that his place and all before it were handed out, because the primary that did so counted without gaps
+//! ([`show`]). Where nobody remembers a line at all, the first ticket of it starts [`LEARNING_MILLIS`] without offers, so that
+//! those who stood in front have time to show themselves.
+//!
+//! *Phantoms.* A pass that left may have no session any more. It counts as one visitor inside until it has surely ended.
+
+use crate::apply::open_segment;
+use crate::effects::Effects;
+use crate::ids::{Generation, MAX_POSITION, Ticket, UnixMillis};
+use crate::operation::{Answer, Refusal};
+use crate::room::{Room, SEGMENTS_MAX};
+use crate::segment::Segment;
+
+/// How long a room makes no offers after the first ticket of a line that nobody remembers.
+pub const LEARNING_MILLIS: u64 = 120_000;
+/// The fewest numbers that a new line leaves out beyond everything seen.
+pub const MARGIN_MIN: u64 = 256;
+/// The most.
+pub const MARGIN_MAX: u64 = 1 << 20;
+
+/// A line as somebody remembers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// Which line.
+    pub generation: Generation,
+    /// The position before its first.
+    pub base: u64,
+    /// The last position handed out.
+    pub joined: u64,
+    /// The frontier; in an auction, the highest winner.
+    pub serving: u64,
+    /// Everything up to it was settled.
+    pub floor: u64,
+    /// How many offers were exchanged for passes that have left.
+    pub claimed: u64,
+    /// How many of these were still inside.
+    pub inside: u64,
+}
+
+/// What a room must make up for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Losses {
+    /// Visitors inside whose sessions were lost.
+    pub phantoms: u64,
+    /// When the last of them has surely left.
+    pub phantoms_end_at: UnixMillis,
+    /// Tickets of unknown lines opened after this one are honoured; `None`: no unknown line's.
+    pub honours_after: Option<Generation>,
+    /// Until when nobody is offered a place, because those in front may not have shown themselves yet.
+    pub learning_until: UnixMillis,
+}
+
+impl Default for Losses {
+    fn default() -> Self {
+        let never = UnixMillis(0);
+        Self { phantoms: 0, phantoms_end_at: never, honours_after: None, learning_until: never }
+    }
+}
+
+/// How many numbers to leave out, given the joins of the last half minute: nobody can have handed out more unseen.
+pub const fn margin(recent_joins: u64) -> u64 {
+    let wanted = recent_joins.saturating_mul(4);
+    if wanted < MARGIN_MIN {
+        MARGIN_MIN
+    } else if wanted > MARGIN_MAX {
+        MARGIN_MAX
+    } else {
+        wanted
+    }
+}
+
+/// What mends a room after its store may have lost something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mend {
+    /// Random, see [`Generation`].
+    pub incarnation: u8,
+    /// How many numbers to leave out beyond everything seen.
+    pub margin: u64,
+    /// What whoever asks remembers.
+    pub lines: Vec<Line>,
+    /// The oldest line that he knows to be still there: all before it were closed for good.
+    pub oldest: Option<Generation>,
+    /// Whether the records of all sessions are gone.
+    pub sessions_lost: bool,
+}
+
+/// Part of every tick.
+pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
+    let losses = &mut room.losses;
+    if losses.phantoms > 0 && losses.phantoms_end_at <= now {
+        losses.phantoms = 0;
+        effects.changed = true;
+    }
+    if losses.learning_until != UnixMillis(0) && losses.learning_until <= now {
+        losses.learning_until = UnixMillis(0);
+        effects.changed = true;
+    }
+}
+
+/// When time alone changes something here.
+pub(crate) fn next_due(losses: &Losses) -> Option<UnixMillis> {
+    let phantoms = (losses.phantoms > 0).then_some(losses.phantoms_end_at);
+    let learning = Some(losses.learning_until).filter(|&until| until != UnixMillis(0));
+    phantoms.into_iter().chain(learning).min()
+}
+
+/// Goes on after an interruption: whatever may be missing is made up for, and joins go to a new line.
+pub(crate) fn mend(
+    room: &mut Room,
+    now: UnixMillis,
+    mend: &Mend,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    if mend.sessions_lost {
+        forget_sessions(room, now);
+    }
+    close_before(room, now, mend.oldest, effects);
+    for segment in &mut room.segments {
+        segment.recalled = segment.counts.claimed;
+    }
+    let before = room.newest().generation;
+    for line in &mend.lines {
+        if line.generation > before {
+            // Opened, and lost again.
+            give_back(room, now, line);
+        } else {
+            recall_line(room, now, line);
+        }
+    }
+    // Where the newest line was lost too, there is another newest now.
+    close_before(room, now, mend.oldest, effects);
+    effects.changed = true;
+    let highest = room.segments.iter().map(|segment| segment.joined).max().unwrap_or(0);
+    let base = highest.saturating_add(mend.margin);
+    let has_places = base < MAX_POSITION;
+    match open_segment(room, now, mend.incarnation, if has_places { base } else { 0 }, effects) {
+        Err(Refusal::SegmentsFull) => {
+            skip(room, base.min(MAX_POSITION), effects);
+            room.epoch += 1;
+            Ok(Answer::LineOpened(before))
+        }
+        opened => opened,
+    }
+}
+
+/// Where there is no place for another line, the newest leaves numbers out: they count as places given up.
+fn skip(room: &mut Room, base: u64, effects: &mut Effects) {
+    let segment = room.newest_mut();
+    let skipped = segment.joined + 1..=base;
+    segment.counts.left += base.saturating_sub(segment.joined);
+    segment.joined = segment.joined.max(base);
+    for position in skipped {
+        segment.take_unoffered(position, effects);
+    }
+}
+
+/// Sessions without a record never end by name or by time: they become phantoms.
+fn forget_sessions(room: &mut Room, now: UnixMillis) {
+    let inside = room.active() - room.losses.phantoms;
+    for segment in &mut room.segments {
+        segment.counts.expired += segment.counts.live_sessions();
+    }
+    room.past.expired += room.past.live_sessions();
+    room.exit_credits = 0;
+    add_phantoms(room, now, inside);
+}
+
+fn add_phantoms(room: &mut Room, now: UnixMillis, count: u64) {
+    if count > 0 {
+        room.losses.phantoms += count;
+        let end = now.plus(room.settings.validity_period.get() * 1000);
+        room.losses.phantoms_end_at = room.losses.phantoms_end_at.max(end);
+    }
+}
+
+/// Takes in what a node remembers of lines that are closed to joins.
+pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: &mut Effects) -> Answer {
+    let newest = room.newest().generation;
+    let known: Vec<_> = room.segments.iter().cloned().collect();
+    for line in lines.iter().filter(|line| line.generation < newest) {
+        if room.segment_mut(line.generation).is_some() {
+            recall_line(room, now, line);
+        } else if honours(room, line.generation) {
+            give_back(room, now, line);
+        }
+    }
+    effects.changed |= !room.segments.iter().eq(known.iter());
+    Answer::Done
+}
+
+/// A line of which nothing is left, as somebody remembers it.
+fn give_back(room: &mut Room, now: UnixMillis, line: &Line) {
+    let Line { generation, base, .. } = *line;
+    if room.segments.len() == SEGMENTS_MAX || base >= MAX_POSITION {
+        return;
+    }
+    let joined = line.joined.clamp(base, MAX_POSITION);
+    let floor = line.floor.clamp(base, joined);
+    let mut segment = Segment::open(generation, base);
+    (segment.joined, segment.floor) = (joined, floor);
+    segment.serving = if room.settings.is_auction() { floor } else { line.serving.clamp(floor, joined) };
+    segment.won = if room.settings.is_auction() { line.serving.min(joined) } else { 0 };
+    // What is at or below the floor was claimed, left or lapsed; which of it is not known any more.
+    segment.counts.lapsed = floor - base;
+    segment.recalled = line.claimed;
+    let place = room.segments.partition_point(|other| other.generation < generation);
+    room.segments.insert(place, segment);
+    add_phantoms(room, now, line.inside);
+}
+
+/// Lines that were closed for good do not come back because a store has forgotten that they were.
+fn close_before(room: &mut Room, now: UnixMillis, oldest: Option<Generation>, effects: &mut Effects) {
+    let newest = room.newest().generation;
+    while let Some(segment) = room.segments.front()
+        && oldest.is_some_and(|oldest| segment.generation < oldest)
+        && segment.generation != newest
+    {
+        let Some(mut closed) = room.segments.pop_front() else { return };
+        let inside = closed.counts.live_sessions();
+        closed.counts.expired += inside;
+        room.past.add(&closed.counts);
+        effects.closed_generations.push(closed.generation);
+        let credits = room.exit_credits.min(inside);
+        room.exit_credits -= credits;
+        add_phantoms(room, now, inside - credits);
+    }
+}
+
+fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
+    let is_auction = room.settings.is_auction();
+    let may_run_ahead = !room.settings.inlet.is_capped() && !is_auction;
+    let newest = room.newest().generation;
+    let Some(segment) = room.segment_mut(line.generation) else { return };
+    segment.joined = segment.joined.max(line.joined.min(MAX_POSITION));
+    let ahead = may_run_ahead && line.generation == newest;
+    let reached = if ahead { line.serving } else { line.serving.min(segment.joined) };
+    let frontier = if is_auction { &mut segment.won } else { &mut segment.serving };
+    *frontier = (*frontier).max(reached);
+    let lost = line.claimed.saturating_sub(segment.recalled);
+    segment.recalled += lost;
+    add_phantoms(room, now, lost);
+}
+
+fn honours(room: &Room, generation: Generation) -> bool {
+    room.losses.honours_after.is_some_and(|after| generation > after) && generation < room.newest().generation
+}
+
+/// A visitor shows a ticket that is genuine, but beyond what the room knows.
+pub(crate) fn show(
+    room: &mut Room,
+    now: UnixMillis,
+    ticket: &Ticket,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let (generation, position) = (ticket.generation, ticket.position.get());
+    let is_newest = generation == room.newest().generation;
+    let (honoured, full) = (honours(room, generation), room.segments.len() >= SEGMENTS_MAX);
+    match room.segment_mut(generation) {
+        Some(segment) if position > segment.joined && !is_newest => segment.joined = position,
+        // Nobody of this line was served since it was lost, so it may begin earlier than thought.
+        Some(segment)
+            if position <= segment.base && honoured && segment.serving == segment.base && !is_newest =>
+        {
+            let base = position - 1;
+            (segment.base, segment.floor, segment.serving) = (base, base, base);
+        }
+        Some(segment) if position > segment.base && position <= segment.joined => return Ok(Answer::Done),
+        None if honoured && full => return Err(Refusal::SegmentsFull),
+        None if honoured => {
+            let segment = Segment { joined: position, ..Segment::open(generation, position - 1) };
+            let place = room.segments.partition_point(|other| other.generation < generation);
+            room.segments.insert(place, segment);
+            if room.losses.learning_until == UnixMillis(0) {
+                room.losses.learning_until = now.plus(LEARNING_MILLIS);
+            }
+        }
+        _ => return Err(Refusal::UnknownTicket),
+    }
+    effects.changed = true;
+    Ok(Answer::Done)
+}

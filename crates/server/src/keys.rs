@@ -23,11 +23,17 @@ const ATTEMPTS_MAX: u32 = 8;
 
 /// The key ring, shared by every handler.
 pub(crate) struct Keys {
-    ring: ArcSwap<KeyRing>,
+    known: ArcSwap<Known>,
     secrets: Arc<MasterSecrets>,
     algorithm: SigningAlgorithm,
     /// Held from reading the stored ring until the one in memory is the same.
     changing: tokio::sync::Mutex<()>,
+}
+
+/// A ring, and how it lies in the store.
+struct Known {
+    ring: KeyRing,
+    stored: Vec<u8>,
 }
 
 /// A signing key as operators see it.
@@ -55,20 +61,21 @@ impl KeyStatus {
 
 impl Keys {
     pub(crate) fn current(&self, now: UnixMillis) -> Arc<SigningKey> {
-        Arc::clone(self.ring.load().current(now))
+        Arc::clone(self.known.load().ring.current(now))
     }
 
     pub(crate) fn by_kid(&self, kid: &str) -> Option<Arc<SigningKey>> {
-        self.ring.load().by_kid(kid).cloned()
+        self.known.load().ring.by_kid(kid).cloned()
     }
 
     pub(crate) fn jwks(&self, now: UnixMillis) -> serde_json::Value {
-        self.ring.load().jwks(now)
+        self.known.load().ring.jwks(now)
     }
 
     /// Every key that is still published, in the order in which they sign.
     pub(crate) fn described(&self, now: UnixMillis) -> Vec<KeyStatus> {
-        let ring = self.ring.load();
+        let known = self.known.load();
+        let ring = &known.ring;
         let current = ring.current(now);
         let mut keys: Vec<_> = ring
             .keys()
@@ -98,18 +105,22 @@ impl Keys {
                 let newest = ring.keys().max_by_key(|key| key.active_from()).cloned();
                 let newest = newest.context("a ring is never empty")?;
                 let status = KeyStatus::of(&newest, ring.current(now), now);
-                self.ring.store(Arc::new(ring));
+                self.known.store(Arc::new(Known { ring, stored: sealed }));
                 return Ok(status);
             }
         }
         bail!("the signing keys in the store keep changing")
     }
 
-    /// Reads the ring again, for a store that was restored.
+    /// Reads the ring again, for a store that was restored or changed by another node.
     pub(crate) async fn reload(&self, store: &dyn Store) -> anyhow::Result<()> {
         let _one_at_a_time = self.changing.lock().await;
         let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
-        self.ring.store(Arc::new(KeyRing::open(&self.secrets, &stored)?));
+        // Opening takes a while, and most of the time it is the same.
+        if self.known.load().stored != stored {
+            let ring = KeyRing::open(&self.secrets, &stored)?;
+            self.known.store(Arc::new(Known { ring, stored }));
+        }
         Ok(())
     }
 
@@ -134,8 +145,9 @@ impl Keys {
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
             if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
-                let (ring, secrets) = (ArcSwap::from_pointee(ring), Arc::clone(secrets));
-                return Ok(Self { ring, secrets, algorithm, changing: tokio::sync::Mutex::default() });
+                let known = ArcSwap::from_pointee(Known { ring, stored: sealed });
+                let changing = tokio::sync::Mutex::default();
+                return Ok(Self { known, secrets: Arc::clone(secrets), algorithm, changing });
             }
         }
         bail!("the signing keys in the store keep changing; is another node starting over and over?")

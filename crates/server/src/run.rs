@@ -23,6 +23,7 @@ use crate::api_keys::ApiKeys;
 use crate::app::{App, Rooms};
 use crate::auction::Auctions;
 use crate::config::{Config, Loaded, Secrets, StoreUrl};
+use crate::follow;
 use crate::keys::{self, Keys};
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
@@ -30,6 +31,7 @@ use crate::rooms::ConfiguredRoom;
 use crate::routes::Listener;
 use crate::service::Service;
 use crate::shutdown::Shutdown;
+use crate::staleness;
 use crate::tls::Certificates;
 use crate::watch::{StreamLimits, WATCH_PATHS, Watch};
 
@@ -165,6 +167,8 @@ pub async fn run(
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
     watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(follow::keep_up(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
     // Polled after the listeners, so that these have counted their connections before the streams among them close.
@@ -211,7 +215,7 @@ async fn compose(
     views.follow(&engine);
     let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let alarms = Alarms::open(Arc::clone(&store), config).await?;
+    let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
     let app = App {
         rooms: views,
         engine,
@@ -228,6 +232,7 @@ async fn compose(
         default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
+        stale_reads_max: config.stale_reads_max_seconds,
     };
     Ok((Arc::new(app), first_start))
 }

@@ -172,7 +172,7 @@ fn user_of(credentials: &str) -> Result<&str, String> {
     if password.is_empty() {
         return Err("the password is empty; without one, leave out everything up to the @".into());
     }
-    if user.contains(',') {
+    if credentials.contains(',') && credentials.contains('@') {
         return Err("user and password stand once, before the first address".into());
     }
     for part in [user, password] {

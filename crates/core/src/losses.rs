@@ -17,6 +17,7 @@
 use crate::apply::open_segment;
 use crate::effects::Effects;
 use crate::ids::{Generation, MAX_POSITION, Ticket, UnixMillis};
+use crate::inlet::make_offers;
 use crate::operation::{Answer, Refusal};
 use crate::room::{Room, SEGMENTS_MAX};
 use crate::segment::Segment;
@@ -56,6 +57,8 @@ pub struct Losses {
     pub phantoms_end_at: UnixMillis,
     /// Tickets of unknown lines opened after this one are honoured; `None`: no unknown line's.
     pub honours_after: Option<Generation>,
+    /// Offers that the rules had not made here: the frontier had come further on the side of the store that was lost.
+    pub offers_recalled: u64,
     /// Until when nobody is offered a place, because those in front may not have shown themselves yet.
     pub learning_until: UnixMillis,
 }
@@ -63,7 +66,13 @@ pub struct Losses {
 impl Default for Losses {
     fn default() -> Self {
         let never = UnixMillis(0);
-        Self { phantoms: 0, phantoms_end_at: never, honours_after: None, learning_until: never }
+        Self {
+            phantoms: 0,
+            phantoms_end_at: never,
+            honours_after: None,
+            offers_recalled: 0,
+            learning_until: never,
+        }
     }
 }
 
@@ -137,6 +146,7 @@ pub(crate) fn mend(
             recall_line(room, now, line);
         }
     }
+    room.losses.offers_recalled += make_offers(room, now, effects);
     // Where the newest line was lost too, there is another newest now.
     close_before(room, now, mend.oldest, effects);
     effects.changed = true;
@@ -195,6 +205,7 @@ pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: 
         }
     }
     effects.changed |= !room.segments.iter().eq(known.iter());
+    room.losses.offers_recalled += make_offers(room, now, effects);
     Answer::Done
 }
 

@@ -420,6 +420,7 @@ impl Engine {
             jitter: jitter::Jitter::new(self.node),
             confirmations: owner::confirmation::Confirmations::default(),
             next_session_end: None,
+            next_end_is_known: false,
             last_commit: None,
             failing: false,
             handle: Arc::downgrade(&handle),
@@ -428,7 +429,6 @@ impl Engine {
             counters: self.counters.clone(),
         };
         owner.adopt(snapshot);
-        owner.refresh_next_session_end().await?;
         let era = self.era.subscribe();
         let own_era = *era.borrow();
         let task = spawn(owner.run(requests, era, own_era));

@@ -60,6 +60,8 @@ pub(super) struct Owner {
     pub(super) jitter: Jitter,
     pub(super) confirmations: Confirmations,
     pub(super) next_session_end: Option<UnixMillis>,
+    /// Whether that is still so: another node may have begun sessions since.
+    pub(super) next_end_is_known: bool,
     /// Runs since the last commit.
     pub(super) last_commit: Option<Stopwatch>,
     /// Whether the last turn failed.
@@ -153,6 +155,9 @@ impl Owner {
         let far = Duration::from_hours(1);
         if !self.acts_by_itself() {
             return far;
+        }
+        if self.duty != Duty::None || !self.next_end_is_known {
+            return Duration::ZERO;
         }
         let due = [room.next_due(), self.next_session_end].into_iter().flatten().min();
         due.map_or(far, |due| Duration::from_millis(due.since(self.clock.now())).min(far))
@@ -276,9 +281,6 @@ impl Owner {
                     self.fallback = Some(computed.room);
                     if let Some(newer) = newer {
                         self.adopt(newer);
-                        if self.acts_by_itself() {
-                            self.refresh_next_session_end().await?;
-                        }
                     }
                     tokio::time::sleep(self.jitter.after_conflicts(conflicts)).await;
                 }
@@ -296,6 +298,9 @@ impl Owner {
     /// Everything is read beforehand, so that the room is there again if a read fails.
     async fn compute(&mut self, batch: &[Request]) -> Result<Computed, TurnError> {
         let now = self.clock.now();
+        if !self.next_end_is_known && self.acts_by_itself() {
+            self.refresh_next_session_end().await?;
+        }
         let ended = match &self.room {
             Some(room) => self.sessions_ended(room, now).await?,
             None => return Err(TurnError::Gone),
@@ -391,9 +396,10 @@ impl Owner {
         }
     }
 
-    pub(super) async fn refresh_next_session_end(&mut self) -> Result<(), StoreError> {
+    async fn refresh_next_session_end(&mut self) -> Result<(), StoreError> {
         if let Some(room) = &self.room {
             self.next_session_end = self.store.next_session_end(&self.id, &generations(room)).await?;
+            self.next_end_is_known = true;
         }
         Ok(())
     }

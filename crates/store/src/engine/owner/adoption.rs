@@ -37,6 +37,7 @@ impl Owner {
         self.lineage = snapshot.lineage;
         self.next_number = self.next_number.max(snapshot.last_number.unwrap_or(0) + 1);
         self.fallback = None;
+        self.next_end_is_known = false;
         self.room = Some(snapshot.room);
     }
 
@@ -85,7 +86,10 @@ impl Owner {
             }
             None => return Err(TurnError::Gone),
         }
-        Ok(self.refresh_next_session_end().await?)
+        if self.acts_by_itself() {
+            self.refresh_next_session_end().await?;
+        }
+        Ok(())
     }
 
     /// Makes a room that the store has lost again from what this node has of it.

@@ -25,16 +25,16 @@ fn begin() -> Option<Story> {
     }
     let redis = RedisProcess::start();
     let proxy = ChaosProxy::before(redis.port());
-    let connection = Connection::open(proxy.port()).unwrap();
+    let connection = Connection::open(proxy.port()).expect("the proxy accepts");
     let mut story = Story { connection, proxy, redis };
-    assert_eq!(story.connection.command(&["INCR", "n"]).unwrap(), Reply::Integer(1));
+    assert_eq!(increment(&mut story.connection).expect("an answer"), Reply::Integer(1));
     Some(story)
 }
 
 impl Story {
     /// A new connection through the proxy.
     fn connect(&self) -> Connection {
-        Connection::open(self.proxy.port()).unwrap()
+        Connection::open(self.proxy.port()).expect("the proxy accepts")
     }
 
     /// The counter as Redis itself has it.
@@ -53,7 +53,7 @@ fn increment(connection: &mut Connection) -> anyhow::Result<Reply> {
 
 /// The kind of the error that a connection's last use ended with.
 fn kind(result: anyhow::Result<Reply>) -> Option<ErrorKind> {
-    result.unwrap_err().root_cause().downcast_ref::<std::io::Error>().map(std::io::Error::kind)
+    result.expect_err("no answer").root_cause().downcast_ref::<std::io::Error>().map(std::io::Error::kind)
 }
 
 #[test]

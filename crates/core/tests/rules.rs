@@ -10,6 +10,10 @@ mod auctions;
 mod automatic_advance;
 #[path = "rules/capacity_reports.rs"]
 mod capacity_reports;
+#[path = "rules/interruption.rs"]
+mod interruption;
+#[path = "rules/losses.rs"]
+mod losses;
 #[path = "rules/reconfigure.rs"]
 mod reconfigure;
 #[path = "rules/story.rs"]

@@ -356,6 +356,15 @@ pub trait Store: Send + Sync + 'static {
     /// Adds visitors if the epoch is still the given one.
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError>;
 
+    /// Several sessions, in the order asked for.
+    async fn sessions(&self, room: &RoomId, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
+        let mut sessions = Vec::with_capacity(keys.len());
+        for &key in keys {
+            sessions.push(self.session(room, key).await?);
+        }
+        Ok(sessions)
+    }
+
     /// One session.
     async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError>;
 

@@ -50,6 +50,8 @@ pub struct Board {
     pub active: u64,
     /// Those of them whose sessions the store has lost.
     pub phantoms: u64,
+    /// Offers that were made on a side of the store that was lost, and stand.
+    pub offers_recalled: u64,
     /// Tickets of unknown lines opened after this one are honoured.
     pub honours_after: Option<Generation>,
     /// Unclaimed offers.
@@ -139,6 +141,7 @@ impl Board {
             waiting: room.waiting(),
             active: room.active(),
             phantoms: room.losses.phantoms,
+            offers_recalled: room.losses.offers_recalled,
             honours_after: room.losses.honours_after,
             offers: room.offers(),
             live_sessions: room.counts().live_sessions(),

@@ -10,8 +10,16 @@ mod auctions;
 mod automatic_advance;
 #[path = "rules/capacity_reports.rs"]
 mod capacity_reports;
+#[path = "rules/hostile_memories.rs"]
+mod hostile_memories;
+#[path = "rules/interruption.rs"]
+mod interruption;
+#[path = "rules/losses.rs"]
+mod losses;
 #[path = "rules/reconfigure.rs"]
 mod reconfigure;
+#[path = "rules/shown_tickets.rs"]
+mod shown_tickets;
 #[path = "rules/story.rs"]
 mod story;
 #[path = "rules/timetable.rs"]

@@ -8,7 +8,10 @@
 
 mod audit;
 mod handle;
+mod jitter;
+pub mod lookout;
 mod owner;
+mod remembered;
 pub mod restore;
 mod troubles;
 
@@ -26,7 +29,7 @@ use self::handle::RoomMap;
 pub use self::handle::{RoomHandle, Seen};
 use self::owner::Owner;
 pub use self::troubles::Troubles;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::contract::{Commit, CommitOutcome, Lineage, NodeId, Store, StoreError, Trace};
 
 /// How many operations may wait for a room. Beyond it callers are refused at once.
@@ -132,6 +135,20 @@ pub struct Engine {
     /// Whether everything is being replaced, and no room has an owner.
     restoring: AtomicBool,
     counters: Arc<EngineCounters>,
+    /// When the store was last heard of.
+    contact: Contact,
+    /// Raised whenever another node may have replaced a value.
+    values: watch::Sender<u64>,
+    lookout: Mutex<Option<tokio::task::JoinHandle<()>>>,
+}
+
+/// When a shared store was last heard of.
+struct Contact(Mutex<Stopwatch>);
+
+impl Contact {
+    fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Stopwatch::start();
+    }
 }
 
 /// The era in which nothing is owned any more.
@@ -161,8 +178,16 @@ impl Engine {
             restore_running: AtomicBool::new(false),
             restoring: AtomicBool::new(false),
             counters: Arc::default(),
+            contact: Contact(Mutex::new(Stopwatch::start())),
+            values: watch::Sender::default(),
+            lookout: Mutex::default(),
         });
+        let news = engine.store.subscribe();
         engine.own_all().await?;
+        if engine.store.is_shared() {
+            let lookout = spawn(lookout::run(Arc::downgrade(&engine), news));
+            *engine.lookout.lock().unwrap_or_else(PoisonError::into_inner) = Some(lookout);
+        }
         Ok(engine)
     }
 
@@ -179,6 +204,25 @@ impl Engine {
     /// What the engine has done so far.
     pub fn counters(&self) -> &EngineCounters {
         &self.counters
+    }
+
+    /// How old boards may be: the time since a shared store was last heard of. Zero where nobody else changes anything.
+    pub fn staleness(&self) -> Duration {
+        if self.store.is_shared() {
+            self.contact.0.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Tells, by a rising number, that values of the store may have been replaced by another node.
+    pub fn values_changed(&self) -> watch::Receiver<u64> {
+        self.values.subscribe()
+    }
+
+    /// This node's name.
+    pub const fn node(&self) -> NodeId {
+        self.node
     }
 
     /// A room by its name, as it came in a request.
@@ -227,7 +271,11 @@ impl Engine {
         for _ in 0..CONFLICTS_MAX {
             let now = self.clock.now();
             let trace = self.store.trace(&id).await?;
-            let room = room_behind(trace.as_ref(), settings.clone(), state, now, incarnation);
+            let mut room = room_behind(trace.as_ref(), settings.clone(), state, now, incarnation);
+            if trace.is_none() && self.store.is_shared() {
+                // A shared store can have lost a room of this name, and people may still hold its tickets.
+                room.losses.honours_after = Some(Generation { opened: 0, incarnation: 0 });
+            }
             let commit = Commit {
                 room: id.clone(),
                 node: self.node,
@@ -242,10 +290,8 @@ impl Engine {
                 audit: audit::record(&actor, &id, "create room", now).into_iter().collect(),
             };
             match self.store.commit(&commit).await? {
-                CommitOutcome::Done { .. } => return Ok((self.own(id, commit.next).await?, true)),
-                CommitOutcome::Conflict(Some(theirs)) => {
-                    return Ok((self.own(id, theirs.room).await?, false));
-                }
+                CommitOutcome::Done { .. } => return Ok((self.own(id).await?, true)),
+                CommitOutcome::Conflict(Some(_)) => return Ok((self.own(id).await?, false)),
                 // Another node has made and deleted one meanwhile: ours must be later than that.
                 CommitOutcome::Conflict(None) => {}
             }
@@ -276,6 +322,9 @@ impl Engine {
     /// Ends every owner after what has queued up for it, and waits for it. What comes later is refused.
     pub async fn stop(&self) {
         self.era.send_replace(ENDED_ERA);
+        if let Some(lookout) = self.lookout.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            lookout.abort();
+        }
         self.rooms.clear();
         let aborts = Mutex::new(vec![]);
         let ended = tokio::time::timeout(STOP_TIMEOUT, async {
@@ -325,10 +374,13 @@ impl Engine {
     /// Takes hold of every room that has no owner yet.
     async fn own_all(&self) -> Result<(), StoreError> {
         for id in self.store.rooms().await? {
-            if self.room(id.as_str()).is_none_or(|handle| handle.is_replaced())
-                && let Some(snapshot) = self.store.load(&id, self.node).await?
-            {
-                self.own(id, snapshot.room).await?;
+            if self.room(id.as_str()).is_none_or(|handle| handle.is_replaced()) {
+                match self.own(id).await {
+                    // Deleted in this moment.
+                    Ok(_) | Err(EngineError::RoomDeleted) => {}
+                    Err(EngineError::Store(error)) => return Err(error),
+                    Err(other) => return Err(StoreError::Transient(other.to_string())),
+                }
             }
         }
         Ok(())
@@ -345,24 +397,31 @@ impl Engine {
         }
     }
 
-    async fn own(&self, id: RoomId, room: Room) -> Result<Arc<RoomHandle>, StoreError> {
+    async fn own(&self, id: RoomId) -> Result<Arc<RoomHandle>, EngineError> {
         self.dismiss_owners_of_deleted_rooms().await;
+        let snapshot = self.store.load(&id, self.node).await?.ok_or(EngineError::RoomDeleted)?;
         let (queue, requests) = mpsc::channel(ROOM_QUEUE_MAX);
         let (changes, watched) = watch::channel(0);
         let counters = self.counters.clone();
-        let handle = Arc::new(RoomHandle::new(id.clone(), &room, watched, queue, counters));
-        let stored = self.store.load(&id, self.node).await?;
-        let lineage = stored.as_ref().map(|snapshot| snapshot.lineage).unwrap_or_default();
-        let last_number = stored.and_then(|snapshot| snapshot.last_number);
+        let seen = (&snapshot.room, snapshot.lineage);
+        let store = self.store.clone();
+        let handle = RoomHandle::new(id.clone(), seen, store, watched, queue, counters);
+        let handle = Arc::new(handle);
         let mut owner = Owner {
             id,
             store: self.store.clone(),
             clock: self.clock.clone(),
             node: self.node,
-            next_number: last_number.unwrap_or(0) + 1,
-            room: Some(room),
-            lineage,
+            next_number: 1,
+            room: None,
+            lineage: snapshot.lineage,
+            fallback: None,
+            duty: owner::adoption::Duty::None,
+            remembered: remembered::Remembered::default(),
+            jitter: jitter::Jitter::new(self.node),
+            confirmations: owner::confirmation::Confirmations::default(),
             next_session_end: None,
+            next_end_is_known: false,
             last_commit: None,
             failing: false,
             handle: Arc::downgrade(&handle),
@@ -370,7 +429,7 @@ impl Engine {
             changes,
             counters: self.counters.clone(),
         };
-        owner.refresh_next_session_end().await?;
+        owner.adopt(snapshot);
         let era = self.era.subscribe();
         let own_era = *era.borrow();
         let task = spawn(owner.run(requests, era, own_era));

@@ -14,6 +14,11 @@ async fn the_memory_store_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_memory_store_that_engines_share_keeps_the_contract() {
+    run_all(|| async { Arc::new(MemoryStore::shared()) as Arc<dyn Store> }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_keeps_the_contract() {
     let directory = tempfile::tempdir().unwrap();
     let (directory, number) = (directory.path(), std::sync::atomic::AtomicUsize::new(0));

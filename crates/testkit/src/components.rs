@@ -1,6 +1,7 @@
 //! What a test may need that is not part of the workspace, and at which scale tests run.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -37,4 +38,16 @@ pub fn python_with(module: &str) -> Option<PathBuf> {
         .stderr(Stdio::null())
         .status();
     imported.is_ok_and(|status| status.success()).then_some(python)
+}
+
+/// Whether a test that needs Redis can go on; see [`require`].
+pub fn require_redis() -> bool {
+    let asked =
+        Command::new(redis_server()).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+    require("redis-server", asked.is_ok_and(|status| status.success()))
+}
+
+/// The program that tests run as Redis: the one named by `ANTEROOM_TEST_REDIS_SERVER`, else `redis-server`.
+pub(crate) fn redis_server() -> OsString {
+    env::var_os("ANTEROOM_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
 }

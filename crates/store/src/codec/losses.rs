@@ -6,8 +6,9 @@ use anteroom_core::{Losses, Position, Room, SessionKey, UnixMillis};
 use super::{Corrupt, Reader, Writer};
 
 pub(super) fn encode(writer: &mut Writer, room: &Room) {
-    let Losses { phantoms, phantoms_end_at, honours_after, learning_until } = &room.losses;
+    let Losses { phantoms, phantoms_end_at, honours_after, offers_recalled, learning_until } = &room.losses;
     writer.number(*phantoms);
+    writer.number(*offers_recalled);
     writer.number(phantoms_end_at.0);
     writer.number(learning_until.0);
     writer.byte(u8::from(honours_after.is_some()));
@@ -31,6 +32,7 @@ pub(super) fn encode(writer: &mut Writer, room: &Room) {
 
 pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Corrupt> {
     room.losses.phantoms = reader.number()?;
+    room.losses.offers_recalled = reader.number()?;
     room.losses.phantoms_end_at = UnixMillis(reader.number()?);
     room.losses.learning_until = UnixMillis(reader.number()?);
     room.losses.honours_after = if reader.byte()? == 1 { Some(reader.generation()?) } else { None };

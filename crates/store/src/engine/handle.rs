@@ -1,14 +1,17 @@
 //! A room as everybody but its owner sees it: its board, and the bounded way to its owner.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{Answer, Board, Operation, Room, RoomId, RoomState, Settings, Ticket};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Actor, EngineCounters, EngineError, OPERATORS_RESERVE, count};
+use crate::codec;
+use crate::contract::{AnswerKey, Glance, Lineage, Store};
 
 /// What a join is called, as `Operation::name` has it.
 const JOIN: &str = Operation::Join { count: 1 }.name();
@@ -17,9 +20,24 @@ const JOIN: &str = Operation::Join { count: 1 }.name();
 pub type Seen = (Settings, RoomState);
 
 pub(super) enum Request {
-    Join { answer: oneshot::Sender<Result<Ticket, EngineError>> },
-    Operate { operation: Operation, actor: Actor, answer: oneshot::Sender<Result<Answer, EngineError>> },
-    Delete { expected: Option<Seen>, actor: Actor, answer: oneshot::Sender<Result<bool, EngineError>> },
+    Join {
+        answer: oneshot::Sender<Result<Ticket, EngineError>>,
+    },
+    Operate {
+        operation: Operation,
+        actor: Actor,
+        answer: oneshot::Sender<Result<Answer, EngineError>>,
+    },
+    Delete {
+        expected: Option<Seen>,
+        actor: Actor,
+        answer: oneshot::Sender<Result<bool, EngineError>>,
+    },
+    /// Another node may have done something: this was seen of it, or the store is to be asked.
+    Look {
+        glance: Option<Glance>,
+        answer: Option<oneshot::Sender<Result<(), EngineError>>>,
+    },
 }
 
 impl Request {
@@ -29,7 +47,7 @@ impl Request {
     }
 
     const fn is_of_a_visitor(&self) -> bool {
-        matches!(self, Self::Join { .. } | Self::Operate { actor: Actor::Visitor, .. })
+        matches!(self, Self::Join { .. } | Self::Look { .. } | Self::Operate { actor: Actor::Visitor, .. })
     }
 
     pub(super) fn refuse(self, error: EngineError) {
@@ -37,6 +55,7 @@ impl Request {
             Self::Join { answer } => drop(answer.send(Err(error))),
             Self::Operate { answer, .. } => drop(answer.send(Err(error))),
             Self::Delete { answer, .. } => drop(answer.send(Err(error))),
+            Self::Look { answer, .. } => drop(answer.map(|answer| answer.send(Err(error)))),
         }
     }
 }
@@ -49,20 +68,27 @@ pub struct RoomHandle {
     queue: mpsc::Sender<Request>,
     deleted: AtomicBool,
     replaced: AtomicBool,
+    /// Whether this node runs the room's clockwork.
+    lease: AtomicBool,
+    /// That of the store when the board was made.
+    lineage: Mutex<Lineage>,
     counters: Arc<EngineCounters>,
+    store: Arc<dyn Store>,
 }
 
 impl RoomHandle {
     pub(super) fn new(
         id: RoomId,
-        room: &Room,
+        (room, lineage): (&Room, Lineage),
+        store: Arc<dyn Store>,
         changes: watch::Receiver<u64>,
         queue: mpsc::Sender<Request>,
         counters: Arc<EngineCounters>,
     ) -> Self {
         let board = ArcSwap::from_pointee(Board::of(room));
         let (deleted, replaced) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { id, board, changes, queue, deleted, replaced, counters }
+        let (lease, lineage) = (AtomicBool::new(!store.is_shared()), Mutex::new(lineage));
+        Self { id, board, changes, queue, deleted, replaced, lease, lineage, counters, store }
     }
 
     /// Its name.
@@ -106,13 +132,78 @@ impl RoomHandle {
     }
 
     /// Shows a board; returns whether it says anything new.
-    pub(super) fn show(&self, mut board: Board) -> bool {
+    pub(super) fn show(&self, mut board: Board, lineage: Lineage) -> bool {
+        *self.lineage.lock().unwrap_or_else(PoisonError::into_inner) = lineage;
         let before = self.board.load();
         let clock = std::mem::replace(&mut board.clock, before.clock);
         let news = board != **before;
         board.clock = clock;
         self.board.store(Arc::new(board));
         news
+    }
+
+    /// Whether this node runs the room's clockwork, as far as it knows.
+    pub fn holds_lease(&self) -> bool {
+        self.lease.load(Ordering::Acquire)
+    }
+
+    /// Notes whether it does; returns whether it did before.
+    pub(super) fn note_lease(&self, holds: bool) -> bool {
+        self.lease.swap(holds, Ordering::AcqRel)
+    }
+
+    /// Whether a glance shows more than the board does.
+    pub(super) fn is_behind(&self, glance: &Glance) -> bool {
+        let lineage = *self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+        if glance.lineage != lineage || !glance.is_continuous {
+            return true;
+        }
+        self.with_board(|board| {
+            let newest = board.segments.last();
+            let joined = newest.map_or(0, |newest| newest.joined);
+            let same_line = newest.is_some_and(|newest| newest.generation == glance.generation);
+            glance.version > board.version
+                || glance.version == board.version && (!same_line || glance.joined > joined)
+        })
+    }
+
+    pub(super) fn tell(&self, request: Request) -> Result<(), EngineError> {
+        self.queue.try_send(request).map_err(|refused| self.refused(&refused))
+    }
+
+    /// Has the board show what the store has now.
+    pub async fn refresh(&self) -> Result<(), EngineError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Request::Look { glance: None, answer: Some(answer) })?;
+        answered.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Tells the room of a genuine ticket that its board does not know; refused if the room cannot have handed it out.
+    pub async fn recall(&self, ticket: Ticket) -> Result<(), EngineError> {
+        self.operate(Operation::Show { ticket }, Actor::Visitor).await.map(|_| ())
+    }
+
+    /// The place that a repeatable join got on any node; `None` too where nobody but this node takes joins.
+    pub async fn kept_place(&self, key: &AnswerKey) -> Result<Option<Ticket>, EngineError> {
+        if !self.store.is_shared() {
+            return Ok(None);
+        }
+        let kept = self.store.kept_answer(&self.id, key).await?;
+        Ok(kept.as_deref().and_then(codec::decode_ticket))
+    }
+
+    /// Keeps the place that a repeatable join got, for other nodes; returns the one that another node was faster with.
+    pub async fn keep_place(
+        &self,
+        key: AnswerKey,
+        ticket: &Ticket,
+        kept: Duration,
+    ) -> Result<Option<Ticket>, EngineError> {
+        if !self.store.is_shared() {
+            return Ok(None);
+        }
+        let before = self.store.keep_answer(&self.id, key, &codec::encode_ticket(ticket), kept).await?;
+        Ok(before.as_deref().and_then(codec::decode_ticket))
     }
 
     /// How many operations wait for the room.

@@ -2,29 +2,35 @@
 //!
 //! A *turn* takes everything that has queued up, applies the rules to it, writes once, publishes, and answers.
 
+pub(super) mod adoption;
+pub(super) mod confirmation;
 mod deletion;
 mod turn;
+mod write;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session, Settings,
-    Ticket, UnixMillis,
+    Answer, Board, Effects, Generation, Operation, Position, Reads, Refusal, Room, RoomId, Session,
+    SessionKey, Ticket, UnixMillis,
 };
 use tokio::sync::{mpsc, watch};
 
+use self::adoption::Duty;
+use self::confirmation::Confirmations;
 use self::turn::{Answers, Computed, Turn};
+use self::write::in_time;
 use super::handle::{Request, RoomHandle, RoomMap};
+use super::jitter::Jitter;
+use super::remembered::Remembered;
 use super::{
     CONFLICTS_MAX, ENDED_ERA, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count,
 };
 use crate::clock::{Clock, Stopwatch};
-use crate::contract::{
-    Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store, StoreError,
-};
+use crate::contract::{Lineage, NodeId, Store, StoreError};
 
 /// How often a busy owner lets others run before it closes a batch.
 const GATHER_ROUNDS_MAX: u32 = 16;
@@ -47,7 +53,15 @@ pub(super) struct Owner {
     pub(super) room: Option<Room>,
     /// The store's lineage as of then.
     pub(super) lineage: Lineage,
+    /// The room as it was when a write failed, in case that the store has lost it.
+    pub(super) fallback: Option<Room>,
+    pub(super) duty: Duty,
+    pub(super) remembered: Remembered,
+    pub(super) jitter: Jitter,
+    pub(super) confirmations: Confirmations,
     pub(super) next_session_end: Option<UnixMillis>,
+    /// Whether that is still so: another node may have begun sessions since.
+    pub(super) next_end_is_known: bool,
     /// Runs since the last commit.
     pub(super) last_commit: Option<Stopwatch>,
     /// Whether the last turn failed.
@@ -61,6 +75,14 @@ pub(super) struct Owner {
 
 /// There is nothing to own any more: the room was deleted, here or by another node.
 struct RoomGone;
+
+/// What follows a look at other nodes' doing.
+enum Looked {
+    /// Nothing: it was only that.
+    Only,
+    /// There is something to do.
+    GoOn,
+}
 
 /// Why a turn did not come about.
 enum TurnError {
@@ -92,7 +114,7 @@ impl Owner {
                     requests.close();
                     continue;
                 }
-                received = requests.recv_many(&mut batch, TURN_OPERATIONS_MAX) => if received == 0 { return },
+                received = requests.recv_many(&mut batch, TURN_OPERATIONS_MAX) => if received == 0 { break },
                 () = tokio::time::sleep(pause) => {}
             }
             if busy {
@@ -100,11 +122,17 @@ impl Owner {
             }
             busy = batch.len() > 1;
             self.pace_claims(&mut requests, &mut batch).await;
-            if self.turns(&mut batch).await.is_err() {
+            let turned = match self.look(&mut batch).await {
+                Ok(Looked::Only) => Ok(()),
+                Ok(Looked::GoOn) => self.turns(&mut batch).await,
+                Err(gone) => Err(gone),
+            };
+            if turned.is_err() {
                 self.end_as_deleted(requests, batch).await;
                 return;
             }
         }
+        self.confirmations.end().await;
     }
 
     /// A claim is followed by milliseconds of signing, so it loses nothing by sharing its commit with the next ones: a batch of
@@ -124,9 +152,49 @@ impl Owner {
         let Some(room) = &self.room else {
             return RETRY_PAUSE;
         };
-        let due = [room.next_due(), self.next_session_end].into_iter().flatten().min();
         let far = Duration::from_hours(1);
+        if !self.acts_by_itself() {
+            return far;
+        }
+        if self.duty != Duty::None || !self.next_end_is_known {
+            return Duration::ZERO;
+        }
+        let due = [room.next_due(), self.next_session_end].into_iter().flatten().min();
         due.map_or(far, |due| Duration::from_millis(due.since(self.clock.now())).min(far))
+    }
+
+    /// Whether it runs the room's clockwork.
+    fn acts_by_itself(&self) -> bool {
+        self.duty != Duty::None || self.handle.upgrade().is_some_and(|handle| handle.holds_lease())
+    }
+
+    /// Takes in what was seen of other nodes' doing, and shows it.
+    async fn look(&mut self, batch: &mut Vec<Request>) -> Result<Looked, RoomGone> {
+        let mut answers = vec![];
+        let mut must_load = false;
+        let mut looked = false;
+        batch.retain_mut(|request| {
+            let Request::Look { glance, answer } = request else { return true };
+            must_load |= self.must_load_after(glance.as_ref());
+            answers.extend(answer.take());
+            looked = true;
+            false
+        });
+        if !looked {
+            return Ok(Looked::GoOn);
+        }
+        let loaded = if must_load { self.load().await } else { Ok(()) };
+        let result = match loaded {
+            Ok(()) => Ok(()),
+            Err(TurnError::Gone) => return Err(RoomGone),
+            Err(TurnError::Store(error)) => Err(error.into()),
+        };
+        self.publish();
+        for answer in answers {
+            drop(answer.send(result.clone()));
+        }
+        let only = batch.is_empty() && (self.room.is_none() || !self.acts_by_itself());
+        Ok(if only { Looked::Only } else { Looked::GoOn })
     }
 
     /// One turn, unless somebody wants the room deleted: then what was asked before that comes first, and what was asked after
@@ -164,7 +232,7 @@ impl Owner {
 
     fn note_failure(&mut self, error: &StoreError) {
         count(&self.counters.failures, 1);
-        self.room = None;
+        self.fallback = self.room.take().or(self.fallback.take());
         self.note_health(Some(error));
     }
 
@@ -195,25 +263,30 @@ impl Owner {
     }
 
     async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, TurnError> {
-        for _ in 0..CONFLICTS_MAX {
+        for conflicts in 0..CONFLICTS_MAX {
             if self.room.is_none() {
                 self.load().await?;
             }
-            let room = self.room.take().ok_or(TurnError::Gone)?;
-            let mut computed = self.compute(room, batch).await?;
-            match self.write(&mut computed).await? {
-                None => {
+            let mut computed = self.compute(batch).await?;
+            let written = self.write(&mut computed).await;
+            match written {
+                Ok(Ok(())) => {
                     self.note_session_ends(&computed).await;
+                    self.duty = Duty::None;
                     self.room = Some(computed.room);
                     return Ok(computed.answers);
                 }
-                Some(newer) => {
+                Ok(Err(newer)) => {
                     count(&self.counters.conflicts, 1);
-                    if let Some(snapshot) = newer {
-                        self.lineage = snapshot.lineage;
-                        self.room = Some(snapshot.room);
+                    self.fallback = Some(computed.room);
+                    if let Some(newer) = newer {
+                        self.adopt(newer);
                     }
-                    self.refresh_next_session_end().await?;
+                    tokio::time::sleep(self.jitter.after_conflicts(conflicts)).await;
+                }
+                Err(error) => {
+                    self.fallback = Some(computed.room);
+                    return Err(error.into());
                 }
             }
         }
@@ -221,12 +294,26 @@ impl Owner {
     }
 
     /// Applies the batch to the room: first the joins, which commute, then the rest in order.
-    async fn compute(&self, room: Room, batch: &[Request]) -> Result<Computed, StoreError> {
+    ///
+    /// Everything is read beforehand, so that the room is there again if a read fails.
+    async fn compute(&mut self, batch: &[Request]) -> Result<Computed, TurnError> {
         let now = self.clock.now();
+        if !self.next_end_is_known && self.acts_by_itself() {
+            self.refresh_next_session_end().await?;
+        }
+        let ended = match &self.room {
+            Some(room) => self.sessions_ended(room, now).await?,
+            None => return Err(TurnError::Gone),
+        };
+        let stored = self.sessions_of(batch).await?;
+        let first = self.first_operation();
+        let mut room = self.room.take().ok_or(TurnError::Gone)?;
         let before = (room.newest().generation, room.newest().joined, room.version);
-        let ended = self.sessions_ended(&room, now).await?;
         let mut turn = Turn { effects: Effects::default(), sessions: HashMap::new(), now };
-        let mut room = turn.apply(room, &Operation::Tick, Reads { ended, ..Reads::default() }).0;
+        if let Some(first) = first {
+            room = turn.apply(room, &first, Reads::default()).0;
+        }
+        room = turn.apply(room, &Operation::Tick, Reads { ended, ..Reads::default() }).0;
         let mut joins = vec![];
         let wanted = batch.iter().filter(|request| matches!(request, Request::Join { .. })).count() as u64;
         let join_refusal;
@@ -239,10 +326,7 @@ impl Owner {
             };
             let session = match operation.session_key() {
                 None => None,
-                Some(key) => match turn.sessions.get(&key) {
-                    Some(session) => Some(session.clone()),
-                    None => self.store.session(&self.id, key).await?,
-                },
+                Some(key) => turn.sessions.get(&key).or_else(|| stored.get(&key)).cloned(),
             };
             let record = audit::record_of(actor, operation, &self.id, &room, now);
             let answer;
@@ -265,92 +349,26 @@ impl Owner {
         Ok(Computed { room, effects, answers, audit, joined_before: before.1, opens_line, expected })
     }
 
+    /// What the store has of the sessions that a batch is about.
+    async fn sessions_of(&self, batch: &[Request]) -> Result<HashMap<SessionKey, Session>, StoreError> {
+        let key_of = |request: &Request| match request {
+            Request::Operate { operation, .. } => operation.session_key(),
+            _ => None,
+        };
+        let keys: BTreeSet<SessionKey> = batch.iter().filter_map(key_of).collect();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let keys: Vec<SessionKey> = keys.into_iter().collect();
+        let sessions = self.store.sessions(&self.id, &keys).await?;
+        Ok(keys.into_iter().zip(sessions).filter_map(|(key, session)| Some((key, session?))).collect())
+    }
+
     async fn sessions_ended(&self, room: &Room, now: UnixMillis) -> Result<Vec<Session>, StoreError> {
         if self.next_session_end.is_none_or(|end| end > now) {
             return Ok(vec![]);
         }
         self.store.sessions_ended(&self.id, &generations(room), now, SWEEP_MAX).await
-    }
-
-    /// Writes what was computed. `Some` is the newer room of somebody who was faster.
-    async fn write(&mut self, computed: &mut Computed) -> Result<Option<Option<Snapshot>>, StoreError> {
-        let joined: u64 = computed.answers.joins.iter().map(|range| range.count).sum();
-        if !computed.effects.changed && computed.audit.is_empty() && joined == 0 {
-            return Ok(None);
-        }
-        let number = self.next_number;
-        self.next_number += 1;
-        let stopwatch = Stopwatch::start();
-        self.last_commit = Some(stopwatch);
-        let outcome = if computed.effects.changed || !computed.audit.is_empty() {
-            self.commit(computed, number).await?
-        } else {
-            self.join(computed, number, joined).await?
-        };
-        let micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
-        count(&self.counters.commit_micros, micros);
-        if outcome.is_none() {
-            count(&self.counters.commits, 1);
-            count(&self.counters.joins, joined);
-        }
-        Ok(outcome)
-    }
-
-    async fn commit(
-        &self,
-        computed: &mut Computed,
-        number: u64,
-    ) -> Result<Option<Option<Snapshot>>, StoreError> {
-        if !computed.effects.changed {
-            computed.room.version += 1;
-        }
-        let placeholder = Room::open(Settings::default(), UnixMillis(0), 0);
-        let commit = Commit {
-            room: self.id.clone(),
-            node: self.node,
-            number,
-            expected: Some(computed.expected),
-            lineage: self.lineage,
-            mends: false,
-            opens_line: computed.opens_line,
-            joined_before: computed.joined_before,
-            next: std::mem::replace(&mut computed.room, placeholder),
-            effects: std::mem::take(&mut computed.effects),
-            audit: std::mem::take(&mut computed.audit),
-        };
-        let outcome = in_time(self.store.commit(&commit)).await?;
-        computed.room = commit.next;
-        computed.effects = commit.effects;
-        match outcome {
-            CommitOutcome::Done { joined } => {
-                computed.shift_joins(joined);
-                Ok(None)
-            }
-            CommitOutcome::Conflict(newer) => Ok(Some(newer.map(|newer| *newer))),
-        }
-    }
-
-    async fn join(
-        &self,
-        computed: &mut Computed,
-        number: u64,
-        joined: u64,
-    ) -> Result<Option<Option<Snapshot>>, StoreError> {
-        let batch = JoinBatch {
-            room: self.id.clone(),
-            node: self.node,
-            number,
-            epoch: computed.room.epoch,
-            lineage: self.lineage,
-            count: joined,
-        };
-        match in_time(self.store.join(&batch)).await? {
-            JoinOutcome::Joined { first } => {
-                computed.shift_joins(first + joined - 1);
-                Ok(None)
-            }
-            JoinOutcome::Conflict(newer) => Ok(Some(newer.map(|newer| *newer))),
-        }
     }
 
     /// Keeps the time of the next end of a session without asking the store, except once that time has come: then there was
@@ -378,31 +396,29 @@ impl Owner {
         }
     }
 
-    pub(super) async fn refresh_next_session_end(&mut self) -> Result<(), StoreError> {
+    async fn refresh_next_session_end(&mut self) -> Result<(), StoreError> {
         if let Some(room) = &self.room {
             self.next_session_end = self.store.next_session_end(&self.id, &generations(room)).await?;
+            self.next_end_is_known = true;
         }
         Ok(())
     }
 
-    async fn load(&mut self) -> Result<(), TurnError> {
-        let snapshot = self.store.load(&self.id, self.node).await?.ok_or(TurnError::Gone)?;
-        self.next_number = self.next_number.max(snapshot.last_number.unwrap_or(0) + 1);
-        self.lineage = snapshot.lineage;
-        self.room = Some(snapshot.room);
-        Ok(self.refresh_next_session_end().await?)
-    }
-
-    fn publish(&self) {
-        if let (Some(handle), Some(room)) = (self.handle.upgrade(), &self.room)
-            && handle.show(Board::of(room))
+    fn publish(&mut self) {
+        let Some(room) = &self.room else { return };
+        if self.store.is_shared() && self.duty == Duty::None {
+            self.remembered.see(room);
+        }
+        if let Some(handle) = self.handle.upgrade()
+            && handle.show(Board::of(room), self.lineage)
         {
             self.changes.send_modify(|number| *number += 1);
         }
     }
 
-    /// Tells everybody what became of his request. Whoever has gone away meanwhile keeps what he got.
-    fn answer(&self, batch: &mut Vec<Request>, answers: Answers) {
+    /// Tells everybody what became of his request. Whoever has gone away meanwhile keeps what he got. On a shared store a pass
+    /// leaves when its session is confirmed, not before.
+    fn answer(&mut self, batch: &mut Vec<Request>, answers: Answers) {
         let mut places = answers.joins.iter().flat_map(|range| {
             (0..range.count).filter_map(|offset| {
                 let position = Position::new(range.first + offset)?;
@@ -412,6 +428,7 @@ impl Owner {
         });
         let refusal = answers.join_refusal.unwrap_or(Refusal::LineFull(0));
         let mut operations = answers.operations.into_iter();
+        let mut claims = vec![];
         for request in batch.drain(..) {
             match request {
                 Request::Join { answer } => {
@@ -423,10 +440,19 @@ impl Owner {
                     if matches!(result, Ok(Answer::Claimed { begun: true, .. })) {
                         count(&self.counters.sessions_begun, 1);
                     }
-                    drop(answer.send(result.map_err(EngineError::from)));
+                    match result {
+                        Ok(claimed @ Answer::Claimed { .. }) if self.store.is_shared() => {
+                            claims.push((answer, claimed));
+                        }
+                        result => drop(answer.send(result.map_err(EngineError::from))),
+                    }
                 }
-                Request::Delete { .. } => unreachable!("taken out before the turn"),
+                Request::Delete { .. } | Request::Look { .. } => unreachable!("taken out before the turn"),
             }
+        }
+        if let Some(room) = self.room.as_ref().filter(|_| !claims.is_empty()) {
+            let confirmed = self.remembered.confirmed.clone();
+            self.confirmations.answer(self.store.clone(), self.id.clone(), room, confirmed, claims);
         }
     }
 }
@@ -446,12 +472,6 @@ async fn gather(requests: &mut mpsc::Receiver<Request>, batch: &mut Vec<Request>
             return;
         }
     }
-}
-
-/// A store that does not answer is as good as one that lost the answer.
-async fn in_time<T>(write: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    let late = |_| Err(StoreError::Ambiguous(format!("no answer within {WRITE_TIMEOUT:?}")));
-    tokio::time::timeout(WRITE_TIMEOUT, write).await.unwrap_or_else(late)
 }
 
 fn faster_every_time() -> StoreError {

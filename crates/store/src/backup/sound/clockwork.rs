@@ -2,9 +2,10 @@
 
 use anteroom_core::auction::ROUND_WINNERS_MAX;
 use anteroom_core::forecast::{NOTES_MAX, QUOTIENTS_MAX, WIDTH_MAX_THOUSANDTHS, WIDTH_MIN_THOUSANDTHS};
+use anteroom_core::losses::LEARNING_MILLIS;
 use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::reports::{ISSUES_MAX, REPORTERS_MAX, is_reporter_name};
-use anteroom_core::settings::{ShortSeconds, Windows, is_alarm_name};
+use anteroom_core::settings::{DURATION_MAX_SECONDS, ShortSeconds, Windows, is_alarm_name};
 use anteroom_core::{InletKind, Reports, Room, SessionKey, UnixMillis};
 
 use super::{COUNT_MAX, Generation};
@@ -22,7 +23,13 @@ const _: () = assert!(Windows::new(WINDOWS_MAX as u64 + 1).is_none());
 
 /// What is wrong with it, if anything is.
 pub(super) fn unsound(room: &Room) -> Option<&'static str> {
-    let counted = [room.steps_missed, room.rate_budget, room.forecast.checked];
+    let counted = [
+        room.steps_missed,
+        room.rate_budget,
+        room.forecast.checked,
+        room.losses.phantoms,
+        room.losses.offers_recalled,
+    ];
     if counted.into_iter().chain(room.moves).any(|count| count > COUNT_MAX) {
         Some("its figures")
     } else if unsound_timetable(room) {
@@ -39,6 +46,8 @@ pub(super) fn unsound(room: &Room) -> Option<&'static str> {
         Some("the last move of its frontier")
     } else if unsound_forecast(room) {
         Some("its estimates")
+    } else if unsound_losses(room) {
+        Some("what its store had lost")
     } else {
         None
     }
@@ -112,6 +121,10 @@ fn unsound_auction(room: &Room) -> bool {
         || auction.spare > auction.free
         || auction.average_thousandths.is_some_and(|average| average > ROUND_WINNERS_MAX * 1000)
         || auction.wins.iter().any(|key| !may_hold_a_win(room, *key))
+        || auction
+            .collected
+            .as_ref()
+            .is_some_and(|collected| collected.present.len() as u64 > ROUND_WINNERS_MAX)
 }
 
 /// Whether somebody waits there, beyond what the counter has offered.
@@ -127,6 +140,13 @@ fn unsound_last_move(room: &Room) -> bool {
     let unsound =
         room.last_move.is_some_and(|moved| moved.at > room.clock || moved.from.max(moved.to) > SERVING_MAX);
     unsound || room.stopped_by.as_ref().is_some_and(|name| name.len() > ACTOR_MAX_LENGTH)
+}
+
+/// Phantoms that never end would hold their slots for ever, and so would a wait for tickets.
+fn unsound_losses(room: &Room) -> bool {
+    room.losses.phantoms_end_at > room.clock.plus(DURATION_MAX_SECONDS * 1000)
+        || room.losses.learning_until > room.clock.plus(LEARNING_MILLIS)
+        || room.segments.iter().any(|segment| segment.recalled > COUNT_MAX)
 }
 
 fn unsound_forecast(room: &Room) -> bool {
@@ -219,6 +239,7 @@ mod tests {
         let spoils: &[(&str, Spoil)] = &[
             ("its figures", |room| room.steps_missed = COUNT_MAX + 1),
             ("its figures", |room| room.rate_budget = u64::MAX),
+            ("its figures", |room| room.losses.phantoms = u64::MAX),
             ("its figures", |room| room.moves[3] = u64::MAX),
             ("its timetable", |room| room.next_step_at = Some(NOW.plus(1))),
             ("its timetable", |room| room.windows = vec![NOW; WINDOWS_MAX + 1].into()),
@@ -272,6 +293,8 @@ mod tests {
             ("its estimates", |room| room.forecast.within_p90 = 1),
             ("its estimates", |room| room.forecast.quotients = vec![1; QUOTIENTS_MAX + 1].into()),
             ("its estimates", |room| room.forecast.notes[0].made_at = NOW.plus(1)),
+            ("what its store had lost", |room| room.losses.phantoms_end_at = UnixMillis(u64::MAX)),
+            ("what its store had lost", |room| room.losses.learning_until = NOW.plus(LEARNING_MILLIS + 1)),
             ("the positions of a line", |room| room.segments[0].won = 10),
         ];
         for (what, spoil) in spoils {

@@ -1,0 +1,58 @@
+//! Pauses that differ from node to node, so that those who met once do not meet again and again.
+
+use std::time::Duration;
+
+use crate::contract::NodeId;
+
+/// The longest pause after the first conflict.
+const FIRST_PAUSE: Duration = Duration::from_micros(500);
+/// The longest pause at all.
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+
+/// A source of pauses. They need not be secret, only different.
+pub(super) struct Jitter(u64);
+
+impl Jitter {
+    pub(super) const fn new(node: NodeId) -> Self {
+        let [low, high] = [node.0 as u64, (node.0 >> 64) as u64];
+        Self(low ^ high)
+    }
+
+    /// The next number of a well-known sequence in which neighbours look unrelated (splitmix64).
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// How long to wait after so many conflicts in a row: anything up to a bound that doubles with each.
+    pub(super) fn after_conflicts(&mut self, conflicts: u32) -> Duration {
+        let bound = FIRST_PAUSE.saturating_mul(1 << conflicts.min(16)).min(LONGEST_PAUSE);
+        let micros = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX).max(1);
+        Duration::from_micros(self.next() % micros)
+    }
+
+    /// A byte that another node is unlikely to choose too.
+    pub(super) const fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_differ_between_nodes() {
+        let mut one = Jitter::new(NodeId(1));
+        let mut other = Jitter::new(NodeId(2));
+        let pauses = |jitter: &mut Jitter| -> Vec<Duration> {
+            (0..16).map(|conflicts| jitter.after_conflicts(conflicts)).collect()
+        };
+        let (one, other) = (pauses(&mut one), pauses(&mut other));
+        assert_ne!(one, other);
+        assert!(one[0] < FIRST_PAUSE && one.iter().all(|pause| *pause < LONGEST_PAUSE));
+        assert!(one.iter().max() > one.first());
+    }
+}

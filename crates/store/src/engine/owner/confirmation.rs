@@ -1,0 +1,60 @@
+//! Claims on a shared store: a pass leaves when its session would survive the loss of the machine that took it.
+
+use std::sync::Arc;
+
+use anteroom_core::{Answer, Room, RoomId};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::contract::{Store, StoreError};
+use crate::engine::EngineError;
+use crate::engine::remembered::{Confirmed, claims_of, note_confirmed};
+
+/// A claim that is done but not told yet.
+type Untold = (oneshot::Sender<Result<Answer, EngineError>>, Answer);
+
+/// Claims that wait for their confirmation. The room's owner goes on meanwhile.
+#[derive(Default)]
+pub(in crate::engine) struct Confirmations(JoinSet<()>);
+
+impl Confirmations {
+    /// Answers these claims, which `room` contains, when the store has confirmed them.
+    pub(super) fn answer(
+        &mut self,
+        store: Arc<dyn Store>,
+        id: RoomId,
+        room: &Room,
+        confirmed: Confirmed,
+        claims: Vec<Untold>,
+    ) {
+        while self.0.try_join_next().is_some() {}
+        let claimed = claims_of(room);
+        self.0.spawn(async move {
+            let outcome = store.confirm(&id).await;
+            if outcome.is_ok() {
+                note_confirmed(&confirmed, &claimed);
+            }
+            for (answer, claim) in claims {
+                drop(answer.send(match &outcome {
+                    Ok(()) => Ok(claim),
+                    Err(error) => Err(EngineError::Store(unconfirmed(error))),
+                }));
+            }
+        });
+    }
+
+    /// Waits for those that are under way.
+    pub(super) async fn end(&mut self) {
+        while self.0.join_next().await.is_some() {}
+    }
+}
+
+/// The session is there, and asking again finds it: so nothing is unknown, it only takes longer.
+fn unconfirmed(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Permanent(_) => error.clone(),
+        StoreError::Transient(reason) | StoreError::Ambiguous(reason) => {
+            StoreError::Transient(format!("the pass is not safe yet: {reason}"))
+        }
+    }
+}

@@ -14,16 +14,17 @@ pub mod problems;
 pub mod rooms;
 pub mod settings;
 mod source;
+pub mod store;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
-pub use kinds::StoreUrl;
 pub use problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
 pub use rooms::RoomTable;
 pub use settings::{Config, SETTINGS, Setting, reference};
+pub use store::{RedisUrl, StoreOrdering, StoreReplicas, StoreUrl};
 
 use source::Source;
 
@@ -135,6 +136,7 @@ impl Config {
         let pairs = [
             (("public_tls_cert", &self.public_tls_cert), ("public_tls_key", &self.public_tls_key)),
             (("private_tls_cert", &self.private_tls_cert), ("private_tls_key", &self.private_tls_key)),
+            (("store_tls_cert", &self.store_tls_cert), ("store_tls_key", &self.store_tls_key)),
         ];
         for (certificate, key) in pairs {
             match (certificate.1, key.1) {

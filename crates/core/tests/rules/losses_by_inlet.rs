@@ -24,9 +24,13 @@ fn manual_what_the_operator_let_run_ahead_is_owed_to_whoever_joins_next() {
     primary.advance(12);
     mend(&mut replica, memory_of(&primary.room));
     assert_eq!(replica.room.serving(), 8 + MARGIN_MIN + 4, "twelve people, eight of whom have joined");
-    unseen.into_iter().for_each(|ticket| drop(replica.claim(ticket)));
+    for ticket in unseen {
+        replica.claim(ticket);
+    }
     let new = replica.join_many(5);
-    new[..4].iter().for_each(|&ticket| drop(replica.claim(ticket)));
+    for &ticket in &new[..4] {
+        replica.claim(ticket);
+    }
     assert_eq!(replica.try_claim(new[4]), Err(Refusal::NotServed));
 }
 
@@ -64,7 +68,9 @@ fn manual_by_hand_the_frontier_moves_on_through_old_and_new_lines() {
     mend(&mut story, vec![]);
     let new = story.join_many(3);
     story.advance(4);
-    old.into_iter().for_each(|ticket| drop(story.claim(ticket)));
+    for ticket in old {
+        story.claim(ticket);
+    }
     story.claim(new[0]);
     assert_eq!(story.try_claim(new[1]), Err(Refusal::NotServed));
     story.advance(-1);
@@ -130,11 +136,15 @@ fn a_periodic_frontier_ahead_of_the_tail_does_not_lose_its_step_where_there_is_n
         mend(&mut story, vec![]);
     }
     story.join();
-    (0..5).for_each(|_| story.later(10));
+    for _ in 0..5 {
+        story.later(10);
+    }
     assert_eq!(story.room.newest().serving, story.room.newest().joined + 2, "one step ahead of the tail");
     mend(&mut story, vec![]);
     let new = story.join_many(3);
-    new[..2].iter().for_each(|&ticket| drop(story.claim(ticket)));
+    for &ticket in &new[..2] {
+        story.claim(ticket);
+    }
     assert_eq!(story.try_claim(new[2]), Err(Refusal::NotServed));
     story.later(10);
     story.claim(new[2]);
@@ -266,7 +276,9 @@ fn auction_a_lost_win_is_won_again_by_whoever_is_the_earliest() {
     let new = replica.join_many(2);
     let present = [&new[..], &tickets[5..]].concat();
     assert_eq!(settle(&mut replica, &present), keys(&tickets[5..7]), "the old line first");
-    tickets[5..7].iter().for_each(|&ticket| drop(replica.claim(ticket)));
+    for &ticket in &tickets[5..7] {
+        replica.claim(ticket);
+    }
     assert_eq!(replica.room.held(), 2);
 }
 

@@ -127,7 +127,9 @@ fn any_mending_is_survived() {
                     };
                     let newest = story.room.newest().generation;
                     let mut told = memory_of(&story.room);
-                    told.iter_mut().for_each(|line| (line.joined, line.serving) = (joined, serving));
+                    for line in &mut told {
+                        (line.joined, line.serving) = (joined, serving);
+                    }
                     told.extend(
                         [0, newest.opened - 1, newest.opened, newest.opened + 1, u32::MAX].map(lines),
                     );
@@ -214,7 +216,9 @@ fn a_ticket_takes_no_offer_from_anybody() {
     let before = story.room.held();
     assert_eq!(show(&mut story, ticket_of(tickets[0].generation, MAX_POSITION)), Ok(Answer::Done));
     assert_eq!(story.room.held(), before);
-    tickets[..2].iter().for_each(|&ticket| drop(story.claim(ticket)));
+    for &ticket in &tickets[..2] {
+        story.claim(ticket);
+    }
 }
 
 #[test]

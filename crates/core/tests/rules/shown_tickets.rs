@@ -116,7 +116,9 @@ fn those_who_joined_meanwhile_are_served_behind_the_lost_line_in_order() {
     let mut line: Vec<_> = [(old, 2), (old, 1), (older, 7), (older, 8), (old, 3), (older, 9)]
         .map(|(generation, position)| ticket_of(generation, position))
         .to_vec();
-    line.iter().for_each(|&ticket| drop(show(&mut story, ticket).unwrap()));
+    for &ticket in &line {
+        show(&mut story, ticket).unwrap();
+    }
     line.extend(story.join_many(3));
     story.later(LEARNING_SECONDS);
     line.sort_by_key(|ticket| (ticket.generation, ticket.position));
@@ -135,10 +137,16 @@ fn nobody_is_let_in_by_steps_windows_or_rounds_while_the_line_is_learned() {
     for inlet in [InletKind::Periodic, InletKind::Window] {
         let mut story = made_again(timetable(inlet));
         let lost = lost_line(&story, 100);
-        (1..=4).for_each(|position| drop(show(&mut story, ticket_of(lost, position)).unwrap()));
-        (0..LEARNING_SECONDS / 10 - 1).for_each(|_| story.later(10));
+        for position in 1..=4 {
+            show(&mut story, ticket_of(lost, position)).unwrap();
+        }
+        for _ in 0..LEARNING_SECONDS / 10 - 1 {
+            story.later(10);
+        }
         assert_eq!(story.room.offers(), 0, "{inlet:?}");
-        (0..3).for_each(|_| story.later(10));
+        for _ in 0..3 {
+            story.later(10);
+        }
         assert_eq!(story.room.offers(), 4, "{inlet:?}");
     }
     let mut story = made_again(Settings { discipline: Discipline::Auction, ..max_size(2) });

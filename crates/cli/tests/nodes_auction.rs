@@ -1,5 +1,6 @@
 //! An auction whose people come to two nodes: each round's slots go to the earliest of all of them.
 
+#[allow(dead_code, reason = "each test takes of it what it needs")]
 mod auction_support;
 mod nodes_support;
 #[allow(dead_code, reason = "each test takes of it what it needs")]

@@ -1,6 +1,7 @@
 //! `anteroom check-config`: is the configuration right, and what would the next start change?
 
 use anteroom_server::config::{Loaded, StoreUrl};
+use anteroom_server::offline;
 use anteroom_server::rooms::{ConfiguredRoom, Drift};
 
 /// Prints what was read, and how the stored rooms differ from it.
@@ -10,22 +11,26 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
         Some(file) => println!("{} is valid: {} room(s)", file.display(), rooms.len()),
         None => println!("no configuration file; defaults: room {}", rooms[0].id),
     }
-    let StoreUrl::File(directory) = &loaded.config.store_url else {
-        println!("store memory: keeps nothing, so there is nothing to compare");
-        return Ok(());
-    };
-    if !directory.join(anteroom_server::STORE_FILE_NAME).exists() {
-        println!("store file:{}: not created yet", directory.display());
-        return Ok(());
+    let url = &loaded.config.store_url;
+    match url {
+        StoreUrl::Memory => {
+            println!("store {url} keeps nothing, so there is nothing to compare");
+            return Ok(());
+        }
+        StoreUrl::File(directory) if !directory.join(anteroom_server::STORE_FILE_NAME).exists() => {
+            println!("store {url}: not created yet");
+            return Ok(());
+        }
+        StoreUrl::File(_) | StoreUrl::Redis(_) => {}
     }
-    let store = match anteroom_server::open_store(&loaded.config.store_url) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let store = match runtime.block_on(offline::look(loaded)) {
         Ok(store) => store,
         Err(error) => {
-            println!("store file:{}: not compared ({:#})", directory.display(), error);
+            println!("store {url}: not compared ({error:#})");
             return Ok(());
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     for room in &rooms {
         match runtime.block_on(room.drift(&*store))? {
             Drift::NotCreated => println!("room {}: will be created", room.id),

@@ -116,15 +116,20 @@ async fn create(operator: Operator, key: Wanted) -> anyhow::Result<()> {
 /// Makes the key in the store of a server that does not run.
 fn create_offline(key: Wanted, format: Format) -> anyhow::Result<()> {
     let loaded = Configuration { config: key.config }.load()?;
-    let StoreUrl::File(directory) = &loaded.config.store_url else {
-        let failure =
-            Failure::new(Exit::CommandLine, "store_url is memory:, and a stopped server keeps nothing there");
-        return Err(failure
-            .hint("with ANTEROOM_ADMIN_KEY set, the server accepts that key as an admin's")
-            .into());
-    };
-    if !directory.join(STORE_FILE_NAME).exists() {
-        talk(&format!("note: there is no store in {} yet; it will be made", directory.display()));
+    match &loaded.config.store_url {
+        StoreUrl::Memory => {
+            let failure = Failure::new(
+                Exit::CommandLine,
+                "store_url is memory:, and a stopped server keeps nothing there",
+            );
+            return Err(failure
+                .hint("with ANTEROOM_ADMIN_KEY set, the server accepts that key as an admin's")
+                .into());
+        }
+        StoreUrl::File(directory) if !directory.join(STORE_FILE_NAME).exists() => {
+            talk(&format!("note: there is no store in {} yet; it will be made", directory.display()));
+        }
+        StoreUrl::File(_) | StoreUrl::Redis(_) => {}
     }
     let expires_at = key.expires_in.map(|time| SystemClock.now().plus(time.as_secs().saturating_mul(1000)));
     let new = NewKey { name: key.name.clone(), role: key.role, kind: key.kind, expires_at };

@@ -77,7 +77,8 @@ pub(crate) async fn list(State(app): Shared) -> Answered {
             alarms.insert(alarm.name.clone(), told);
         }
         for alarm in book.own.iter() {
-            alarms.insert(alarm.name.clone(), described_own(alarm, &rooms_naming(&alarm.name)));
+            let fires = app.alarms.own_fires(alarm, now);
+            alarms.insert(alarm.name.clone(), described_own(alarm, fires, &rooms_naming(&alarm.name)));
         }
     });
     let alarms: Vec<Json> = alarms.into_values().collect();
@@ -88,10 +89,10 @@ fn state(fires: bool) -> &'static str {
     if fires { "firing" } else { "ok" }
 }
 
-fn described_own(alarm: &OwnAlarm, rooms: &BTreeSet<String>) -> Json {
+fn described_own(alarm: &OwnAlarm, fires: bool, rooms: &BTreeSet<String>) -> Json {
     json!({
         "name": alarm.name,
-        "state": state(alarm.fires()),
+        "state": state(fires),
         "source": "own",
         "since": alarm.since.map(rfc3339),
         "last_heard": null,

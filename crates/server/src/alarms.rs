@@ -4,6 +4,11 @@
 //! The rules are `anteroom_core::alarms`. Here a clock ticks once a second, counters are read, and rooms are compared with what
 //! fires: a room whose board shows something else is told. Because it is a comparison, it does not matter what was
 //! missed: a restart, a restored backup, changed settings and a room that could not be reached all end the same way.
+//!
+//! On a shared store every node goes by what fires on any of them ([`nodes`]), and only the node that has a room's lease tells it:
+//! two that see something a moment apart would contradict each other.
+
+mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +16,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::alarms::{
-    AlarmBook, AlarmsFull, Alert, Heard, OPERATIONS, OutsideAlarm, OutsideAlarms, OwnAlarms, RESOURCES,
-    Totals,
+    AlarmBook, AlarmsFull, Alert, Heard, OPERATIONS, OutsideAlarm, OutsideAlarms, OwnAlarm, OwnAlarms,
+    RESOURCES, Totals,
 };
 use anteroom_core::{Board, Operation, UnixMillis};
 use anteroom_store::engine::{Actor, Troubles};
-use anteroom_store::{AuditRecord, Engine, RoomHandle, Store, StoreError};
+use anteroom_store::{AuditRecord, Engine, NodeId, RoomHandle, Store, StoreError};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use self::nodes::Nodes;
 use crate::app::App;
 use crate::config::Config;
 use crate::metrics::{Metrics, gauge};
@@ -51,6 +57,8 @@ pub(crate) enum HearError {
 pub(crate) struct Alarms {
     store: Arc<dyn Store>,
     book: Mutex<AlarmBook>,
+    /// What fires on the other nodes of a shared store.
+    nodes: Nodes,
     /// Held from reading the stored alarms until those in memory are the same.
     changing: tokio::sync::Mutex<()>,
     notifications: AtomicU64,
@@ -63,13 +71,18 @@ pub(crate) struct Alarms {
 
 impl Alarms {
     /// Own alarms as configured, and those that the store remembers.
-    pub(crate) async fn open(store: Arc<dyn Store>, config: &Config) -> Result<Self, StoreError> {
+    pub(crate) async fn open(
+        store: Arc<dyn Store>,
+        node: NodeId,
+        config: &Config,
+    ) -> Result<Self, StoreError> {
         let thresholds = config.alarm_thresholds.clone().unwrap_or_default();
         let threshold = |resource: &str| thresholds.get(resource).copied().unwrap_or(0);
         let own = OwnAlarms::new(&config.alarm_prefix, threshold);
         let alarms = Self {
             store,
             book: Mutex::new(AlarmBook { outside: OutsideAlarms::default(), own }),
+            nodes: Nodes::new(node),
             changing: tokio::sync::Mutex::default(),
             notifications: AtomicU64::new(0),
             stale_millis: u64::try_from(config.alarm_stale_seconds.as_millis()).unwrap_or(u64::MAX),
@@ -80,11 +93,14 @@ impl Alarms {
         Ok(alarms)
     }
 
-    /// Reads the stored alarms again, for a store that was restored.
+    /// Reads the stored alarms again, for a store that was restored or changed by another node.
     pub(crate) async fn reload(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.changing.lock().await;
         let (outside, _) = self.stored().await?;
         self.book().outside = outside;
+        if self.store.is_shared() {
+            self.nodes.reload(&*self.store).await?;
+        }
         self.news.notify_one();
         Ok(())
     }
@@ -118,6 +134,11 @@ impl Alarms {
         look(&self.book())
     }
 
+    /// Whether an alarm of our own fires, here or on another node.
+    pub(crate) fn own_fires(&self, alarm: &OwnAlarm, now: UnixMillis) -> bool {
+        alarm.fires() || self.nodes.fires_elsewhere(&alarm.name, now)
+    }
+
     /// Whether nobody has told of an alarm for too long.
     pub(crate) fn is_stale(&self, alarm: &OutsideAlarm, now: UnixMillis) -> bool {
         alarm.is_stale(now, self.stale_millis)
@@ -135,7 +156,7 @@ impl Alarms {
     ) -> Result<(), std::fmt::Error> {
         let book = self.book();
         let outside = || book.outside.iter().map(|alarm| (alarm, alarm.name.as_str()));
-        let own = book.own.iter().map(|alarm| (alarm.name.as_str(), alarm.fires()));
+        let own = book.own.iter().map(|alarm| (alarm.name.as_str(), self.own_fires(alarm, now)));
         let firing = own.chain(outside().map(|(alarm, name)| (name, alarm.fires(now))));
         let mut metric =
             encoder.encode_descriptor("alarm_firing", "1 while the alarm fires", None, MetricType::Gauge)?;
@@ -154,7 +175,10 @@ impl Alarms {
     /// Warns of names that rooms mention and nobody ever heard of, once each.
     fn warn_of_unknown(&self, engine: &Engine, now: UnixMillis) {
         let mut mentioned = rooms_by_name(engine);
-        self.with_book(|book| mentioned.retain(|name, _| book.fires(name, now).is_none()));
+        self.with_book(|book| {
+            mentioned
+                .retain(|name, _| book.fires(name, now).is_none() && !self.nodes.fires_elsewhere(name, now));
+        });
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         for (alarm, rooms) in mentioned.iter().filter(|(alarm, _)| !unknown.contains(*alarm)) {
             tracing::warn!(alarm, ?rooms, "rooms name an alarm that nobody has told of; it counts as OK");
@@ -162,11 +186,11 @@ impl Alarms {
         *unknown = mentioned.into_keys().collect();
     }
 
-    /// Tells every room what fires of that which it names, where its board shows something else.
+    /// Tells every room of which this node has the lease what fires of that which it names, where its board shows something else.
     pub(crate) async fn tell_rooms(&self, engine: &Engine) {
         // All at once: one that cannot be reached keeps no other waiting, and the store writes them together.
         let mut telling = JoinSet::new();
-        for room in engine.rooms() {
+        for room in engine.rooms().into_iter().filter(|room| room.holds_lease()) {
             if let Some(firing) = room.with_board(|board| self.news_for(board, engine.now())) {
                 telling.spawn(async move { tell_what_fires(&room, firing).await });
                 if telling.len() >= TOLD_AT_ONCE_MAX {
@@ -205,14 +229,16 @@ impl Alarms {
     }
 
     fn firing_of(&self, names: &[String], now: UnixMillis) -> Vec<String> {
-        let fires = |book: &AlarmBook, name: &str| book.fires(name, now) == Some(true);
+        let fires = |book: &AlarmBook, name: &str| {
+            book.fires(name, now) == Some(true) || self.nodes.fires_elsewhere(name, now)
+        };
         self.with_book(|book| names.iter().filter(|name| fires(book, name)).cloned().collect())
     }
 
     /// Evaluates own alarms, and says which began and ended to fire.
     fn evaluate(&self, now: UnixMillis, totals: &Totals) {
         let mut book = self.book();
-        let before: Vec<bool> = book.own.iter().map(anteroom_core::alarms::OwnAlarm::fires).collect();
+        let before: Vec<bool> = book.own.iter().map(OwnAlarm::fires).collect();
         book.own.evaluate(now, totals);
         let mut news = false;
         for (alarm, fired) in book.own.iter().zip(before) {
@@ -228,6 +254,17 @@ impl Alarms {
         }
         if news {
             self.news.notify_one();
+        }
+    }
+
+    /// Has the other nodes of a shared store know which own alarms fire here.
+    async fn tell_nodes(&self, now: UnixMillis) {
+        let firing: Vec<String> = self.with_book(|book| {
+            book.own.iter().filter(|alarm| alarm.fires()).map(|alarm| alarm.name.clone()).collect()
+        });
+        // It is tried again in a second.
+        if let Err(error) = self.nodes.tell(&*self.store, &firing, now).await {
+            tracing::debug!(%error, "the other nodes could not be told which own alarms fire here");
         }
     }
 
@@ -345,6 +382,15 @@ pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
             app.alarms.evaluate(app.now(), &totals(&app.metrics, &app.engine.counters().troubles));
         }
     };
+    let sharing = async {
+        let mut clock = tokio::time::interval(EVALUATION_PERIOD);
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while app.engine.store().is_shared() {
+            clock.tick().await;
+            app.alarms.tell_nodes(app.now()).await;
+        }
+        std::future::pending::<()>().await;
+    };
     let telling = async {
         loop {
             // Woken by news, or by time: settings change, and a room may not have been reachable.
@@ -356,6 +402,7 @@ pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
         () = evaluating => {}
+        () = sharing => {}
         () = telling => {}
     }
 }

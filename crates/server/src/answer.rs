@@ -15,7 +15,8 @@ pub(crate) const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
     "Content-Type,X-Amz-Date,Authorization,X-Api-Key,X-Amz-Security-Token,X-Amz-Content-Sha256,If-None-Match,If-Match,Idempotency-Key,Last-Event-ID",
 );
 /// What a page may read beside the body.
-const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("ETag,Retry-After,Allow,WWW-Authenticate");
+const EXPOSED_HEADERS: HeaderValue =
+    HeaderValue::from_static("ETag,Retry-After,Allow,WWW-Authenticate,Anteroom-Stale");
 /// How long a browser may remember a preflight.
 pub(crate) const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 

@@ -1,10 +1,11 @@
 //! What every request handler shares: the rooms, the keys, the signer, the figures.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{Board, Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
-use anteroom_store::engine::Actor;
 use anteroom_store::{Engine, EngineError, RoomHandle};
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
@@ -43,12 +44,19 @@ pub(crate) struct App {
     pub(crate) default_room: Option<RoomId>,
     pub(crate) request_body_max_bytes: usize,
     pub(crate) metrics_open: bool,
+    /// How long reads are answered while a shared store is lost.
+    pub(crate) stale_reads_max: Duration,
 }
 
 impl App {
     /// The room of a name, exactly as it was written.
     pub(crate) fn room(&self, name: &str) -> Option<Arc<RoomView>> {
-        self.rooms.get(name)
+        self.rooms.get(name).or_else(|| {
+            // Another node may have made it a moment ago.
+            self.engine.room(name)?;
+            self.rooms.follow(&self.engine);
+            self.rooms.get(name)
+        })
     }
 
     /// The room of a name; without a name the default room, which is the configured one, or the only one there is.
@@ -110,12 +118,19 @@ impl Rooms {
     pub(crate) fn follow(&self, engine: &Engine) {
         let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.views.load();
+        let rooms = engine.rooms();
+        let is_known = |handle: &Arc<RoomHandle>| {
+            before.get(handle.id().as_str()).is_some_and(|view| Arc::ptr_eq(&view.handle, handle))
+        };
+        if rooms.len() == before.len() && rooms.iter().all(is_known) {
+            return;
+        }
         let view = |handle: Arc<RoomHandle>| {
             let known = before.get(handle.id().as_str()).filter(|view| Arc::ptr_eq(&view.handle, &handle));
             let view = known.cloned().unwrap_or_else(|| Arc::new(RoomView::new(handle, &self.secrets)));
             (view.handle.id().clone(), view)
         };
-        self.views.store(Arc::new(engine.rooms().into_iter().map(view).collect()));
+        self.views.store(Arc::new(rooms.into_iter().map(view).collect()));
     }
 }
 
@@ -125,6 +140,7 @@ pub(crate) struct RoomView {
     pub(crate) request_ids: RequestIds,
     pub(crate) ticket_tokens: TicketTokens,
     pub(crate) recent_places: RecentPlaces,
+    refreshes: Refreshes,
     /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
     pub(crate) changing: tokio::sync::Mutex<()>,
     repeatable_joins: Arc<RepeatableJoins>,
@@ -145,6 +161,7 @@ impl RoomView {
             request_ids,
             ticket_tokens,
             recent_places: RecentPlaces::default(),
+            refreshes: Refreshes::default(),
             changing: tokio::sync::Mutex::default(),
             repeatable_joins: Arc::default(),
             prepared,
@@ -200,9 +217,60 @@ impl RoomView {
             return Ok(Some((ticket, board)));
         }
         // Newer than the board: boards may lag behind the store, so ask there before calling it a forgery.
-        self.handle.operate(anteroom_core::Operation::Tick, Actor::Visitor).await?;
+        self.refreshes.join(&self.handle).await?;
         let board = self.handle.board();
-        Ok((board.recognise(&ticket, now) == Recognition::Ours).then_some((ticket, board)))
+        let is_of_an_older_line =
+            board.segments.last().is_some_and(|last| ticket.generation < last.generation);
+        match board.recognise(&ticket, now) {
+            Recognition::Ours => Ok(Some((ticket, board))),
+            // The store has lost what came after a line it still has, or the whole line. The ticket is genuine, so the room is told.
+            Recognition::Newer if is_of_an_older_line => match self.handle.recall(ticket).await {
+                Ok(()) => {
+                    let board = self.handle.board();
+                    Ok((board.recognise(&ticket, now) == Recognition::Ours).then_some((ticket, board)))
+                }
+                Err(EngineError::Refused(_)) => Ok(None),
+                Err(error) => Err(error),
+            },
+            Recognition::Newer | Recognition::Foreign => Ok(None),
+        }
+    }
+}
+
+/// Looks at the store for tickets that a board does not know. Whoever comes while one is under way waits for the next, which all of
+/// them share: however many such tickets are shown, a room's store is asked one thing at a time.
+#[derive(Default)]
+struct Refreshes {
+    /// Looks begun so far.
+    begun: AtomicU64,
+    /// What came of the last one; held while one is under way.
+    last: tokio::sync::Mutex<Option<Result<(), EngineError>>>,
+}
+
+impl Refreshes {
+    /// Returns when the board shows what the store had at some moment after the call.
+    async fn join(&self, room: &RoomHandle) -> Result<(), EngineError> {
+        self.share(|| room.refresh()).await
+    }
+
+    async fn share<F>(&self, refresh: impl FnOnce() -> F) -> Result<(), EngineError>
+    where
+        F: Future<Output = Result<(), EngineError>>,
+    {
+        let begun_before = self.begun.load(Ordering::Acquire);
+        let mut last = self.last.lock().await;
+        // One that was begun after this call, and is over, has seen all that this one would.
+        if self.begun.load(Ordering::Acquire) > begun_before
+            && let Some(outcome) = &*last
+        {
+            return outcome.clone();
+        }
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        // Whoever goes away in the middle of his look leaves none behind.
+        *last = None;
+        let outcome = refresh().await;
+        *last = Some(outcome.clone());
+        outcome
     }
 }
 
@@ -233,5 +301,59 @@ impl RecentPlaces {
     /// After a change, the next look is a fresh one.
     pub(crate) fn forget(&self, ticket: &Ticket) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn looks_at_the_store_that_are_asked_for_meanwhile_are_one() {
+        let (refreshes, looks) = (Arc::new(Refreshes::default()), Arc::new(AtomicU64::new(0)));
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let look = {
+            let (refreshes, looks, gate) = (Arc::clone(&refreshes), Arc::clone(&looks), Arc::clone(&gate));
+            move || {
+                let (refreshes, looks, gate) =
+                    (Arc::clone(&refreshes), Arc::clone(&looks), Arc::clone(&gate));
+                async move {
+                    let refresh = || async move {
+                        looks.fetch_add(1, Ordering::SeqCst);
+                        gate.acquire().await.unwrap().forget();
+                        Ok(())
+                    };
+                    refreshes.share(refresh).await
+                }
+            }
+        };
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(look());
+        while looks.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        // These come while the first look is under way, which may have missed what they are about.
+        for _ in 0..10 {
+            tasks.spawn(look());
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        gate.add_permits(100);
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap().unwrap();
+        }
+        assert_eq!(looks.load(Ordering::SeqCst), 2, "the first, and one for all who came meanwhile");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_failed_or_was_left_counts_for_nobody_who_comes_later() {
+        let refreshes = Refreshes::default();
+        let failed = refreshes.share(|| async { Err(EngineError::Overloaded) }).await;
+        assert!(failed.is_err());
+        refreshes.share(|| async { Ok(()) }).await.unwrap();
+        let left = tokio::time::timeout(Duration::from_millis(1), refreshes.share(std::future::pending));
+        assert!(left.await.is_err());
+        refreshes.share(|| async { Ok(()) }).await.unwrap();
     }
 }

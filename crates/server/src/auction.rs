@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anteroom_core::auction::COLLECTING_MILLIS;
 use anteroom_core::estimate::next_poll_seconds;
 use anteroom_core::{Board, SessionKey, Standing, Ticket, UnixMillis};
 use anteroom_store::engine::Actor;
@@ -246,7 +247,13 @@ async fn wait(
     let (round, round_millis) = shown.room.handle.with_board(|board| {
         (board.auction.as_ref().map(|auction| auction.round), board.settings.round_millis())
     });
-    let left = Duration::from_millis(round.map_or(0, |round| round.since(app.now())).min(round_millis));
+    let now = app.now();
+    // Where the last round has closed and is not settled yet, the seat is one of the next.
+    let left = match round.map(|round| round.since(now)) {
+        Some(0) => round_millis.saturating_add(COLLECTING_MILLIS),
+        left => left.unwrap_or(0).min(round_millis),
+    };
+    let left = Duration::from_millis(left);
     let patience = (left + SETTLE_PATIENCE).min(HOLD_MAX);
     let heard = tokio::time::timeout(patience, word).await;
     drop(presence);

@@ -14,16 +14,17 @@ pub mod problems;
 pub mod rooms;
 pub mod settings;
 mod source;
+pub mod store;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
-pub use kinds::StoreUrl;
 pub use problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
 pub use rooms::RoomTable;
 pub use settings::{Config, SETTINGS, Setting, reference};
+pub use store::{RedisUrl, StoreOrdering, StoreReplicas, StoreUrl};
 
 use source::Source;
 

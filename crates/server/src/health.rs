@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::answer::{self, Answered, Caching, mark_json};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::staleness::{Freshness, store_is_lost};
 use crate::{metrics, page, problem};
 
 /// GET `/livez`.
@@ -20,10 +21,13 @@ pub(crate) async fn live() -> Answered {
 
 /// GET `/readyz`.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Answered, ApiError> {
-    if app.engine.is_ready() {
+    if app.engine.is_ready() && app.freshness() == Freshness::Fresh {
         return Ok(answer::json(StatusCode::OK, Caching::Never, &json!({"status": "ready"})));
     }
-    Err(ApiError::unavailable("The store, or one of the rooms, does not work"))
+    Err(ApiError::unavailable(match app.freshness().stale_seconds() {
+        Some(seconds) => store_is_lost(seconds),
+        None => "The store, or one of the rooms, does not work".to_owned(),
+    }))
 }
 
 /// GET `/metrics`.

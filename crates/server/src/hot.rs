@@ -15,6 +15,7 @@ use crate::app::{App, RoomView};
 use crate::error::Style;
 use crate::prepared::{Prepared, PreparedAnswer};
 use crate::request::{plain_parameter, read_body_within};
+use crate::staleness::Freshness;
 use crate::{aws, idempotency, native};
 
 const PUBLIC: &str = "public";
@@ -24,6 +25,10 @@ const JOIN_PATH: &str = "/join";
 /// The answer, if this is a hot read without anything unusual about it.
 pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    // What is marked as stale is written the careful way.
+    if app.freshness() != Freshness::Fresh {
         return None;
     }
     let query = request.uri().query();

@@ -2,13 +2,15 @@
 //! connection broke can ask again without standing in line twice.
 //!
 //! The table is bounded, so a flood of keys cannot buy memory: the oldest make room for the newest. It lives in this
-//! process; after a restart a repeated key joins anew.
+//! process; after a restart a repeated key joins anew. Where several nodes share a store, they share what keys got too: whoever
+//! repeats a join on another node finds his place there.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use anteroom_core::{Ticket, UnixMillis};
-use anteroom_store::{EngineError, RoomHandle};
+use anteroom_core::{Operation, Recognition, Ticket, UnixMillis};
+use anteroom_store::{Actor, EngineError, RoomHandle};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use http::HeaderMap;
 use tokio::sync::watch;
@@ -85,7 +87,7 @@ impl RepeatableJoins {
             Beginning::Lead(tell, outcome) => {
                 let (joins, room) = (Arc::clone(self), Arc::clone(room));
                 spawn_join(async move {
-                    let result = room.join().await;
+                    let result = join_for_all_nodes(&room, key, now).await;
                     joins.finish(key, result.as_ref().ok().copied());
                     // Everybody may have gone away; the place is remembered all the same.
                     let _ = tell.send(Some(result));
@@ -125,6 +127,36 @@ impl RepeatableJoins {
             }
             None => drop(table.entries.remove(&key)),
         }
+    }
+}
+
+/// Takes a place unless another node has taken one for this key. Where both did so at once, the later one gives its own up again.
+async fn join_for_all_nodes(
+    room: &RoomHandle,
+    key: KeyDigest,
+    now: UnixMillis,
+) -> Result<Ticket, EngineError> {
+    // A place of a line that was reset meanwhile is worth nothing.
+    let is_known =
+        |ticket: &Ticket| room.with_board(|board| board.recognise(ticket, now) != Recognition::Foreign);
+    if let Some(ticket) = room.kept_place(&key).await?.filter(is_known) {
+        return Ok(ticket);
+    }
+    let ticket = room.join().await?;
+    // The place is taken: not being able to tell other nodes is no reason to lose it.
+    let kept = room.keep_place(key, &ticket, Duration::from_millis(REMEMBERED_MILLIS)).await.unwrap_or_else(
+        |error| {
+            tracing::warn!(room = %room.id(), %error, "other nodes do not know of a repeatable join");
+            None
+        },
+    );
+    match kept {
+        Some(earlier) if earlier != ticket && is_known(&earlier) => {
+            // Nobody knows of it; if it cannot be given up it lapses.
+            let _ = room.operate(Operation::Leave { ticket }, Actor::Visitor).await;
+            Ok(earlier)
+        }
+        _ => Ok(ticket),
     }
 }
 

@@ -23,11 +23,17 @@ const ATTEMPTS_MAX: u32 = 8;
 
 /// The key ring, shared by every handler.
 pub(crate) struct Keys {
-    ring: ArcSwap<KeyRing>,
+    known: ArcSwap<Known>,
     secrets: Arc<MasterSecrets>,
     algorithm: SigningAlgorithm,
     /// Held from reading the stored ring until the one in memory is the same.
     changing: tokio::sync::Mutex<()>,
+}
+
+/// A ring, and how it lies in the store.
+struct Known {
+    ring: KeyRing,
+    stored: Vec<u8>,
 }
 
 /// A signing key as operators see it.
@@ -55,20 +61,21 @@ impl KeyStatus {
 
 impl Keys {
     pub(crate) fn current(&self, now: UnixMillis) -> Arc<SigningKey> {
-        Arc::clone(self.ring.load().current(now))
+        Arc::clone(self.known.load().ring.current(now))
     }
 
     pub(crate) fn by_kid(&self, kid: &str) -> Option<Arc<SigningKey>> {
-        self.ring.load().by_kid(kid).cloned()
+        self.known.load().ring.by_kid(kid).cloned()
     }
 
     pub(crate) fn jwks(&self, now: UnixMillis) -> serde_json::Value {
-        self.ring.load().jwks(now)
+        self.known.load().ring.jwks(now)
     }
 
     /// Every key that is still published, in the order in which they sign.
     pub(crate) fn described(&self, now: UnixMillis) -> Vec<KeyStatus> {
-        let ring = self.ring.load();
+        let known = self.known.load();
+        let ring = &known.ring;
         let current = ring.current(now);
         let mut keys: Vec<_> = ring
             .keys()
@@ -98,22 +105,26 @@ impl Keys {
                 let newest = ring.keys().max_by_key(|key| key.active_from()).cloned();
                 let newest = newest.context("a ring is never empty")?;
                 let status = KeyStatus::of(&newest, ring.current(now), now);
-                self.ring.store(Arc::new(ring));
+                self.known.store(Arc::new(Known { ring, stored: sealed }));
                 return Ok(status);
             }
         }
         bail!("the signing keys in the store keep changing")
     }
 
-    /// Reads the ring again, for a store that was restored.
+    /// Reads the ring again, for a store that was restored or changed by another node.
     pub(crate) async fn reload(&self, store: &dyn Store) -> anyhow::Result<()> {
         let _one_at_a_time = self.changing.lock().await;
         let stored = store.value(RING_VALUE).await?.context("the store has no signing keys")?;
-        self.ring.store(Arc::new(KeyRing::open(&self.secrets, &stored)?));
+        // Opening takes a while, and most of the time it is the same.
+        if self.known.load().stored != stored {
+            let ring = KeyRing::open(&self.secrets, &stored)?;
+            self.known.store(Arc::new(Known { ring, stored }));
+        }
         Ok(())
     }
 
-    /// Opens the store's ring, or makes one. A ring whose newest key is of another algorithm than configured gets a new key,
+    /// Opens the store's ring, or makes one; the secrets have been checked ([`check_secrets`]). A ring whose newest key is of another algorithm than configured gets a new key,
     /// which is announced first and signs later.
     pub(crate) async fn open(
         store: &dyn Store,
@@ -121,7 +132,6 @@ impl Keys {
         algorithm: SigningAlgorithm,
         now: UnixMillis,
     ) -> anyhow::Result<Self> {
-        check_secrets(store, secrets).await?;
         for _ in 0..ATTEMPTS_MAX {
             let stored = store.value(RING_VALUE).await?;
             let ring = match &stored {
@@ -135,8 +145,9 @@ impl Keys {
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
             if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
-                let (ring, secrets) = (ArcSwap::from_pointee(ring), Arc::clone(secrets));
-                return Ok(Self { ring, secrets, algorithm, changing: tokio::sync::Mutex::default() });
+                let known = ArcSwap::from_pointee(Known { ring, stored: sealed });
+                let changing = tokio::sync::Mutex::default();
+                return Ok(Self { known, secrets: Arc::clone(secrets), algorithm, changing });
             }
         }
         bail!("the signing keys in the store keep changing; is another node starting over and over?")
@@ -179,21 +190,14 @@ async fn rotated(mut ring: KeyRing, algorithm: SigningAlgorithm, now: UnixMillis
     Ok(rotating.await??)
 }
 
-/// A node with another master secret would hand out tickets nobody else can open, so it does not start.
+/// A node with another master secret would hand out tickets nobody else can open, so it does not start. Otherwise its first
+/// secret is the one that counts from now on.
 pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<()> {
     for _ in 0..ATTEMPTS_MAX {
-        let stored = store.value(CHECK_VALUE).await?;
-        let first = secrets.check_value();
-        match stored.as_deref().map(|stored| secrets.matching(stored)) {
-            Some(Some(0)) => return Ok(()),
-            Some(None) => {
-                return Err(Hinted {
-                    what: "the master secret is not the one this store was made with".into(),
-                    hint: "give that one too: of a list the first seals, and all of them open".into(),
-                }
-                .into());
-            }
-            None | Some(Some(_)) => {
+        match compare_secrets(store, secrets).await? {
+            Compared::First => return Ok(()),
+            Compared::Other { stored } => {
+                let first = secrets.check_value();
                 if store.replace_value(CHECK_VALUE, stored.as_deref(), &first, None).await? {
                     return Ok(());
                 }
@@ -201,4 +205,26 @@ pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) ->
         }
     }
     bail!("the check value of the master secret keeps changing; are nodes with different secrets starting?")
+}
+
+/// How the secrets of this server stand to the store's.
+pub(crate) enum Compared {
+    /// The first of the list is the one that sealed last.
+    First,
+    /// Another one of the list is, or the store knows of none yet.
+    Other { stored: Option<Vec<u8>> },
+}
+
+/// Compares the secrets with what the store knows of its own; fails where none of them fits.
+pub(crate) async fn compare_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<Compared> {
+    let stored = store.value(CHECK_VALUE).await?;
+    match stored.as_deref().map(|stored| secrets.matching(stored)) {
+        Some(Some(0)) => Ok(Compared::First),
+        None | Some(Some(_)) => Ok(Compared::Other { stored }),
+        Some(None) => Err(Hinted {
+            what: "the master secret is not the one this store was made with".into(),
+            hint: "give that one too: of a list the first seals, and all of them open".into(),
+        }
+        .into()),
+    }
 }

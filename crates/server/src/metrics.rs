@@ -232,6 +232,9 @@ impl Collector for Figures {
             gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
         app.alarms.encode(&mut encoder, now)?;
+        let help = "Time since a shared store last answered; 0 on a store that nobody else changes";
+        let metric = encoder.encode_descriptor("store_contact_age_seconds", help, None, MetricType::Gauge)?;
+        ConstGauge::new(app.engine.staleness().as_secs_f64()).encode(metric)?;
         let help = "Rooms whose last change failed";
         let metric = encoder.encode_descriptor("rooms_failing", help, None, MetricType::Gauge)?;
         gauge(load(&engine.rooms_failing)).encode(metric)?;

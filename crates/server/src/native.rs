@@ -74,6 +74,9 @@ pub(crate) struct TicketAnswer<'room> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub(crate) claim_expires_in_seconds: Option<ClaimExpiry>,
+    /// Told only while the server has lost its store: how many seconds ago all this was known to be so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stale_seconds: Option<u64>,
 }
 
 /// How long an offer still stands; null if for ever.
@@ -167,6 +170,7 @@ impl Shown {
                 }
                 _ => None,
             },
+            stale_seconds: app.freshness().stale_seconds(),
         }
     }
 
@@ -488,7 +492,14 @@ pub(crate) async fn refresh(State(app): Shared, request: Request<Body>) -> Outco
 /// GET `/rooms/{id}` on the public listener, when the short way in `hot` could not be taken.
 pub(crate) async fn figures(State(app): Shared, Path(id): Path<String>, headers: HeaderMap) -> Outcome {
     let room = named_room(&app, Some(&id))?;
-    Ok(hot::figure(&room, &headers, Prepared::figures).map(Body::new))
+    match app.freshness().stale_seconds() {
+        None => Ok(hot::figure(&room, &headers, Prepared::figures).map(Body::new)),
+        Some(seconds) => {
+            let mut answer = Answered::new(Body::from(room.prepared().stale_figures(seconds)));
+            answer::mark_json(answer.headers_mut(), Caching::Never);
+            Ok(answer)
+        }
+    }
 }
 
 /// The same status as its holder would be told, for an operator who looks a ticket up.

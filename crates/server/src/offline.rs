@@ -2,21 +2,31 @@
 
 use std::sync::Arc;
 
-use anteroom_store::Clock;
-use anteroom_store::clock::SystemClock;
+use anteroom_store::{Clock, Store, SystemClock};
 
 use crate::api_keys::{ApiKeys, CreatedKey, NewKey};
-use crate::config::Loaded;
+use crate::config::{Loaded, StoreUrl};
 use crate::keys;
 use crate::run::{master_secrets, open_store};
 
+/// Opens the store that the configuration names, for somebody who only looks. What several nodes share is sealed, so there the
+/// master secret must be the right one.
+pub async fn look(loaded: &Loaded) -> anyhow::Result<Arc<dyn Store>> {
+    let store = open_store(&loaded.config, &loaded.secrets).await?;
+    if let StoreUrl::Redis(_) = loaded.config.store_url {
+        keys::compare_secrets(&*store, &master_secrets(&loaded.config, &loaded.secrets)?).await?;
+    }
+    Ok(store)
+}
+
 /// Makes an API key in the store that the configuration names: the way back in for somebody who has lost every key.
 pub async fn create_key(loaded: &Loaded, new: NewKey) -> anyhow::Result<CreatedKey> {
-    let store = open_store(&loaded.config.store_url)?;
+    let store = open_store(&loaded.config, &loaded.secrets).await?;
     let secrets = Arc::new(master_secrets(&loaded.config, &loaded.secrets)?);
     // A key sealed under another secret would be of no use to the server.
     keys::check_secrets(&*store, &secrets).await?;
+    let now = store.clock().map_or_else(|| SystemClock.now(), |clock| clock.now());
     let keys = ApiKeys::open(store, secrets, None).await?;
-    let (_, created) = keys.create(new, "offline", SystemClock.now()).await?;
+    let (_, created) = keys.create(new, "offline", now).await?;
     Ok(created)
 }

@@ -69,6 +69,11 @@ impl Prepared {
         })
     }
 
+    /// The same figures, with their age.
+    pub(crate) fn stale_figures(&self, seconds: u64) -> Bytes {
+        PublicFigures { stale_seconds: Some(seconds), ..PublicFigures::of(&self.room, &self.board) }.json()
+    }
+
     /// What tells the figures of this room from others that are worth telling. The version does not: visitors who only join are
     /// counted without a new one, a frontier may come to stand still by time alone, and most reports of an origin's capacity make a
     /// new version that shows visitors nothing new. So it is made of what is shown, the version and the passing of time aside.
@@ -131,6 +136,9 @@ pub(crate) struct PublicFigures<'a> {
     pub(crate) round: Option<PublicRound>,
     /// Oldest first.
     pub(crate) generations: Vec<GenerationFigures>,
+    /// Told only while the server has lost its store: how many seconds ago all this was known to be so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stale_seconds: Option<u64>,
 }
 
 /// One generation of tickets.
@@ -174,6 +182,7 @@ impl<'a> PublicFigures<'a> {
             standstill: board.standstill.map(anteroom_core::Standstill::as_str),
             round: PublicRound::of(board),
             generations: generations.collect(),
+            stale_seconds: None,
         }
     }
 
@@ -245,6 +254,14 @@ mod tests {
         );
         assert_eq!(prepared.figures().body, expected);
         assert!(prepared.edition().starts_with("2-"), "{}", prepared.edition());
+    }
+
+    #[test]
+    fn stale_figures_are_the_same_with_their_age() {
+        let prepared = prepared(&Room::open(Settings::default(), NOON, 7));
+        let fresh = String::from_utf8(prepared.figures().body.to_vec()).unwrap();
+        let stale = String::from_utf8(prepared.stale_figures(12).to_vec()).unwrap();
+        assert_eq!(stale, fresh.strip_suffix('}').unwrap().to_owned() + ",\"stale_seconds\":12}");
     }
 
     #[test]

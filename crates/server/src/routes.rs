@@ -81,6 +81,8 @@ pub struct Route {
     pub access: Access,
     /// What it reads.
     pub body: BodyLimit,
+    /// Whether it answers from boards, and so goes on for a while when the store is lost.
+    pub is_from_board: bool,
     pub(crate) errors: Style,
     pub(crate) answer: fn() -> MethodRouter<Arc<App>>,
 }
@@ -93,7 +95,19 @@ const fn row(
     errors: Style,
     answer: fn() -> MethodRouter<Arc<App>>,
 ) -> Route {
-    Route { method, path, access, body, errors, answer }
+    Route { method, path, access, body, is_from_board: false, errors, answer }
+}
+
+/// A row that answers from boards.
+const fn see(
+    method: Verb,
+    path: &'static str,
+    access: Access,
+    body: BodyLimit,
+    errors: Style,
+    answer: fn() -> MethodRouter<Arc<App>>,
+) -> Route {
+    Route { method, path, access, body, is_from_board: true, errors, answer }
 }
 
 /// The largest backup that `/restore` takes.
@@ -114,22 +128,22 @@ use Verb::{Delete, Get, Patch, Post, Put};
 pub const PUBLIC_ROUTES: &[Route] = &[
     // AWS
     row(Post, "/assign_queue_num",      Open, Configured, Aws, || post(aws::assign_queue_num)),  // a place in line (usually answered by `hot`)
-    row(Get,  "/queue_num",             Open, Nothing,    Aws, || get(aws::queue_num)),          // its number (likewise)
-    row(Get,  "/serving_num",           Open, Nothing,    Aws, || get(aws::serving_num)),        // the frontier (likewise)
-    row(Get,  "/waiting_num",           Open, Nothing,    Aws, || get(aws::waiting_num)),        // how many wait (likewise)
+    see(Get,  "/queue_num",             Open, Nothing,    Aws, || get(aws::queue_num)),          // its number (likewise)
+    see(Get,  "/serving_num",           Open, Nothing,    Aws, || get(aws::serving_num)),        // the frontier (likewise)
+    see(Get,  "/waiting_num",           Open, Nothing,    Aws, || get(aws::waiting_num)),        // how many wait (likewise)
     row(Post, "/generate_token",        Open, Configured, Aws, || post(aws::generate_token)),    // the pass
-    row(Get,  "/queue_pos_expiry",      Open, Nothing,    Aws, || get(aws::queue_pos_expiry)),   // how long an offer stands
+    see(Get,  "/queue_pos_expiry",      Open, Nothing,    Aws, || get(aws::queue_pos_expiry)),   // how long an offer stands
     row(Get,  "/public_key",            Open, Nothing,    Aws, || get(aws::public_key)),         // the key that signs now
     row(Get,  "/.well-known/jwks.json", Open, Nothing,    Aws, || get(aws::jwks)),               // every key a pass may be signed with
     // our own
     row(Post, "/join",       Open, Configured, Problem, || post(native::join)),       // a place in line, and the pass where it is served at once
-    row(Get,  "/status",     Open, Nothing,    Problem, || get(native::status)),      // where a ticket stands (usually answered by `hot`)
+    see(Get,  "/status",     Open, Nothing,    Problem, || get(native::status)),      // where a ticket stands (usually answered by `hot`)
     row(Post, "/claim",      Open, Configured, Problem, || post(native::claim)),      // the pass
     row(Post, "/auction",    Open, Configured, Problem, || post(auction::auction)),   // a place in line, or a check-in to the open round
     row(Post, "/leave",      Open, Configured, Problem, || post(native::leave)),      // gives the place up
     row(Post, "/refresh",    Open, Configured, Problem, || post(native::refresh)),    // a new access token while the session lives
-    row(Get,  "/rooms/{id}", Open, Nothing,    Problem, || get(native::figures)),     // the board (usually answered by `hot`)
-    row(Get,  "/watch",      Open, Nothing,    Problem, || get(watch::watch)),        // the board, live
+    see(Get,  "/rooms/{id}", Open, Nothing,    Problem, || get(native::figures)),     // the board (usually answered by `hot`)
+    see(Get,  "/watch",      Open, Nothing,    Problem, || get(watch::watch)),        // the board, live
     row(Get,  "/problems",   Open, Nothing,    Problem, || get(health::problems)),    // what each problem means
 ];
 
@@ -139,22 +153,22 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     // AWS
     row(Post, "/generate_token",            Needs(Operate),      Configured, Aws, || post(aws::generate_token_private)),    // a pass, with overrides
     row(Post, "/increment_serving_counter", Needs(Operate),      Configured, Aws, || post(aws::increment_serving_counter)), // the operator's hand
-    row(Get,  "/num_active_tokens",         Needs(Read),         Nothing,    Aws, || get(aws::num_active_tokens)),          // visitors inside
+    see(Get,  "/num_active_tokens",         Needs(Read),         Nothing,    Aws, || get(aws::num_active_tokens)),          // visitors inside
     row(Get,  "/expired_tokens",            Needs(Read),         Nothing,    Aws, || get(aws::expired_tokens)),             // passes that ran out
     row(Post, "/update_session",            Needs(ReportVisits), Configured, Aws, || post(aws::update_session)),            // a visit is over
     row(Post, "/reset_initial_state",       Needs(Operate),      Configured, Aws, || post(aws::reset_initial_state)),       // a new line
     // rooms
-    row(Get,    "/rooms",      Needs(Read),    Nothing,    Problem, || get(room_api::list)),
-    row(Get,    "/rooms/{id}", Needs(Read),    Nothing,    Problem, || get(room_api::show)),
+    see(Get,    "/rooms",      Needs(Read),    Nothing,    Problem, || get(room_api::list)),
+    see(Get,    "/rooms/{id}", Needs(Read),    Nothing,    Problem, || get(room_api::show)),
     row(Put,    "/rooms/{id}", Needs(Operate), Configured, Problem, || put(room_api::create_or_replace)),
     row(Patch,  "/rooms/{id}", Needs(Operate), Configured, Problem, || patch(room_api::change)),
     row(Delete, "/rooms/{id}", Needs(Operate), Nothing,    Problem, || delete(room_api::delete)),
-    row(Get,    "/rooms/{id}/tickets/{request_id}", Needs(Read), Nothing, Problem, || get(room_api::ticket)),              // what an id says, and where it stands
-    row(Get,    "/rooms/{id}/capacity", Needs(Read),         Nothing,    Problem, || get(capacity_api::show)),             // who reports, and what that leaves
+    see(Get,    "/rooms/{id}/tickets/{request_id}", Needs(Read), Nothing, Problem, || get(room_api::ticket)),              // what an id says, and where it stands
+    see(Get,    "/rooms/{id}/capacity", Needs(Read),         Nothing,    Problem, || get(capacity_api::show)),             // who reports, and what that leaves
     row(Post,   "/rooms/{id}/capacity", Needs(ReportVisits), Configured, Problem, || post(capacity_api::post)),            // a report, or visits that are over
     row(Delete, "/rooms/{id}/capacity/{reporter}", Needs(Operate), Nothing, Problem, || delete(capacity_api::forget)),     // a reporter that is gone for good
     // alarms
-    row(Get,    "/alarms",     Needs(Read),         Nothing,                       Problem, || get(alarm_api::list)),
+    see(Get,    "/alarms",     Needs(Read),         Nothing,                       Problem, || get(alarm_api::list)),
     row(Post,   "/alarms",     Needs(ReportVisits), Fixed(NOTIFICATION_MAX_BYTES), Problem, || post(alarm_api::notify)),   // Alertmanager's webhook
     // access, keys, records
     row(Get,    "/keys",         Needs(Administer), Nothing,    Problem, || get(administration::list_keys)),

@@ -23,13 +23,15 @@ use crate::api_keys::ApiKeys;
 use crate::app::{App, Rooms};
 use crate::auction::Auctions;
 use crate::config::{Config, Loaded, Secrets, StoreUrl};
-use crate::keys::Keys;
+use crate::follow;
+use crate::keys::{self, Keys};
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
 use crate::routes::Listener;
 use crate::service::Service;
 use crate::shutdown::Shutdown;
+use crate::staleness;
 use crate::tls::Certificates;
 use crate::watch::{StreamLimits, WATCH_PATHS, Watch};
 
@@ -165,6 +167,8 @@ pub async fn run(
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
     watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(follow::keep_up(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
     // Polled after the listeners, so that these have counted their connections before the streams among them close.
@@ -196,9 +200,11 @@ async fn compose(
     addresses: &Addresses,
     watch: Watch,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
-    let store = open_store(&config.store_url)?;
+    let store = open_store(config, secrets).await?;
     let master = Arc::new(master_secrets(config, secrets)?);
-    let clock = Arc::new(SystemClock);
+    // Before anything else is read: what another secret has sealed cannot be opened, and a clear sentence says why.
+    keys::check_secrets(&*store, &master).await?;
+    let clock = store.clock().unwrap_or_else(|| Arc::new(SystemClock));
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
     let keys = Keys::open(&*store, &master, config.signing_algorithm, engine.now()).await?;
@@ -209,7 +215,7 @@ async fn compose(
     views.follow(&engine);
     let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let alarms = Alarms::open(Arc::clone(&store), config).await?;
+    let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
     let app = App {
         rooms: views,
         engine,
@@ -226,13 +232,14 @@ async fn compose(
         default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
+        stale_reads_max: config.stale_reads_max_seconds,
     };
     Ok((Arc::new(app), first_start))
 }
 
-/// The store a URL names.
-pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
-    match url {
+/// The store that the configuration names.
+pub async fn open_store(config: &Config, secrets: &Secrets) -> anyhow::Result<Arc<dyn Store>> {
+    match &config.store_url {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::default())),
         StoreUrl::File(directory) => {
             let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
@@ -247,6 +254,13 @@ pub fn open_store(url: &StoreUrl) -> anyhow::Result<Arc<dyn Store>> {
                 what: format!("store_url file:{}", directory.display()),
                 hint: hint.to_owned(),
             })?))
+        }
+        StoreUrl::Redis(url) => {
+            if let Some(danger) = url.danger() {
+                tracing::warn!("{danger}");
+            }
+            let _master = master_secrets(config, secrets)?;
+            anyhow::bail!("store_url {url}: not supported yet by this version")
         }
     }
 }
@@ -270,6 +284,13 @@ pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Resu
     match &config.store_url {
         StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),
         StoreUrl::File(directory) => load_or_generate(&directory.join(SECRET_FILE_NAME)),
+        StoreUrl::Redis(_) => Err(Hinted {
+            what: "store_url names a Redis, but no master secret is given".into(),
+            hint: "every node needs the same one: make it with `openssl rand -base64 32`, and give it to each as \
+                   ANTEROOM_SECRET or in the file that `secret_file` names"
+                .into(),
+        }
+        .into()),
     }
 }
 

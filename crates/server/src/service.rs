@@ -30,6 +30,7 @@ use crate::hot;
 use crate::problem::Problem;
 use crate::request::{BodyMax, read_body_within};
 use crate::routes::{Access, BodyLimit, Listener, PREFIX, Route};
+use crate::staleness::{self, Freshness};
 
 /// The route under which requests for unknown paths are counted.
 const UNKNOWN: &str = "unknown";
@@ -195,6 +196,13 @@ impl Phases {
             let text = format!("The key {name:?} has the role {role}; this needs one of {roles}");
             return Err(ApiError::problem(Problem::Forbidden, text));
         }
+        if row.is_from_board {
+            self.app.refuse_what_is_too_old()?;
+            // What is stale is told to be so, whatever its reader has seen before.
+            if self.app.freshness() != Freshness::Fresh {
+                request.headers_mut().remove(header::IF_NONE_MATCH);
+            }
+        }
         request.extensions_mut().insert(BodyMax(limit));
         Ok(request)
     }
@@ -245,6 +253,14 @@ impl Phases {
             "answered"
         );
         mark_cross_origin(answered.headers_mut());
+        if row.is_some_and(|row| row.is_from_board) {
+            let freshness = self.app.freshness();
+            staleness::mark(answered.headers_mut(), freshness);
+            // An operator's tag stands for what he set, a visitor's for figures that are not to be taken for the newest.
+            if freshness != Freshness::Fresh && self.listener == Listener::Public {
+                answered.headers_mut().remove(header::ETAG);
+            }
+        }
         answered
     }
 }

@@ -87,6 +87,8 @@ pub(crate) struct Watch {
     /// Streams and feeds so far: the next one's number.
     numbers: AtomicU64,
     closing: watch::Sender<bool>,
+    /// How many seconds ago boards were known to be right, while the store is lost.
+    staleness: watch::Sender<Option<u64>>,
     /// Pacers and the wheel. Each ends when the server closes.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -103,6 +105,7 @@ impl Watch {
             bells: Bells::new(),
             numbers: AtomicU64::new(0),
             closing: watch::Sender::new(false),
+            staleness: watch::Sender::new(None),
             tasks: Mutex::default(),
             limits,
         };
@@ -123,13 +126,18 @@ impl Watch {
         }
     }
 
+    /// Tells every stream how old what it shows may be; `None`: it is fresh again.
+    pub(crate) fn tell_staleness(&self, seconds: Option<u64>) {
+        self.staleness.send_replace(seconds);
+    }
+
     /// The room's feed, which the first watcher sets going.
     fn feed(&self, room: &Arc<RoomView>) -> Arc<Feed> {
         let start = || {
-            let feed = Arc::new(Feed::new(self.number(), room, &self.counts));
-            let (changes, closing) = (room.handle.changes(), self.closing.subscribe());
+            let staleness = self.staleness.subscribe();
+            let feed = Arc::new(Feed::new(self.number(), room, staleness, &self.counts));
             let hubs = Arc::clone(&self.hubs);
-            self.spawn(Arc::clone(&feed).pace(changes, closing, self.limits.interval, hubs));
+            self.spawn(Arc::clone(&feed).pace(self.closing.subscribe(), self.limits.interval, hubs));
             feed
         };
         Arc::clone(room.feed.get_or_init(start))

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anteroom_server::config::{Config, ConfigError, Loaded, SETTINGS, StoreUrl, reference, variable_name};
+use anteroom_server::config::{
+    Config, ConfigError, Loaded, SETTINGS, StoreOrdering, StoreReplicas, StoreUrl, reference, variable_name,
+};
 use anteroom_tokens::signing_key::SigningAlgorithm;
 use secrecy::ExposeSecret;
 
@@ -51,6 +53,9 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert_eq!(config.private_addr, SocketAddr::from(([127, 0, 0, 1], 8081)));
     assert_eq!(config.public_url, None);
     assert_eq!(config.store_url, StoreUrl::File(PathBuf::from("./anteroom-data")));
+    assert_eq!((config.store_prefix.as_str(), config.store_replicas), ("anteroom", StoreReplicas::Auto));
+    assert_eq!(config.store_ordering, StoreOrdering::Strict);
+    assert_eq!(config.stale_reads_max_seconds, Duration::from_mins(5));
     assert_eq!(config.secret_file, None);
     assert_eq!(config.log, "info");
     assert_eq!(config.signing_algorithm, SigningAlgorithm::Rs256);
@@ -231,6 +236,19 @@ fn store_urls() {
     assert_eq!(parsed("file:/var/lib/anteroom"), StoreUrl::File(PathBuf::from("/var/lib/anteroom")));
     assert_eq!(parsed("file:///var/lib/anteroom"), StoreUrl::File(PathBuf::from("/var/lib/anteroom")));
     assert_eq!(parsed("memory:"), StoreUrl::Memory);
+    assert_eq!(parsed("redis://:hunter2@127.0.0.1:6379/1").to_string(), "redis://:***@127.0.0.1:6379/1");
+}
+
+#[test]
+fn settings_of_a_shared_store() {
+    let file = "store_prefix = \"sale\"\nstore_replicas = 2\nstore_ordering = \"highest-seen\"\nstale_reads_max_seconds = 5\n";
+    let config = load(file, &[]).unwrap().config;
+    assert_eq!((config.store_prefix.as_str(), config.store_replicas), ("sale", StoreReplicas::Exactly(2)));
+    assert_eq!(config.store_ordering, StoreOrdering::HighestSeen);
+    assert_eq!(config.stale_reads_max_seconds, Duration::from_secs(5));
+    let variables = [("ANTEROOM_STORE_REPLICAS", "0")];
+    assert_eq!(load(file, &variables).unwrap().config.store_replicas, StoreReplicas::Exactly(0));
+    assert_eq!(load("store_replicas = \"auto\"", &[]).unwrap().config.store_replicas, StoreReplicas::Auto);
 }
 
 #[test]
@@ -254,7 +272,8 @@ fn rooms_are_kept_as_written_with_their_lines() {
 fn messages_about_the_file() {
     let address = "expected an IP address and a port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
     let url = "expected an http or https URL without user, query and fragment, such as \"https://wait.example.com\"";
-    let store = "expected \"file:PATH\" or \"memory:\"";
+    let store =
+        "expected \"file:PATH\", \"memory:\", or the URL of a Redis such as \"redis://127.0.0.1:6379\"";
     let room_id = "expected a room id, 1 to 64 characters out of A-Z, a-z, 0-9, '_', '.' and '-'";
     let cases: &[(&str, String)] = &[
         ("\npublic_adress = \"x\"", "anteroom.toml:2: unknown key `public_adress`; did you mean `public_addr`?".into()),
@@ -268,7 +287,16 @@ fn messages_about_the_file() {
         ("public_url = \"ftp://example.com\"", format!("anteroom.toml:1: public_url = \"ftp://example.com\": {url}")),
         ("public_url = \"https://me:pass@example.com\"", format!("anteroom.toml:1: public_url = \"https://***@example.com\": {url}")),
         ("public_url = \"https://example.com/#x\"", format!("anteroom.toml:1: public_url = \"https://example.com/#x\": {url}")),
-        ("store_url = \"redis://:pass@localhost\"", format!("anteroom.toml:1: store_url = \"redis://***@localhost\": a Redis or Valkey store is planned but not supported yet by this version; {store}")),
+        ("store_url = \"redis://:pass@localhost\"", "anteroom.toml:1: store_url = \"redis://***@localhost\": a password does not belong in this file; give the whole URL as ANTEROOM_STORE_URL in the environment".into()),
+        ("store_url = \"redis://h?password=hunter2\"", "anteroom.toml:1: store_url = \"redis://h?***\": a URL of Redis has no query and no fragment; in a password write %3F for ? and %23 for #".into()),
+        ("store_url = \"redis+cluster://a/3\"", "anteroom.toml:1: store_url = \"redis+cluster://a/3\": a Cluster has no databases; nothing follows the addresses".into()),
+        ("store_url = \"valkey://a\"", "anteroom.toml:1: store_url = \"valkey://a\": a Valkey is named by the same URLs as a Redis: redis:// or rediss://".into()),
+        ("store_url = \"unix:///run/redis.sock\"", "anteroom.toml:1: store_url = \"unix:///run/redis.sock\": a Redis is reached over TCP; Unix sockets are not supported".into()),
+        ("store_prefix = \"a:b\"", "anteroom.toml:1: store_prefix = \"a:b\": expected 1 to 32 characters out of A-Z, a-z, 0-9, '_', '.' and '-'".into()),
+        ("store_replicas = 9", "anteroom.toml:1: store_replicas = 9: expected \"auto\" or a whole number from 0 to 8".into()),
+        ("store_replicas = \"1\"", "anteroom.toml:1: store_replicas = \"1\": expected \"auto\" or a whole number from 0 to 8".into()),
+        ("store_ordering = \"loose\"", "anteroom.toml:1: store_ordering = \"loose\": expected \"strict\" or \"highest-seen\"".into()),
+        ("stale_reads_max_seconds = 4", "anteroom.toml:1: stale_reads_max_seconds = 4: expected a whole number of seconds from 5 to 86400".into()),
         ("store_url = \"mysql://localhost\"", format!("anteroom.toml:1: store_url = \"mysql://localhost\": {store}")),
         ("store_url = \"file:\"", format!("anteroom.toml:1: store_url = \"file:\": {store}")),
         ("store_url = \"file://host/x\"", format!("anteroom.toml:1: store_url = \"file://host/x\": {store}")),
@@ -347,8 +375,13 @@ fn messages_about_the_environment() {
         ("ANTEROOM_METRICS_OPEN", "1", "ANTEROOM_METRICS_OPEN = \"1\": expected true or false"),
         (
             "ANTEROOM_STORE_URL",
-            "redis://:hunter2@h",
-            "ANTEROOM_STORE_URL = \"redis://***@h\": a Redis or Valkey store is planned but not supported yet by this version; expected \"file:PATH\" or \"memory:\"",
+            "redis://hunter2@h",
+            "ANTEROOM_STORE_URL = \"redis://***@h\": what stands before @ is USER:PASSWORD, or :PASSWORD for the default user",
+        ),
+        (
+            "ANTEROOM_STORE_REPLICAS",
+            "many",
+            "ANTEROOM_STORE_REPLICAS = \"many\": expected \"auto\" or a whole number from 0 to 8",
         ),
     ];
     for (name, value, expected) in cases {
@@ -423,7 +456,7 @@ fn a_variable_of_the_command_line_does_not_keep_a_server_from_starting() {
 #[test]
 fn no_message_repeats_a_secret() {
     let text = "secret = \"hunter2\"\nadmin_key = \"hunter2\"\nsecrets = \"hunter2\"\npublic_url = \"https://u:hunter2@h\"\n";
-    let environment = [("ANTEROOM_ADMIN_KEYS", "hunter2"), ("ANTEROOM_STORE_URL", "redis://u:hunter2@h")];
+    let environment = [("ANTEROOM_ADMIN_KEYS", "hunter2"), ("ANTEROOM_STORE_URL", "redis://u:hunter2@h/x")];
     let error = load(text, &environment).unwrap_err();
     assert_eq!(error.problems().len(), 6);
     assert!(!format!("{error}\n{error:?}").contains("hunter2"), "{error}");

@@ -9,7 +9,7 @@ use anteroom_core::settings::FIELDS;
 use anteroom_core::taken::Chunk;
 use anteroom_core::{
     Counts, Event, Generation, Outcome, Position, RequestId, Room, RoomId, RoomState, Segment, Session,
-    SessionKey, SessionStatus, Settings, Step, UnixMillis, Value,
+    SessionKey, SessionStatus, Settings, Step, Ticket, UnixMillis, Value,
 };
 
 use crate::contract::{AuditRecord, StoredEvent};
@@ -347,6 +347,27 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
 
 fn decode_request_id(reader: &mut Reader<'_>) -> Result<RequestId, Corrupt> {
     reader.bytes()?.try_into().map(RequestId).map_err(|_| Corrupt("request id"))
+}
+
+/// A ticket, for those who repeat a call.
+pub fn encode_ticket(ticket: &Ticket) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.generation(ticket.generation);
+    writer.number(ticket.position.get());
+    writer.number(u64::from(ticket.entered));
+    writer.byte(ticket.lane);
+    writer.byte(ticket.copy);
+    writer.0
+}
+
+/// The ticket that [`encode_ticket`] wrote.
+pub fn decode_ticket(bytes: &[u8]) -> Option<Ticket> {
+    let mut reader = Reader::new(bytes, "ticket").ok()?;
+    let generation = reader.generation().ok()?;
+    let position = Position::new(reader.number().ok()?)?;
+    let entered = u32::try_from(reader.number().ok()?).ok()?;
+    let (lane, copy) = (reader.byte().ok()?, reader.byte().ok()?);
+    Some(Ticket { lane, generation, position, entered, copy })
 }
 
 /// An event of the outbox.

@@ -81,6 +81,7 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     nodes::numbers_tell_that_values_and_names_have_changed,
     nodes::what_is_confirmed_can_be_read,
     nodes::a_room_made_again_takes_nothing_of_before,
+    nodes::an_answer_is_kept_once_for_its_room_and_its_time,
     engines::joins_through_several_engines_keep_their_order,
     engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
     engines::the_board_shows_what_was_answered,

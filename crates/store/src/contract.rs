@@ -52,6 +52,12 @@ pub const AUDIT_TEXT_MAX_BYTES: usize = 1_024;
 /// How many names of deleted rooms have a trace of their own. Beyond it names share one, which is later than each of theirs.
 pub const TRACES_MAX: u64 = 10_000;
 
+/// How many answers to repeatable calls are kept for a room; beyond it the oldest go first.
+pub const ANSWERS_MAX: usize = 65_536;
+
+/// What a repeatable call is known by: a digest of what its caller chose.
+pub type AnswerKey = [u8; 32];
+
 /// One running server: a UUID made at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeId(pub u128);
@@ -425,6 +431,19 @@ pub trait Store: Send + Sync + 'static {
     /// Looks at all these rooms at once, and takes or extends the lease of each for `node`, for that long. Whoever holds it
     /// keeps it while he extends it; nobody else gets it before it has run out. A room that is not there has no lease.
     async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError>;
+
+    /// Keeps the answer to a repeatable call for that long, unless one is kept under its key already: then that is returned, and
+    /// stays. Nothing relies on it beyond that: it may be forgotten early, and it is in no backup.
+    async fn keep_answer(
+        &self,
+        room: &RoomId,
+        key: AnswerKey,
+        answer: &[u8],
+        kept: Duration,
+    ) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// The answer that is kept under a key.
+    async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Returns when what was written to this room so far would survive whatever the store claims to survive, including the loss
     /// of the machine that answered. Where it cannot be told in time: transient, and it may be asked again.

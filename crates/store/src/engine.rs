@@ -404,7 +404,8 @@ impl Engine {
         let (changes, watched) = watch::channel(0);
         let counters = self.counters.clone();
         let seen = (&snapshot.room, snapshot.lineage);
-        let handle = RoomHandle::new(id.clone(), seen, self.store.is_shared(), watched, queue, counters);
+        let store = self.store.clone();
+        let handle = RoomHandle::new(id.clone(), seen, store, watched, queue, counters);
         let handle = Arc::new(handle);
         let mut owner = Owner {
             id,

@@ -4,6 +4,7 @@
 //! over each. [`engine`] is the only user of a store: it owns a room's queue of operations, applies the rules of `core` to
 //! them and commits the result.
 
+mod answers;
 pub mod backup;
 pub mod clock;
 pub mod codec;

@@ -10,13 +10,14 @@ use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, Se
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
+use crate::answers::Answers;
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::contract::{
-    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances, JoinBatch,
-    JoinOutcome, Lineage, NEWS_MAX, News, NodeId, OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot, Store,
-    StoreError, StoredEvent, TRACES_MAX, Trace,
+    AUDIT_MAX, AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances,
+    JoinBatch, JoinOutcome, Lineage, NEWS_MAX, News, NodeId, OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot,
+    Store, StoreError, StoredEvent, TRACES_MAX, Trace,
 };
 use crate::lease::Leases;
 
@@ -56,6 +57,7 @@ struct State {
 pub struct MemoryStore {
     state: Mutex<State>,
     leases: Leases,
+    answers: Answers,
     subscribers: Mutex<Vec<mpsc::Sender<News>>>,
     shared: bool,
 }
@@ -378,6 +380,20 @@ impl Store for MemoryStore {
         };
         let rooms = rooms.iter().map(glance).collect();
         Ok(Glances { rooms, values: state.values_replaced, names: state.names_changed })
+    }
+
+    async fn keep_answer(
+        &self,
+        room: &RoomId,
+        key: AnswerKey,
+        answer: &[u8],
+        kept: Duration,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.answers.keep(room, key, answer, kept))
+    }
+
+    async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.answers.kept(room, key))
     }
 
     async fn confirm(&self, _room: &RoomId) -> Result<(), StoreError> {

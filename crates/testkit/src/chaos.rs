@@ -56,7 +56,8 @@ impl ChaosProxy {
     }
 
     /// What it does from now on. When this returns, connections that the new mode does not tolerate are closed, and so
-    /// are those that have lost something in the old one.
+    /// are those that have lost something in the old one; what was held goes on its way, and what was still to happen to
+    /// the answer of an earlier request does not happen.
     #[track_caller]
     pub fn set(&self, mode: Mode) {
         let (refuses, ends_all) =
@@ -66,7 +67,10 @@ impl ChaosProxy {
         if refuses {
             *listener = None;
         }
-        self.reset_where(|connection| ends_all || connection.is_spoilt());
+        self.reset_where(|connection| {
+            connection.forget_plans();
+            ends_all || connection.is_spoilt()
+        });
         if !refuses && listener.is_none() {
             *listener = Some(Listener::open(self.port(), Arc::clone(&self.shared)));
         }

@@ -12,6 +12,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// How long a test waits for an answer that must not come.
 const IN_VAIN: Duration = Duration::from_millis(150);
 
+/// A delay that ends only because the mode is set.
+const ENDLESS: Duration = Duration::from_hours(1);
+
 /// A Redis, a proxy before it, and a connection through the proxy.
 struct Story {
     connection: Connection,
@@ -25,16 +28,16 @@ fn begin() -> Option<Story> {
     }
     let redis = RedisProcess::start();
     let proxy = ChaosProxy::before(redis.port());
-    let connection = Connection::open(proxy.port()).unwrap();
+    let connection = Connection::open(proxy.port()).expect("the proxy accepts");
     let mut story = Story { connection, proxy, redis };
-    assert_eq!(story.connection.command(&["INCR", "n"]).unwrap(), Reply::Integer(1));
+    assert_eq!(increment(&mut story.connection).expect("an answer"), Reply::Integer(1));
     Some(story)
 }
 
 impl Story {
     /// A new connection through the proxy.
     fn connect(&self) -> Connection {
-        Connection::open(self.proxy.port()).unwrap()
+        Connection::open(self.proxy.port()).expect("the proxy accepts")
     }
 
     /// The counter as Redis itself has it.
@@ -53,7 +56,7 @@ fn increment(connection: &mut Connection) -> anyhow::Result<Reply> {
 
 /// The kind of the error that a connection's last use ended with.
 fn kind(result: anyhow::Result<Reply>) -> Option<ErrorKind> {
-    result.unwrap_err().root_cause().downcast_ref::<std::io::Error>().map(std::io::Error::kind)
+    result.expect_err("no answer").root_cause().downcast_ref::<std::io::Error>().map(std::io::Error::kind)
 }
 
 #[test]
@@ -72,28 +75,48 @@ fn everything_passes_and_is_counted() {
 }
 
 #[test]
+fn a_delay_lasts_as_long_as_it_was_asked_for() {
+    let Some(mut story) = begin() else { return };
+    let delay = Duration::from_millis(100);
+    story.proxy.set(Mode::Always(Fault::Delay(Direction::Both, delay)));
+    let started = now();
+    assert_eq!(increment(&mut story.connection).unwrap(), Reply::Integer(2));
+    assert!(started.elapsed() >= 2 * delay, "{:?}", started.elapsed());
+    assert_eq!(story.proxy.counts().delays, 2);
+}
+
+#[test]
 fn a_delayed_request_arrives_late_even_when_its_client_has_left() {
     let Some(story) = begin() else { return };
     let mut leaving = story.connect();
-    let delay = Duration::from_millis(400);
-    story.proxy.set(Mode::Always(Fault::Delay(Direction::ToServer, delay)));
-    let started = now();
+    story.proxy.set(Mode::Always(Fault::Delay(Direction::ToServer, ENDLESS)));
     leaving.send(&["INCR", "n"]).unwrap();
     drop(leaving);
+    wait_until("the request is held", DEADLINE, || story.proxy.counts().delays == 1);
     assert_eq!(story.counted(), 1);
-    story.wait_until_counted(2);
-    assert!(started.elapsed() >= delay, "{:?}", started.elapsed());
     // What is held is let go when the mode is set.
-    story.proxy.set(Mode::Always(Fault::Delay(Direction::ToClient, Duration::from_mins(10))));
+    story.proxy.set(Mode::Pass);
+    story.wait_until_counted(2);
+    story.proxy.set(Mode::Once(Fault::Delay(Direction::ToClient, ENDLESS)));
     let mut connection = story.connect();
     connection.send(&["INCR", "n"]).unwrap();
-    story.wait_until_counted(3);
-    connection.set_answer_timeout(IN_VAIN);
-    assert!(connection.receive().is_err());
+    wait_until("the answer is held", DEADLINE, || story.proxy.counts().delays == 2);
+    assert_eq!(story.counted(), 3);
     story.proxy.set(Mode::Pass);
-    connection.set_answer_timeout(DEADLINE);
     assert_eq!(connection.receive().unwrap(), Reply::Integer(3));
-    assert_eq!(story.proxy.counts().delays, 2);
+}
+
+#[test]
+fn what_was_still_to_happen_does_not_when_the_mode_is_set() {
+    let Some(mut story) = begin() else { return };
+    story.proxy.set(Mode::Once(Fault::CutAfterSending));
+    story.connection.send(&["BLPOP", "list", "0"]).unwrap();
+    let is_blocked = || story.redis.information("clients")["blocked_clients"] == "1";
+    wait_until("the request waits in Redis", DEADLINE, is_blocked);
+    story.proxy.set(Mode::Pass);
+    story.redis.command(&["RPUSH", "list", "element"]).no_error();
+    assert_eq!(story.connection.receive().unwrap().array()[1].text(), "element");
+    assert_eq!(story.proxy.counts().faults(), 0);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! Reading order: [`random`] is the only source of randomness; [`secret`] turns the operator's master secrets into one key
 //! per use and room; [`request_id`] and [`ticket_token`] are the two written forms of a ticket; [`signing_key`],
 //! [`key_ring`], [`pass`] and [`signer`] make the tokens an admitted visitor shows to the origin; [`api_key`] recognises
-//! operators, and [`sigv4`] those of them who come with an unmodified AWS client.
+//! operators, and [`sigv4`] those of them who come with an unmodified AWS client; [`store_seal`] hides what lies in a store that
+//! several nodes share.
 //!
 //! *Invariant:* no type that holds a secret has a `Debug` that shows it, and no error message quotes one.
 //! *Invariant:* the algorithm of a token is decided by the key it is checked with, never by the token.
@@ -23,6 +24,8 @@ pub mod signing_key;
 pub mod api_key;
 pub mod sigv4;
 
+pub mod store_seal;
+
 mod base64url;
 
 pub use api_key::ApiKeyDigest;
@@ -32,4 +35,5 @@ pub use request_id::RequestIds;
 pub use secret::MasterSecrets;
 pub use signer::{SignError, Signer};
 pub use signing_key::{SigningAlgorithm, SigningKey};
+pub use store_seal::StoreSeal;
 pub use ticket_token::TicketTokens;

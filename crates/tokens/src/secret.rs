@@ -58,6 +58,8 @@ pub(crate) enum Label<'room> {
     SigningKeysAtRest,
     /// AES-256-GCM key that seals the secret access keys of AWS clients kept in the store.
     SecretAccessKeysAtRest,
+    /// Key material from which each message in a store that several nodes share gets its AES-256-GCM key.
+    SharedStore,
     /// Not a key but a fingerprint: the store keeps it, so that a node with other secrets notices.
     CheckValue,
 }
@@ -70,6 +72,7 @@ impl<'room> Label<'room> {
             Self::TicketToken(room) => (b"ticket token", room.as_str().as_bytes()),
             Self::SigningKeysAtRest => (b"signing keys at rest", b""),
             Self::SecretAccessKeysAtRest => (b"secret access keys at rest", b""),
+            Self::SharedStore => (b"shared store", b""),
             Self::CheckValue => (b"check value", b""),
         };
         [name, b"\0", room]
@@ -374,6 +377,7 @@ mod tests {
             Label::TicketToken(&other),
             Label::SigningKeysAtRest,
             Label::SecretAccessKeysAtRest,
+            Label::SharedStore,
             Label::CheckValue,
         ];
         let keys: std::collections::HashSet<[u8; KEY_BYTES]> =

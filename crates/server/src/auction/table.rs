@@ -113,16 +113,11 @@ impl RoundTable {
     /// Tells those whom a change of the room concerns.
     pub(super) fn review(&self, board: &Board) {
         let mut seats = self.seats();
-        let Some(last) = seats.taken.last_key_value().map(|(key, _)| *key) else {
-            if board.auction.is_none() || !board.state.admits() {
-                seats.turned_away = false;
-            }
-            return;
-        };
         if let Some(error) = whole_room_refusal(board) {
             seats.tell_all(&error);
             return;
         }
+        let Some(last) = seats.taken.last_key_value().map(|(key, _)| *key) else { return };
         let known =
             |key: &SessionKey| board.segments.iter().any(|segment| segment.generation == key.generation);
         if !known(&last) || seats.taken.first_key_value().is_some_and(|(first, _)| !known(first)) {
@@ -153,20 +148,32 @@ impl RoundTable {
         Present { keys: seats.settling.keys().copied().collect(), turned_away }
     }
 
-    /// The round is settled: winners and losers are told.
-    pub(super) fn settled(&self, winners: &[SessionKey]) {
+    /// The round is settled: winners and losers are told. Returns how many of the winners were present here.
+    pub(super) fn settled(&self, winners: &[SessionKey]) -> u64 {
         let winners: std::collections::BTreeSet<&SessionKey> = winners.iter().collect();
+        let mut own = 0;
         for (key, seat) in std::mem::take(&mut self.seats().settling) {
-            let word = if winners.contains(&key) { Word::Won } else { Word::OthersWereEarlier };
-            seat.tell(word);
+            let has_won = winners.contains(&key);
+            own += u64::from(has_won);
+            seat.tell(if has_won { Word::Won } else { Word::OthersWereEarlier });
         }
+        own
     }
 
-    /// The round was not settled: those present stay for the next.
-    pub(super) fn not_settled(&self, present: &Present) {
+    /// Whether anybody waits to hear who has won.
+    pub(super) fn awaits_winners(&self) -> bool {
+        !self.seats().settling.is_empty()
+    }
+
+    /// The round was not settled with those present here: they stay for the next, but for those who have won elsewhere.
+    pub(super) fn missed(&self, present: &Present, winners: &[SessionKey]) {
         let mut seats = self.seats();
         seats.turned_away |= present.turned_away;
         for (key, seat) in std::mem::take(&mut seats.settling) {
+            if winners.contains(&key) {
+                seat.tell(Word::Won);
+                continue;
+            }
             // Whoever came again meanwhile, on another connection, goes by that one.
             match seats.taken.entry(key) {
                 Entry::Vacant(free) => drop(free.insert(seat)),
@@ -378,10 +385,24 @@ mod tests {
         let mut late = sit(&mut table.seats(), 3, 5).unwrap();
         assert_eq!(present.keys, [key(1), key(2)]);
         let _earlier = sit(&mut table.seats(), 0x0A, 2).unwrap();
-        table.settled(&[key(1)]);
+        assert_eq!(table.settled(&[key(1), key(99)]), 1, "one of them was not present here");
         assert!(matches!(early.try_recv(), Ok(Word::Won)));
         assert!(matches!(absent.try_recv(), Ok(Word::OthersWereEarlier)));
         assert!(late.try_recv().is_err(), "still waits");
         assert!(!table.rests());
+    }
+
+    #[test]
+    fn whoever_missed_a_round_stays_for_the_next_unless_he_has_won_elsewhere() {
+        let table = RoundTable::default();
+        let mut winner = sit(&mut table.seats(), 1, 5).unwrap();
+        let mut patient = sit(&mut table.seats(), 2, 5).unwrap();
+        let present = table.present();
+        assert!(table.awaits_winners());
+        table.missed(&present, &[key(1)]);
+        assert!(!table.awaits_winners());
+        assert!(matches!(winner.try_recv(), Ok(Word::Won)));
+        assert!(patient.try_recv().is_err(), "still waits");
+        assert_eq!(positions(&table.seats()), [2]);
     }
 }

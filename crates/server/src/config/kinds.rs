@@ -99,7 +99,7 @@ impl<K: Kind> Presence for Optional<K> {
 
 impl Raw<'_> {
     /// The text of a kind that is written in quotes.
-    fn text(&self) -> Result<&str, Refusal> {
+    pub(super) fn text(&self) -> Result<&str, Refusal> {
         match self {
             Self::Text(text) => Ok(text),
             Self::Toml(DeValue::String(text)) => Ok(text),
@@ -112,7 +112,7 @@ impl Raw<'_> {
         self.text()?.parse().map_err(|_| Refusal::Unexpected)
     }
 
-    fn whole_number(&self, minimum: u64, maximum: u64) -> Result<u64, Refusal> {
+    pub(super) fn whole_number(&self, minimum: u64, maximum: u64) -> Result<u64, Refusal> {
         let number = match self {
             Self::Text(text) => text.parse().ok(),
             Self::Toml(DeValue::Integer(integer)) => {
@@ -337,51 +337,5 @@ impl Kind for PublicUrl {
             return Err(Refusal::Unexpected);
         }
         Ok(text.trim_end_matches('/').to_owned())
-    }
-}
-
-/// Where state lives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreUrl {
-    /// Embedded, in this directory.
-    File(PathBuf),
-    /// In the memory of the process.
-    Memory,
-}
-
-/// [`StoreUrl`] as a kind.
-pub struct StoreLocation;
-
-impl Kind for StoreLocation {
-    type Value = StoreUrl;
-    fn expected() -> String {
-        "\"file:PATH\" or \"memory:\"".to_owned()
-    }
-    fn read(raw: Raw<'_>) -> Result<StoreUrl, Refusal> {
-        let text = raw.text()?;
-        let (scheme, rest) = text.split_once(':').ok_or(Refusal::Unexpected)?;
-        match scheme {
-            "file" => {
-                // `file:///var/lib` is the long form of `file:/var/lib`; `file://host/…` names another machine.
-                let path = match rest.strip_prefix("//") {
-                    Some(absolute) if absolute.starts_with('/') => absolute,
-                    Some(_) => return Err(Refusal::Unexpected),
-                    None => rest,
-                };
-                if path.is_empty() {
-                    Err(Refusal::Unexpected)
-                } else {
-                    Ok(StoreUrl::File(PathBuf::from(path)))
-                }
-            }
-            "memory" if rest.is_empty() => Ok(StoreUrl::Memory),
-            "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" | "unix" => {
-                Err(Refusal::Because(format!(
-                    "a Redis or Valkey store is planned but not supported yet by this version; expected {}",
-                    Self::expected()
-                )))
-            }
-            _ => Err(Refusal::Unexpected),
-        }
     }
 }

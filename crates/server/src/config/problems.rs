@@ -277,13 +277,15 @@ pub fn nearest<'a>(name: &str, valid: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// A refused value as it may be repeated: shortened, and without the password that a URL may hold.
+/// A refused value as it may be repeated: shortened, and without the password that a URL may hold, also one in its query.
 pub fn shown(value: &str) -> String {
     let mut shown = value.to_owned();
-    if let Some((scheme, rest)) = value.split_once("://")
-        && let Some((_credentials, host)) = rest.rsplit_once('@')
-    {
-        shown = format!("{scheme}://***@{host}");
+    if let Some((before, host)) = value.rsplit_once('@') {
+        let scheme = before.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
+        shown = format!("{scheme}***@{host}");
+    }
+    if let Some((before, _query)) = shown.split_once('?').filter(|(before, _)| before.contains("://")) {
+        shown = format!("{before}?***");
     }
     if shown.chars().count() > SHOWN_VALUE_MAX_CHARACTERS {
         shown = shown.chars().take(SHOWN_VALUE_MAX_CHARACTERS).chain(['…']).collect();

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use super::kinds::{
     Address, AlarmPrefix, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence,
-    PublicUrl, Required, Room, Seconds, StoreLocation, Thresholds,
+    PublicUrl, Required, Room, Seconds, Thresholds,
 };
 use super::source::Source;
+use super::store::{KeyPrefix, Ordering, ReplicaCount, StoreLocation};
 use super::{SECRET_SETTINGS, variable_name};
 
 /// One server setting, described.
@@ -65,10 +66,20 @@ settings! {
     /// The public listener as visitors reach it, and the default issuer of passes.
     /// When unset: made from the address the public listener is bound to.
     public_url: Optional<PublicUrl> = "https://wait.example.com";
-    /// Where state lives. `memory:` forgets everything at the end of the process.
+    /// Where state lives. `memory:` forgets everything at the end of the process. Several nodes share a Redis or Valkey:
+    /// `redis://`, `rediss://` (TLS), `redis+sentinel://`, `redis+cluster://`. A URL with a password is given as the variable only.
     store_url: Required<StoreLocation> = "file:./anteroom-data";
+    /// What every key of ours in a Redis begins with, so that several installations can share one.
+    store_prefix: Required<KeyPrefix> = "anteroom";
+    /// How many replicas of a Redis must have a pass before it leaves. `auto`: one, where there are replicas.
+    store_replicas: Required<ReplicaCount> = "auto";
+    /// `strict` refuses a Redis that does not permit INFO in scripts, by which every failover is noticed. `highest-seen` takes
+    /// it with a warning: after a failover two visitors may have got the same place.
+    store_ordering: Required<Ordering> = "strict";
+    /// How long reads are answered from the last board, marked as stale, while a Redis is lost. After that they get 503.
+    stale_reads_max_seconds: Required<Seconds<5, 86_400>> = "300";
     /// A file with the master secret. When neither this nor `ANTEROOM_SECRET` is set, a secret is made in the
-    /// data directory.
+    /// data directory; with a Redis one must be given, the same on every node.
     secret_file: Optional<FilePath> = "/run/secrets/anteroom";
     /// What is logged to standard error: error, warn, info, debug or trace, also by module.
     log: Required<LogFilter> = "info";

@@ -19,6 +19,8 @@ const GAUGES: &[Figure] = &[
     ("room_waiting", "People waiting", |board| board.waiting),
     ("room_serving", "The serving counter", |board| board.serving),
     ("room_active", "Visitors inside", |board| board.active),
+    ("room_phantoms", "Those of them whose sessions the store has lost", |board| board.phantoms),
+    ("room_segments", "Generations of tickets in the line", |board| board.segments.len() as u64),
     ("room_offers", "Unclaimed offers", |board| board.offers),
     ("room_capacity", "How many may be inside now, 0 if the inlet has no capacity", |board| {
         board.capacity.unwrap_or(0)
@@ -84,6 +86,12 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, rooms: &[Arc<RoomHandl
             let labels = [("room", room.id().as_str())];
             ConstCounter::new(figure(&room.board())).encode(metric.encode_family(&labels)?)?;
         }
+    }
+    let help = "1 while this node runs the room's clockwork";
+    let mut metric = encoder.encode_descriptor("room_lease_held", help, None, MetricType::Gauge)?;
+    for room in rooms {
+        let labels = [("room", room.id().as_str())];
+        gauge(u64::from(room.holds_lease())).encode(metric.encode_family(&labels)?)?;
     }
     let help = "Moves of the frontier, by whom";
     let mut metric = encoder.encode_descriptor("room_frontier_moves", help, None, MetricType::Counter)?;

@@ -368,6 +368,7 @@ pub(super) enum AnswerHeader {
     CachedForMinutes,
     EntityTag,
     RetryAfter,
+    Stale,
     WwwAuthenticate,
 }
 
@@ -377,6 +378,7 @@ impl AnswerHeader {
             Self::CachedForASecond | Self::CachedForMinutes => "Cache-Control",
             Self::EntityTag => "ETag",
             Self::RetryAfter => "Retry-After",
+            Self::Stale => "Anteroom-Stale",
             Self::WwwAuthenticate => "WWW-Authenticate",
         }
     }
@@ -387,13 +389,18 @@ impl AnswerHeader {
             Self::CachedForMinutes => "`public, max-age=300`.",
             Self::EntityTag => "The version of what was answered, for `If-None-Match` and `If-Match`.",
             Self::RetryAfter => "After how many seconds to try again.",
+            Self::Stale => {
+                "Only while the server has lost its store: how many seconds ago this was known to be so."
+            }
             Self::WwwAuthenticate => "How to show what is missing.",
         }
     }
 
     fn schema(self) -> Schema {
         match self {
-            Self::RetryAfter => ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).into(),
+            Self::RetryAfter | Self::Stale => {
+                ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).into()
+            }
             _ => ObjectBuilder::new().schema_type(Type::String).into(),
         }
     }

@@ -34,6 +34,7 @@ fn waiting() -> TicketAnswer<'static> {
         estimated_wait_p90_seconds: None,
         next_poll_seconds: 5,
         claim_expires_in_seconds: None,
+        stale_seconds: None,
     }
 }
 
@@ -80,6 +81,7 @@ fn board() -> PublicFigures<'static> {
         standstill: None,
         round: None,
         generations: vec![GenerationFigures { generation: GENERATION, base: 0, joined: 42, serving: 30 }],
+        stale_seconds: None,
     }
 }
 

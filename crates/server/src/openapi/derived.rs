@@ -20,6 +20,7 @@ pub(super) fn operation(listener: Listener, route: &Route, mut call: Call) -> (O
     add_answers(listener, route, &mut call);
     let mut paragraphs = vec![call.description, who(listener, route, call.ticket)];
     paragraphs.extend(reads(route));
+    paragraphs.extend(goes_on(route));
     let mut responses = ResponsesBuilder::new();
     for (status, answer) in call.answers {
         responses = responses.response(status.to_string(), answer.response());
@@ -88,6 +89,18 @@ fn reads(route: &Route) -> Option<String> {
     }
 }
 
+/// What becomes of it while the store is lost, in words.
+fn goes_on(route: &Route) -> Option<String> {
+    let setting = SETTINGS.iter().find(|setting| setting.name == "stale_reads_max_seconds")?;
+    let (name, default) = (setting.name, setting.sample);
+    route.is_from_board.then(|| {
+        format!(
+            "**While the server has lost its store** it goes on with what was known last, says so in `Anteroom-Stale`, and is not to be \
+             stored; after `{name}` ({default} unless configured) it is 503. Only where several nodes share a store."
+        )
+    })
+}
+
 fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
     let needs_key = !matches!(route.access, Access::Open);
     let reads = route.body != BodyLimit::Nothing;
@@ -126,6 +139,11 @@ fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
         add(Problem::TooLarge, "The body is larger than this call reads.");
     }
     add(Problem::Unavailable, "Not possible at the moment; `Retry-After` says when to ask again.");
+    if route.is_from_board
+        && let Some(answer) = call.answers.get_mut(&200)
+    {
+        answer.headers.push(AnswerHeader::Stale);
+    }
     let (authenticate, retry) = (AnswerHeader::WwwAuthenticate, AnswerHeader::RetryAfter);
     for (status, header) in [(401, authenticate), (429, retry), (503, retry)] {
         if let Some(answer) = call.answers.get_mut(&status) {

@@ -3,6 +3,9 @@
 //! A board says everything and a newer one replaces it, so nobody ever needs a frame that was missed. The pacer
 //! ([`Feed::pace`]) sends a new board to all at once if the last one is long enough ago, else when that time has come, and then
 //! the board of that moment: however often the room changes, there are few frames, and the last state always arrives.
+//!
+//! While the store is lost, each frame ends with an event that says how old its board may be. So a board without that event behind
+//! it is fresh, whatever was missed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,16 +20,19 @@ use tokio::sync::watch;
 use super::counts::{Counts, Kind, PushClock, add};
 use super::hub::Hub;
 use crate::app::RoomView;
-use crate::prepared::Prepared;
 
 /// What the stream says when it has nothing to say. A comment in the format, so no client sees it.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// Something to send.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Frame {
     /// Rises with every frame of a feed, so that nobody is sent an older one after a newer one.
     pub(super) sequence: u64,
+    /// How many seconds ago its board was known to be right, while the store is lost.
+    pub(super) staleness: Option<u64>,
+    /// What is said about that: the end of `bytes`.
+    pub(super) notice: Bytes,
     /// The event's id, which a client that comes back shows as `Last-Event-ID`.
     pub(super) edition: String,
     /// The event as it is sent; empty if there is nothing to say.
@@ -36,17 +42,34 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    fn of_board(sequence: u64, prepared: &Prepared) -> Self {
+    /// The first frame of a feed, or the next after another.
+    fn of_board(after: Option<&Self>, room: &RoomView, staleness: Option<u64>) -> Self {
+        let prepared = room.prepared();
+        let was_stale = after.is_some_and(|frame| frame.staleness.is_some());
+        let notice = if staleness.is_some() || was_stale {
+            let data = json!({"room": room.handle.id().as_str(), "stale_seconds": staleness.unwrap_or(0)});
+            Bytes::from(format!("event: stale\ndata: {data}\n\n"))
+        } else {
+            Bytes::new()
+        };
         let edition = prepared.edition().to_owned();
         let mut bytes = format!("event: board\nid: {edition}\ndata: ").into_bytes();
         bytes.extend_from_slice(&prepared.figures().body);
         bytes.extend_from_slice(b"\n\n");
-        Self { sequence, edition, bytes: bytes.into(), last: false }
+        bytes.extend_from_slice(&notice);
+        let sequence = after.map_or(0, |frame| frame.sequence) + 1;
+        Self { sequence, staleness, notice, edition, bytes: bytes.into(), last: false }
     }
 
     /// What a client that knows this edition, or another or none, is sent first.
     pub(super) fn first_for(&self, known_edition: Option<&str>) -> Bytes {
-        if !self.last && known_edition == Some(self.edition.as_str()) { COMMENT } else { self.bytes.clone() }
+        if self.last || known_edition != Some(self.edition.as_str()) {
+            self.bytes.clone()
+        } else if self.notice.is_empty() {
+            COMMENT
+        } else {
+            self.notice.clone()
+        }
     }
 }
 
@@ -60,6 +83,7 @@ pub(crate) struct Feed {
     /// The newest frame anybody has seen. Whoever makes one holds the lock while it looks at the board, so that frames are in the
     /// order of boards.
     newest: Mutex<Arc<Frame>>,
+    staleness: watch::Receiver<Option<u64>>,
     /// The last frame that was sent to all.
     pushed: watch::Sender<Arc<Frame>>,
     watchers: AtomicU64,
@@ -67,13 +91,19 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(number: u64, room: &Arc<RoomView>, counts: &Arc<Counts>) -> Self {
-        let frame = Arc::new(Frame::of_board(1, &room.prepared()));
+    pub(super) fn new(
+        number: u64,
+        room: &Arc<RoomView>,
+        staleness: watch::Receiver<Option<u64>>,
+        counts: &Arc<Counts>,
+    ) -> Self {
+        let frame = Arc::new(Frame::of_board(None, room, *staleness.borrow()));
         Self {
             number,
             room: Arc::downgrade(room),
             handle: Arc::clone(&room.handle),
             newest: Mutex::new(Arc::clone(&frame)),
+            staleness,
             pushed: watch::Sender::new(frame),
             watchers: AtomicU64::new(0),
             counts: Arc::clone(counts),
@@ -84,9 +114,9 @@ impl Feed {
     pub(super) fn present(&self) -> Arc<Frame> {
         let mut newest = self.newest();
         if let Some(room) = self.room.upgrade().filter(|_| !newest.last) {
-            let prepared = room.prepared();
-            if prepared.edition() != newest.edition {
-                *newest = Arc::new(Frame::of_board(newest.sequence + 1, &prepared));
+            let staleness = *self.staleness.borrow();
+            if room.prepared().edition() != newest.edition || staleness != newest.staleness {
+                *newest = Arc::new(Frame::of_board(Some(&newest), &room, staleness));
             }
         }
         Arc::clone(&newest)
@@ -108,18 +138,22 @@ impl Feed {
     /// Sends new boards to all, at most one in each `interval`, until the room is gone or the server closes.
     pub(super) async fn pace(
         self: Arc<Self>,
-        mut changes: watch::Receiver<u64>,
         mut closing: watch::Receiver<bool>,
         interval: Duration,
         hubs: Arc<[Hub]>,
     ) {
+        let (mut changes, mut staleness) = (self.handle.changes(), self.staleness.clone());
         let mut last_push: Option<Stopwatch> = None;
         loop {
             let next = async {
-                changes.changed().await.ok()?;
+                tokio::select! {
+                    news = changes.changed() => news.ok()?,
+                    told = staleness.changed() => told.ok()?,
+                }
                 let since = last_push.as_ref().map_or(interval, Stopwatch::elapsed);
                 tokio::time::sleep(interval.saturating_sub(since)).await;
                 changes.borrow_and_update();
+                staleness.borrow_and_update();
                 Some(())
             };
             let due = tokio::select! {
@@ -163,8 +197,7 @@ impl Feed {
         } else {
             Bytes::new()
         };
-        *newest =
-            Arc::new(Frame { sequence: newest.sequence + 1, edition: String::new(), bytes, last: true });
+        *newest = Arc::new(Frame { sequence: newest.sequence + 1, bytes, last: true, ..Frame::default() });
         Arc::clone(&newest)
     }
 

@@ -121,7 +121,7 @@ async fn who_does_not_read_is_closed_at_once_and_the_others_get_everything() {
     let bytes = Bytes::from(vec![b'x'; 4_096]);
     for number in 1..=FRAMES {
         let (sequence, bytes) = (1_000 + number, bytes.clone());
-        let frame = Arc::new(Frame { sequence, edition: String::new(), bytes, last: false });
+        let frame = Arc::new(Frame { sequence, bytes, ..Frame::default() });
         house.watch.hubs[0].push(feed.number, frame, PushClock::start(&house.watch.counts));
         // One by one, so that the eager one is never the slow one.
         house.eventually("the eager one has it", |_| taken.load(Ordering::Relaxed) > number * 4_096).await;
@@ -167,4 +167,39 @@ async fn however_often_a_room_changes_the_last_state_arrives_and_few_others() {
         .map(|rest| rest.split(',').next().unwrap().parse().unwrap())
         .collect();
     assert!(versions.is_sorted(), "never an older one after a newer one: {versions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_are_told_while_the_store_is_lost_and_when_it_is_back() {
+    let house = House::open().await;
+    let mut early = house.enter();
+    house.eventually("it is greeted", |house| house.watch.counts().events.load(Ordering::Relaxed) == 1).await;
+    house.watch.tell_staleness(Some(3));
+    let mut text = String::new();
+    read_until(&mut early, &mut text, "event: stale\ndata: {\"room\":\"Hall\",\"stale_seconds\":3}\n\n");
+    let edition = house.room.prepared().edition().to_owned();
+    let frame = house.watch.feed(&house.room).present();
+    assert!(
+        frame.bytes.starts_with(b"event: board\n"),
+        "who comes now is shown the board, and told the same"
+    );
+    assert!(frame.bytes.ends_with(&frame.first_for(Some(&edition))), "who knows the board is told the rest");
+    assert!(frame.first_for(Some(&edition)).starts_with(b"event: stale\n"));
+    house.watch.tell_staleness(None);
+    read_until(&mut early, &mut text, "event: stale\ndata: {\"room\":\"Hall\",\"stale_seconds\":0}\n\n");
+    house.room.handle.operate(Operation::Advance { by: 1 }, Actor::Visitor).await.unwrap();
+    read_until(&mut early, &mut text, "\"serving\":1,");
+    let frame = house.watch.feed(&house.room).present();
+    assert!(frame.notice.is_empty() && frame.staleness.is_none(), "nothing more to say about it");
+    drop(early);
+}
+
+/// Reads on until the text holds this.
+fn read_until(client: &mut TcpStream, text: &mut String, part: &str) {
+    let mut buffer = [0; 4_096];
+    while !text.contains(part) {
+        let count = client.read(&mut buffer).unwrap();
+        assert_ne!(count, 0, "closed: {text}");
+        text.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+    }
 }

@@ -111,3 +111,20 @@ pub(super) async fn a_room_made_again_takes_nothing_of_before(store: Arc<dyn Sto
     let outcome = store.commit(&creation).await.unwrap();
     assert!(matches!(outcome, CommitOutcome::Conflict(None)), "{outcome:?}");
 }
+
+pub(super) async fn an_answer_is_kept_once_for_its_room_and_its_time(store: Arc<dyn Store>) {
+    let [one, other] = ["one", "other"].map(|name| RoomId::parse(name).unwrap());
+    let (key, long) = ([7; 32], Duration::from_secs(600));
+    assert_eq!(store.kept_answer(&one, &key).await.unwrap(), None);
+    assert_eq!(store.keep_answer(&one, key, b"first", long).await.unwrap(), None);
+    assert_eq!(store.keep_answer(&one, key, b"second", long).await.unwrap(), Some(b"first".to_vec()));
+    assert_eq!(store.kept_answer(&one, &key).await.unwrap(), Some(b"first".to_vec()));
+    assert_eq!(store.kept_answer(&one, &[8; 32]).await.unwrap(), None);
+    assert_eq!(store.keep_answer(&other, key, b"another", long).await.unwrap(), None);
+    let brief = Duration::from_millis(50);
+    assert_eq!(store.keep_answer(&one, [9; 32], b"brief", brief).await.unwrap(), None);
+    while store.kept_answer(&one, &[9; 32]).await.unwrap().is_some() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(store.keep_answer(&one, [9; 32], b"again", long).await.unwrap(), None);
+}

@@ -24,13 +24,14 @@ use async_trait::async_trait;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use crate::answers::Answers;
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::codec;
 use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances, JoinBatch, JoinOutcome,
-    Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances, JoinBatch,
+    JoinOutcome, Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 use crate::lease::Leases;
 use backup::{BACKUPS_MAX, Backup};
@@ -128,6 +129,7 @@ pub struct EmbeddedStore {
     reopenings: watch::Receiver<u64>,
     backups: Arc<Semaphore>,
     leases: Leases,
+    answers: Answers,
     values_replaced: AtomicU64,
     names_changed: AtomicU64,
 }
@@ -173,6 +175,7 @@ impl EmbeddedStore {
             reopenings,
             backups,
             leases: Leases::default(),
+            answers: Answers::default(),
             values_replaced: AtomicU64::new(0),
             names_changed: AtomicU64::new(0),
         })
@@ -489,6 +492,20 @@ impl Store for EmbeddedStore {
         let [values, names] =
             [&self.values_replaced, &self.names_changed].map(|counter| counter.load(Ordering::Relaxed));
         Ok(Glances { rooms: glances, values, names })
+    }
+
+    async fn keep_answer(
+        &self,
+        room: &RoomId,
+        key: AnswerKey,
+        answer: &[u8],
+        kept: Duration,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.answers.keep(room, key, answer, kept))
+    }
+
+    async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.answers.kept(room, key))
     }
 
     async fn confirm(&self, _room: &RoomId) -> Result<(), StoreError> {

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::{Answer, Board, Operation, Room, RoomId, RoomState, Settings, Ticket};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Actor, EngineCounters, EngineError, OPERATORS_RESERVE, count};
-use crate::contract::{Glance, Lineage};
+use crate::codec;
+use crate::contract::{AnswerKey, Glance, Lineage, Store};
 
 /// What a join is called, as `Operation::name` has it.
 const JOIN: &str = Operation::Join { count: 1 }.name();
@@ -71,21 +73,22 @@ pub struct RoomHandle {
     /// That of the store when the board was made.
     lineage: Mutex<Lineage>,
     counters: Arc<EngineCounters>,
+    store: Arc<dyn Store>,
 }
 
 impl RoomHandle {
     pub(super) fn new(
         id: RoomId,
         (room, lineage): (&Room, Lineage),
-        is_shared: bool,
+        store: Arc<dyn Store>,
         changes: watch::Receiver<u64>,
         queue: mpsc::Sender<Request>,
         counters: Arc<EngineCounters>,
     ) -> Self {
         let board = ArcSwap::from_pointee(Board::of(room));
         let (deleted, replaced) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (lease, lineage) = (AtomicBool::new(!is_shared), Mutex::new(lineage));
-        Self { id, board, changes, queue, deleted, replaced, lease, lineage, counters }
+        let (lease, lineage) = (AtomicBool::new(!store.is_shared()), Mutex::new(lineage));
+        Self { id, board, changes, queue, deleted, replaced, lease, lineage, counters, store }
     }
 
     /// Its name.
@@ -178,6 +181,29 @@ impl RoomHandle {
     /// Tells the room of a genuine ticket that its board does not know; refused if the room cannot have handed it out.
     pub async fn recall(&self, ticket: Ticket) -> Result<(), EngineError> {
         self.operate(Operation::Show { ticket }, Actor::Visitor).await.map(|_| ())
+    }
+
+    /// The place that a repeatable join got on any node; `None` too where nobody but this node takes joins.
+    pub async fn kept_place(&self, key: &AnswerKey) -> Result<Option<Ticket>, EngineError> {
+        if !self.store.is_shared() {
+            return Ok(None);
+        }
+        let kept = self.store.kept_answer(&self.id, key).await?;
+        Ok(kept.as_deref().and_then(codec::decode_ticket))
+    }
+
+    /// Keeps the place that a repeatable join got, for other nodes; returns the one that another node was faster with.
+    pub async fn keep_place(
+        &self,
+        key: AnswerKey,
+        ticket: &Ticket,
+        kept: Duration,
+    ) -> Result<Option<Ticket>, EngineError> {
+        if !self.store.is_shared() {
+            return Ok(None);
+        }
+        let before = self.store.keep_answer(&self.id, key, &codec::encode_ticket(ticket), kept).await?;
+        Ok(before.as_deref().and_then(codec::decode_ticket))
     }
 
     /// How many operations wait for the room.

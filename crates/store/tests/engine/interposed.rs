@@ -7,7 +7,8 @@ use std::time::Duration;
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use anteroom_store::backup::restore::{Restore, RestoreError};
 use anteroom_store::contract::{
-    Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, News, Snapshot, Trace,
+    AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, News,
+    Snapshot, Trace,
 };
 use anteroom_store::{AuditRecord, BackupStream, Clock, MemoryStore, NodeId, Store, StoreError, StoredEvent};
 use async_trait::async_trait;
@@ -147,6 +148,18 @@ impl Store for Interposed {
     }
     async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
         self.inner.glance(rooms, node, lease).await
+    }
+    async fn keep_answer(
+        &self,
+        room: &RoomId,
+        key: AnswerKey,
+        answer: &[u8],
+        kept: Duration,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.keep_answer(room, key, answer, kept).await
+    }
+    async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.kept_answer(room, key).await
     }
     async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {
         self.inner.confirm(room).await

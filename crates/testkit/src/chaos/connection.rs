@@ -183,6 +183,12 @@ impl Connection {
         condition.has_lost || condition.black_hole.is_some()
     }
 
+    /// What was to happen to its next answer does not.
+    pub(super) fn forget_plans(&self) {
+        let mut condition = self.condition();
+        (condition.is_cut_at_answer, condition.answer_delay) = (false, None);
+    }
+
     /// Ends it with a reset towards both sides; false if it had been ended before.
     pub(super) fn reset(&self) -> bool {
         self.end(true)

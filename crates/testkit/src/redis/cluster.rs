@@ -1,11 +1,11 @@
 //! A Redis Cluster of six processes: three primaries with a third of the slots each, and a replica for each of them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::redis::process::RedisProcess;
 use crate::redis::settings::{Kind, RedisBuilder};
 use crate::redis::wire::Reply;
-use crate::wait::{wait_for, wait_until};
+use crate::wait::{now, wait_for, wait_until};
 
 /// How many primaries there are, and as many replicas.
 const PRIMARY_COUNT: usize = 3;
@@ -13,6 +13,8 @@ const PRIMARY_COUNT: usize = 3;
 const SLOT_COUNT: usize = 16_384;
 /// How long a node is silent before others take it for failed. Short for tests, long enough for a machine that builds.
 const NODE_TIMEOUT_MS: u32 = 2_000;
+/// How long a replica tries to take over on demand, by Redis' own rule (5 seconds), and a little more.
+const MANUAL_FAILOVER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long the nodes may take to agree.
 const AGREEMENT_DEADLINE: Duration = Duration::from_mins(2);
 
@@ -22,12 +24,13 @@ pub struct RedisCluster {
     nodes: Vec<RedisProcess>,
 }
 
-/// A range of slots and the port of the primary that serves them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A range of slots, the port of the primary that serves them and those of its replicas.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Shard {
     first: i64,
     last: i64,
     primary: u16,
+    replicas: Vec<u16>,
 }
 
 impl RedisCluster {
@@ -77,8 +80,13 @@ impl RedisCluster {
     #[track_caller]
     pub fn replica_for(&self, key: &str) -> &RedisProcess {
         let primary = self.primary_of(key);
-        let found = || self.follower_of(primary.port());
-        wait_for("the primary has a replica", AGREEMENT_DEADLINE, found)
+        let follows = |node: &&RedisProcess| match node.try_command(&["ROLE"]) {
+            Ok(Reply::Array(role)) => {
+                role[0].text() == "slave" && role[2].integer() == i64::from(primary.port())
+            }
+            _ => false,
+        };
+        wait_for("the primary has a replica", AGREEMENT_DEADLINE, || self.running().find(follows))
     }
 
     /// Kills the primary that serves this key, and waits until its replica has taken over in the eyes of every running
@@ -97,8 +105,15 @@ impl RedisCluster {
     pub fn fail_over(&self, key: &str) -> &RedisProcess {
         let (former, replica) = (self.primary_of(key), self.replica_for(key));
         replica.wait_until_in_sync(former);
-        replica.command(&["CLUSTER", "FAILOVER"]).no_error();
-        self.wait_until_taken_over(former, key);
+        let mut asked = None;
+        wait_until("the replica has taken over", AGREEMENT_DEADLINE, || {
+            if asked.is_none_or(|asked: Instant| asked.elapsed() > MANUAL_FAILOVER_TIMEOUT) {
+                // An attempt in which the primary did not join was given up; one who has taken over refuses another.
+                let _refused = replica.try_command(&["CLUSTER", "FAILOVER"]);
+                asked = Some(now());
+            }
+            self.is_taken_over(former, key)
+        });
         former
     }
 
@@ -106,11 +121,8 @@ impl RedisCluster {
     /// after `former` was killed, paused or overruled.
     #[track_caller]
     pub fn wait_until_taken_over(&self, former: &RedisProcess, key: &str) {
-        let slot = self.slot_of(key);
-        wait_until("another node has taken over", AGREEMENT_DEADLINE, || {
-            let shards = self.agreed_shards().unwrap_or_default();
-            shards.iter().any(|shard| shard.has(slot) && shard.primary != former.port())
-        });
+        let what = "another node has taken over";
+        wait_until(what, AGREEMENT_DEADLINE, || self.is_taken_over(former, key));
     }
 
     /// Waits until all six processes are a cluster in which each primary has a replica with everything it has.
@@ -119,12 +131,13 @@ impl RedisCluster {
         let shards = wait_for("all nodes know each other", AGREEMENT_DEADLINE, || {
             let everybody = self.nodes.len().to_string();
             let mut known = self.nodes.iter().map(|node| cluster_information(node, "cluster_known_nodes"));
-            known.all(|known| known.as_ref() == Some(&everybody)).then(|| self.agreed_shards()).flatten()
+            let shards =
+                known.all(|known| known.as_ref() == Some(&everybody)).then(|| self.agreed_shards())?;
+            shards.filter(|shards| shards.iter().all(|shard| !shard.replicas.is_empty()))
         });
         for shard in shards {
-            let found = || self.follower_of(shard.primary);
-            let replica = wait_for("each primary has a replica", AGREEMENT_DEADLINE, found);
-            replica.wait_until_in_sync(self.node(shard.primary));
+            let primary = self.node(shard.primary);
+            shard.replicas.iter().for_each(|replica| self.node(*replica).wait_until_in_sync(primary));
         }
     }
 
@@ -154,6 +167,14 @@ impl RedisCluster {
         self.wait_until_whole();
     }
 
+    /// Whether every running node knows that another process than `former` serves this key.
+    #[track_caller]
+    fn is_taken_over(&self, former: &RedisProcess, key: &str) -> bool {
+        let slot = self.slot_of(key);
+        let shards = self.agreed_shards().unwrap_or_default();
+        shards.iter().any(|shard| shard.has(slot) && shard.primary != former.port())
+    }
+
     fn running(&self) -> impl Iterator<Item = &RedisProcess> {
         self.nodes.iter().filter(|node| node.is_running())
     }
@@ -169,14 +190,6 @@ impl RedisCluster {
         node.command(&["CLUSTER", "KEYSLOT", key]).integer()
     }
 
-    /// The running replica that follows the primary on this port.
-    fn follower_of(&self, primary: u16) -> Option<&RedisProcess> {
-        self.running().find(|node| match node.try_command(&["ROLE"]) {
-            Ok(Reply::Array(role)) => role[0].text() == "slave" && role[2].integer() == i64::from(primary),
-            _ => false,
-        })
-    }
-
     /// Who serves which slots, once every running node says the same and that all is well.
     fn agreed_shards(&self) -> Option<Vec<Shard>> {
         let mut views = self.running().map(|node| {
@@ -189,21 +202,23 @@ impl RedisCluster {
 }
 
 impl Shard {
-    fn has(self, slot: i64) -> bool {
+    fn has(&self, slot: i64) -> bool {
         (self.first..=self.last).contains(&slot)
     }
 }
 
-/// The answer of `CLUSTER SLOTS`: first slot, last slot, then the primary, as address, port and more.
+/// The answer of `CLUSTER SLOTS`: first slot, last slot, the primary and its healthy replicas, each as address, port and
+/// more.
 fn shards_as_seen_by(node: &RedisProcess) -> Option<Vec<Shard>> {
     let Ok(Reply::Array(ranges)) = node.try_command(&["CLUSTER", "SLOTS"]) else {
         return None;
     };
     let shards = ranges.iter().map(|range| {
         let range = range.array();
-        let port = range[2].array()[1].integer();
-        let primary = u16::try_from(port).expect("a port is a number of 16 bits");
-        Shard { first: range[0].integer(), last: range[1].integer(), primary }
+        let port = |node: &Reply| u16::try_from(node.array()[1].integer()).expect("a port has 16 bits");
+        let mut replicas: Vec<u16> = range[3..].iter().map(port).collect();
+        replicas.sort_unstable();
+        Shard { first: range[0].integer(), last: range[1].integer(), primary: port(&range[2]), replicas }
     });
     let mut shards: Vec<Shard> = shards.collect();
     shards.sort_unstable();

@@ -95,12 +95,14 @@ impl Sentinels {
     #[track_caller]
     pub fn fail_over(&self) -> &RedisProcess {
         let former = self.primary();
-        // Sentinels refuse while they are busy with another failover, or have no replica to their liking yet.
-        wait_until("a Sentinel begins a failover", AGREEMENT_DEADLINE, || {
-            let begun = self.sentinels[0].command(&["SENTINEL", "FAILOVER", PRIMARY_NAME]);
-            begun == Reply::Status("OK".to_owned())
+        let leader = self.sentinels.iter().find(|sentinel| sentinel.is_running()).expect("a Sentinel runs");
+        wait_until("another server has taken over", AGREEMENT_DEADLINE, || {
+            if named_by(leader) == Some(former.port()) {
+                // It refuses while it is at it, or has no replica to its liking yet, and it may give up.
+                let _refused = leader.try_command(&["SENTINEL", "FAILOVER", PRIMARY_NAME]);
+            }
+            self.agreed_primary().is_some_and(|primary| primary.port() != former.port())
         });
-        self.wait_until_taken_over(former);
         former
     }
 
@@ -137,19 +139,12 @@ impl Sentinels {
 
     /// The server that every running Sentinel calls the primary, if it runs and agrees.
     fn agreed_primary(&self) -> Option<&RedisProcess> {
-        let running = self.sentinels.iter().filter(|sentinel| sentinel.is_running());
-        let mut named = running.map(|sentinel| {
-            let asked = sentinel.try_command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY_NAME]);
-            asked
-                .ok()
-                .filter(|answer| matches!(answer, Reply::Array(_)))
-                .map(|address| address.array()[1].integer())
-        });
+        let mut named = self.sentinels.iter().filter(|sentinel| sentinel.is_running()).map(named_by);
         let first = named.next()??;
         if !named.all(|port| port == Some(first)) {
             return None;
         }
-        let primary = self.servers.iter().find(|server| i64::from(server.port()) == first)?;
+        let primary = self.servers.iter().find(|server| server.port() == first)?;
         (primary.is_running() && is_primary(primary)).then_some(primary)
     }
 }
@@ -165,6 +160,16 @@ fn configuration(setup: &RedisBuilder, primary: u16) -> String {
          sentinel down-after-milliseconds {PRIMARY_NAME} {DOWN_AFTER_MS}\n\
          sentinel failover-timeout {PRIMARY_NAME} {FAILOVER_TIMEOUT_MS}\n{access}"
     )
+}
+
+/// The port of the primary as a Sentinel tells it to clients.
+fn named_by(sentinel: &RedisProcess) -> Option<u16> {
+    let Ok(Reply::Array(address)) =
+        sentinel.try_command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY_NAME])
+    else {
+        return None;
+    };
+    u16::try_from(address[1].integer()).ok()
 }
 
 /// A field of the primary as a Sentinel sees it.

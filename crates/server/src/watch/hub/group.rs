@@ -74,13 +74,11 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
     use crate::watch::counts::Counts;
 
     fn frame(sequence: u64) -> Arc<Frame> {
-        Arc::new(Frame { sequence, edition: String::new(), bytes: Bytes::new(), last: false })
+        Arc::new(Frame { sequence, ..Frame::default() })
     }
 
     fn clock() -> Arc<PushClock> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::aws;
@@ -13,12 +14,12 @@ use crate::http::{Answer, Client};
 use crate::ledger::Joined;
 use crate::native::{self, Place};
 use crate::server::Server;
-use crate::wait::{now, pause};
+use crate::wait::{SetOnDrop, now, pause};
 
 /// How long one visit may take, from the first attempt to join to the end.
 const VISIT_DEADLINE: Duration = Duration::from_mins(3);
 /// How many requests a second all visitors together send while they wait, about.
-const POLLS_A_SECOND: usize = 1_000;
+const POLLS_A_SECOND: u64 = 1_000;
 /// One visitor in so many gives his place up at once.
 const LEAVERS: u64 = 6;
 /// One visitor in so many never claims.
@@ -31,8 +32,9 @@ pub struct Crowd {
     admin_key: String,
     /// The public and the private listener of each node.
     nodes: Mutex<Vec<[SocketAddr; 2]>>,
+    visitors: u64,
     /// Pauses between two looks of one visitor.
-    look_pauses: usize,
+    look_pauses: u64,
     acknowledged: AtomicUsize,
     inside: AtomicUsize,
     most_inside: AtomicUsize,
@@ -75,9 +77,10 @@ impl Tally {
 }
 
 impl Crowd {
-    /// So many visitors at a time of a room behind these servers.
-    pub fn before(servers: &[Server], room: &str, visitors: usize) -> Self {
+    /// So many visitors at a time, each with connections of his own, of a room behind these servers.
+    pub fn before(servers: &[Server], room: &str, visitors: u64) -> Self {
         Self {
+            visitors,
             room: room.to_owned(),
             admin_key: servers.first().map_or_else(String::new, |server| server.admin_key().to_owned()),
             nodes: Mutex::new(servers.iter().map(|server| [server.public(), server.private()]).collect()),
@@ -106,13 +109,40 @@ impl Crowd {
         self.most_inside.load(Ordering::SeqCst)
     }
 
-    /// No more visits begin once this is set.
-    pub fn is_over(&self) -> &AtomicBool {
-        &self.is_over
+    /// Has all visitors come, this many times each, while something else happens.
+    #[track_caller]
+    pub fn come(&self, visits: usize, meanwhile: impl FnOnce()) -> Tally {
+        self.run(Some(visits), meanwhile)
+    }
+
+    /// Has all visitors come again and again until something else has happened.
+    #[track_caller]
+    pub fn come_until(&self, meanwhile: impl FnOnce()) -> Tally {
+        self.run(None, meanwhile)
+    }
+
+    #[track_caller]
+    fn run(&self, visits: Option<usize>, meanwhile: impl FnOnce()) -> Tally {
+        self.is_over.store(false, Ordering::SeqCst);
+        let mut tally = Tally::default();
+        thread::scope(|scope| {
+            let visit = |seed| scope.spawn(move || self.visit(seed, visits.unwrap_or(usize::MAX)));
+            let visitors: Vec<_> = (0..self.visitors).map(visit).collect();
+            // Also when it panics nobody goes on for ever.
+            let mut end = Some(SetOnDrop(&self.is_over));
+            meanwhile();
+            if visits.is_none() {
+                end.take();
+            }
+            for visitor in visitors {
+                tally.add(visitor.join().expect("a visitor does not panic"));
+            }
+        });
+        tally
     }
 
     /// One visitor after the other, this many at most.
-    pub fn visit(&self, seed: u64, visits: usize) -> Tally {
+    fn visit(&self, seed: u64, visits: usize) -> Tally {
         let mut visitor = Visitor {
             crowd: self,
             dice: Dice::numbered(seed, 1),
@@ -179,8 +209,7 @@ impl Visitor<'_> {
     fn join(&mut self) -> Option<Place> {
         loop {
             let sent = now();
-            let room = self.crowd.room.clone();
-            let answer = self.call(Side::Public, |client| native::join(client, &room));
+            let answer = self.call(Side::Public, native::join);
             let answered = now();
             match answer {
                 Some(answer) if answer.status == 200 => {
@@ -202,7 +231,7 @@ impl Visitor<'_> {
     fn give_up(&mut self, place: &Place) {
         let mut is_repeated = false;
         loop {
-            let answer = self.call(Side::Public, |client| native::leave(client, &place.ticket));
+            let answer = self.call(Side::Public, |client, room| native::leave(client, room, &place.ticket));
             match answer.map(|answer| (answer.status, answer)) {
                 Some((200, _)) => self.tally.left += 1,
                 // Carried out the first time, though nobody said so; or the offer had lapsed by then.
@@ -228,7 +257,9 @@ impl Visitor<'_> {
     fn wait_for_admission(&mut self, place: &Place) -> bool {
         loop {
             self.look_again("waiting");
-            let Some(answer) = self.call(Side::Public, |client| native::status(client, &place.ticket)) else {
+            let Some(answer) =
+                self.call(Side::Public, |client, room| native::status(client, room, &place.ticket))
+            else {
                 continue;
             };
             let status = match answer.status {
@@ -256,7 +287,7 @@ impl Visitor<'_> {
 
     /// `None`: to be tried again.
     fn claim(&mut self, place: &Place) -> Option<bool> {
-        let answer = self.call(Side::Public, |client| native::claim(client, &place.ticket))?;
+        let answer = self.call(Side::Public, |client, room| native::claim(client, room, &place.ticket))?;
         match answer.status {
             200 => {
                 self.crowd.enter();
@@ -279,8 +310,8 @@ impl Visitor<'_> {
     /// Tells the end of the visit, until somebody has heard of it.
     fn end(&mut self, place: &Place) {
         loop {
-            let room = self.crowd.room.clone();
-            let completed = |client: &mut Client| aws::update_session(client, &room, &place.request_id, 1);
+            let completed =
+                |client: &mut Client, room: &str| aws::update_session(client, room, &place.request_id, 1);
             match self.call(Side::Private, completed) {
                 // 404: told before without an answer, run out, or lost with its store.
                 Some(answer) if matches!(answer.status, 200 | 404) => return,
@@ -294,7 +325,7 @@ impl Visitor<'_> {
     fn call(
         &mut self,
         side: Side,
-        ask: impl FnOnce(&mut Client) -> anyhow::Result<Answer>,
+        ask: impl FnOnce(&mut Client, &str) -> anyhow::Result<Answer>,
     ) -> Option<Answer> {
         let address = {
             let nodes = self.crowd.nodes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -304,7 +335,7 @@ impl Visitor<'_> {
             Side::Public => Client::new(address),
             Side::Private => Client::new(address).with_bearer(&self.crowd.admin_key),
         });
-        let answer = ask(client).ok();
+        let answer = ask(client, &self.crowd.room).ok();
         if let Some(answer) = &answer {
             self.tally.unavailable += usize::from(answer.status == 503);
             let has_hint = answer.status != 503 || answer.header("Retry-After").is_some();

@@ -9,19 +9,20 @@ pub fn join(public: &mut Client, room: &str) -> anyhow::Result<Answer> {
     public.post("/join", &json!({ "room": room }))
 }
 
-/// Where a ticket stands.
-pub fn status(public: &mut Client, ticket: &str) -> anyhow::Result<Answer> {
-    public.send(&Request::new("GET", "/status").header("Authorization", ticket))
+/// Where a ticket stands, in either of its written forms.
+pub fn status(public: &mut Client, room: &str, ticket: &str) -> anyhow::Result<Answer> {
+    let request = Request::new("GET", &format!("/status?room={room}"));
+    public.send(&request.header("Authorization", ticket))
 }
 
 /// Exchanges an offer for a pass.
-pub fn claim(public: &mut Client, ticket: &str) -> anyhow::Result<Answer> {
-    public.post("/claim", &json!({ "ticket": ticket }))
+pub fn claim(public: &mut Client, room: &str, ticket: &str) -> anyhow::Result<Answer> {
+    public.post("/claim", &json!({ "room": room, "ticket": ticket }))
 }
 
 /// Gives the place up.
-pub fn leave(public: &mut Client, ticket: &str) -> anyhow::Result<Answer> {
-    public.post("/leave", &json!({ "ticket": ticket }))
+pub fn leave(public: &mut Client, room: &str, ticket: &str) -> anyhow::Result<Answer> {
+    public.post("/leave", &json!({ "room": room, "ticket": ticket }))
 }
 
 /// A room's figures, as everybody sees them.

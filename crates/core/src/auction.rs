@@ -216,16 +216,19 @@ pub(crate) fn collect(
     came: Came<'_>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
-    let Some(auction) = &mut room.auction else { return Err(Refusal::NoAuction) };
+    let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
     if round == auction.settled {
         return Ok(Answer::Won { winners: auction.wins.iter().copied().collect() });
     }
     if round != auction.round || now < round {
         return Err(Refusal::NotThisRound);
     }
+    // Whoever cannot win must not stand in the way of those who can.
+    let eligible: Vec<SessionKey> = came.present.iter().copied().filter(|key| may_win(room, *key)).collect();
+    let Some(auction) = &mut room.auction else { return Err(Refusal::NoAuction) };
     let most = usize::try_from(auction.free).unwrap_or(usize::MAX);
     let collected = auction.collected.get_or_insert_default();
-    collected.present.extend(came.present);
+    collected.present.extend(eligible);
     collected.turned_away |= came.turned_away;
     while collected.present.len() > most {
         collected.present.pop_last();

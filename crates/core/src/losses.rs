@@ -15,10 +15,11 @@
 //! *Phantoms.* A pass that left may have no session any more. It counts as one visitor inside until it has surely ended.
 
 use crate::apply::open_segment;
+use crate::board::CLOCK_SKEW_MAX_SECONDS;
 use crate::effects::Effects;
 use crate::ids::{Generation, MAX_POSITION, Ticket, UnixMillis};
 use crate::inlet::make_offers;
-use crate::operation::{Answer, Refusal};
+use crate::operation::{Answer, Refusal, SERVING_MAX};
 use crate::room::{Room, SEGMENTS_MAX};
 use crate::segment::Segment;
 
@@ -138,10 +139,13 @@ pub(crate) fn mend(
         segment.recalled = segment.counts.claimed;
     }
     let before = room.newest().generation;
+    honour_lost_lines(room, before, mend.oldest);
     for line in &mend.lines {
         if line.generation > before {
             // Opened, and lost again.
-            give_back(room, now, line);
+            if is_plausible(line.generation, now) {
+                give_back(room, now, line);
+            }
         } else {
             recall_line(room, now, line);
         }
@@ -151,11 +155,13 @@ pub(crate) fn mend(
     close_before(room, now, mend.oldest, effects);
     effects.changed = true;
     let highest = room.segments.iter().map(|segment| segment.joined).max().unwrap_or(0);
-    let base = highest.saturating_add(mend.margin);
+    let margin = mend.margin.min(MARGIN_MAX);
+    let base = highest.saturating_add(margin);
     let has_places = base < MAX_POSITION;
     match open_segment(room, now, mend.incarnation, if has_places { base } else { 0 }, effects) {
         Err(Refusal::SegmentsFull) => {
-            skip(room, base.min(MAX_POSITION), effects);
+            // The line stays the same, so its own numbers are the only ones that could come twice.
+            skip(room, room.newest().joined.saturating_add(margin).min(MAX_POSITION), effects);
             room.epoch += 1;
             Ok(Answer::LineOpened(before))
         }
@@ -163,12 +169,31 @@ pub(crate) fn mend(
     }
 }
 
+/// Lines opened after the newest that is stored may have been lost altogether; whoever remembers one, or has a ticket of it, may
+/// come later. Those before the oldest that is still there were closed for good.
+fn honour_lost_lines(room: &mut Room, newest_stored: Generation, oldest: Option<Generation>) {
+    let preceding =
+        |oldest: Generation| Generation { opened: oldest.opened.saturating_sub(1), incarnation: u8::MAX };
+    let after = room.losses.honours_after.unwrap_or(newest_stored);
+    room.losses.honours_after = Some(oldest.map_or(after, |oldest| after.max(preceding(oldest))));
+}
+
+/// Whether a line can have been opened by now: generations run out if one from the end of time is believed.
+fn is_plausible(generation: Generation, now: UnixMillis) -> bool {
+    generation.opened_unix_seconds() <= now.seconds() + CLOCK_SKEW_MAX_SECONDS
+}
+
 /// Where there is no place for another line, the newest leaves numbers out: they count as places given up.
 fn skip(room: &mut Room, base: u64, effects: &mut Effects) {
     let segment = room.newest_mut();
     let skipped = segment.joined + 1..=base;
-    segment.counts.left += base.saturating_sub(segment.joined);
-    segment.joined = segment.joined.max(base);
+    let count = base.saturating_sub(segment.joined);
+    if segment.serving >= segment.joined {
+        // How far the frontier is ahead is owed to people, not to numbers.
+        segment.serving += count;
+    }
+    segment.counts.left += count;
+    segment.joined += count;
     for position in skipped {
         segment.take_unoffered(position, effects);
     }
@@ -198,15 +223,29 @@ pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: 
     let newest = room.newest().generation;
     let known: Vec<_> = room.segments.iter().cloned().collect();
     for line in lines.iter().filter(|line| line.generation < newest) {
-        if room.segment_mut(line.generation).is_some() {
+        let honoured = honours(room, line.generation);
+        if let Some(segment) = room.segment_mut(line.generation) {
+            if honoured && line.base < segment.base && segment.serving == segment.base {
+                // So far it was known from tickets alone.
+                begin_earlier(segment, line);
+            }
             recall_line(room, now, line);
-        } else if honours(room, line.generation) {
+        } else if honoured {
             give_back(room, now, line);
         }
     }
     effects.changed |= !room.segments.iter().eq(known.iter());
     room.losses.offers_recalled += make_offers(room, now, effects);
     Answer::Done
+}
+
+/// A line of which nobody was served since it was lost, as somebody remembers its beginning.
+fn begin_earlier(segment: &mut Segment, line: &Line) {
+    segment.joined = segment.joined.max(line.joined.min(MAX_POSITION));
+    segment.base = segment.base.min(line.base);
+    segment.floor = line.floor.clamp(segment.base, segment.joined);
+    segment.serving = segment.floor;
+    segment.counts.lapsed += segment.taken.live_between(segment.base, segment.floor);
 }
 
 /// A line of which nothing is left, as somebody remembers it.
@@ -223,10 +262,11 @@ fn give_back(room: &mut Room, now: UnixMillis, line: &Line) {
     segment.won = if room.settings.is_auction() { line.serving.min(joined) } else { 0 };
     // What is at or below the floor was claimed, left or lapsed; which of it is not known any more.
     segment.counts.lapsed = floor - base;
-    segment.recalled = line.claimed;
+    segment.recalled = line.claimed.min(joined - base);
+    let inside = line.inside.min(joined - base);
     let place = room.segments.partition_point(|other| other.generation < generation);
     room.segments.insert(place, segment);
-    add_phantoms(room, now, line.inside);
+    add_phantoms(room, now, inside);
 }
 
 /// Lines that were closed for good do not come back because a store has forgotten that they were.
@@ -254,10 +294,11 @@ fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
     let Some(segment) = room.segment_mut(line.generation) else { return };
     segment.joined = segment.joined.max(line.joined.min(MAX_POSITION));
     let ahead = may_run_ahead && line.generation == newest;
-    let reached = if ahead { line.serving } else { line.serving.min(segment.joined) };
+    let reached = if ahead { line.serving.min(SERVING_MAX) } else { line.serving.min(segment.joined) };
     let frontier = if is_auction { &mut segment.won } else { &mut segment.serving };
     *frontier = (*frontier).max(reached);
-    let lost = line.claimed.saturating_sub(segment.recalled);
+    let claimed = line.claimed.min(segment.joined - segment.base);
+    let lost = claimed.saturating_sub(segment.recalled);
     segment.recalled += lost;
     add_phantoms(room, now, lost);
 }

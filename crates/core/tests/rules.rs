@@ -10,8 +10,20 @@ mod auctions;
 mod automatic_advance;
 #[path = "rules/capacity_reports.rs"]
 mod capacity_reports;
+#[path = "rules/collected_rounds.rs"]
+mod collected_rounds;
+#[path = "rules/hostile_memories.rs"]
+mod hostile_memories;
+#[path = "rules/interruption.rs"]
+mod interruption;
+#[path = "rules/losses.rs"]
+mod losses;
+#[path = "rules/losses_by_inlet.rs"]
+mod losses_by_inlet;
 #[path = "rules/reconfigure.rs"]
 mod reconfigure;
+#[path = "rules/shown_tickets.rs"]
+mod shown_tickets;
 #[path = "rules/story.rs"]
 mod story;
 #[path = "rules/timetable.rs"]

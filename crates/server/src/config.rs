@@ -136,6 +136,7 @@ impl Config {
         let pairs = [
             (("public_tls_cert", &self.public_tls_cert), ("public_tls_key", &self.public_tls_key)),
             (("private_tls_cert", &self.private_tls_cert), ("private_tls_key", &self.private_tls_key)),
+            (("store_tls_cert", &self.store_tls_cert), ("store_tls_key", &self.store_tls_key)),
         ];
         for (certificate, key) in pairs {
             match (certificate.1, key.1) {

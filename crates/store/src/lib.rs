@@ -1,6 +1,6 @@
 //! Where a room's state lives, and the engine that moves it.
 //!
-//! [`contract`] says what every store promises; [`memory`] and [`embedded`] keep it; the conformance suite runs the same scenarios
+//! [`contract`] says what every store promises; [`memory`], [`embedded`] and [`redis`] keep it; the conformance suite runs the same scenarios
 //! over each. [`engine`] is the only user of a store: it owns a room's queue of operations, applies the rules of `core` to
 //! them and commits the result.
 
@@ -17,6 +17,8 @@ pub mod engine;
 mod lease;
 
 pub mod memory;
+pub mod redis;
+pub mod seal;
 
 pub use backup::BackupStream;
 pub use backup::restore::RestoreError;
@@ -27,3 +29,5 @@ pub use engine::restore::{RestoreRequest, Restored};
 pub use engine::{Actor, Engine, EngineError, RoomHandle};
 
 pub use memory::MemoryStore;
+pub use redis::RedisStore;
+pub use seal::Seal;

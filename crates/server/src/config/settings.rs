@@ -69,6 +69,12 @@ settings! {
     /// Where state lives. `memory:` forgets everything at the end of the process. Several nodes share a Redis or Valkey:
     /// `redis://`, `rediss://` (TLS), `redis+sentinel://`, `redis+cluster://`. A URL with a password is given as the variable only.
     store_url: Required<StoreLocation> = "file:./anteroom-data";
+    /// The PEM certificates of those who vouch for a Redis over TLS. When unset: whom the system trusts.
+    store_tls_ca: Optional<FilePath> = "/etc/anteroom/redis-ca.crt";
+    /// The PEM certificate that is shown to a Redis which asks for one.
+    store_tls_cert: Optional<FilePath> = "/etc/anteroom/redis-client.crt";
+    /// The PEM key that belongs to it.
+    store_tls_key: Optional<FilePath> = "/etc/anteroom/redis-client.key";
     /// What every key of ours in a Redis begins with, so that several installations can share one.
     store_prefix: Required<KeyPrefix> = "anteroom";
     /// How many replicas of a Redis must have a pass before it leaves. `auto`: one, where there are replicas.

@@ -65,6 +65,8 @@ pub struct RedisUrl {
     topology: RedisTopology,
     is_encrypted: bool,
     has_password: bool,
+    /// Whether anything in it must not be read by others.
+    has_secret: bool,
 }
 
 impl RedisUrl {
@@ -75,9 +77,13 @@ impl RedisUrl {
         if text.chars().any(|character| character.is_whitespace() || character.is_control()) {
             return Err("a URL holds no white space; write it as %20".into());
         }
-        if rest.contains(['?', '#']) {
+        let (rest, query) =
+            rest.split_once('?').map_or((rest, None), |(before, query)| (before, Some(query)));
+        let has_its_place = |query| topology == RedisTopology::Sentinel && is_sentinel_login(query);
+        if rest.contains('#') || !query.is_none_or(has_its_place) {
             return Err(
-                "a URL of Redis has no query and no fragment; in a password write %3F for ? and %23 for #"
+                "a URL of Redis has no fragment, and no query but sentinel_user and sentinel_password, where there are Sentinels; \
+                 in a password write %3F for ? and %23 for #"
                     .into(),
             );
         }
@@ -95,13 +101,15 @@ impl RedisUrl {
         check_path(path.unwrap_or_default(), topology)?;
         let shown_user = user.map_or(String::new(), |user| format!("{user}:***@"));
         let shown_path = path.map_or(String::new(), |path| format!("/{path}"));
+        let shown_query = if query.is_some() { "?***" } else { "" };
         Ok(Self {
             text: Zeroizing::new(text.to_owned()),
-            shown: format!("{scheme}://{shown_user}{addresses}{shown_path}"),
+            shown: format!("{scheme}://{shown_user}{addresses}{shown_path}{shown_query}"),
             hosts,
             topology,
             is_encrypted,
             has_password: user.is_some(),
+            has_secret: user.is_some() || query.is_some(),
         })
     }
 
@@ -176,21 +184,31 @@ fn user_of(credentials: &str) -> Result<&str, String> {
         return Err("user and password stand once, before the first address".into());
     }
     for part in [user, password] {
-        let mut rest = part;
-        while let Some((_, after)) = rest.split_once('%') {
-            if !after.as_bytes().iter().take(2).all(u8::is_ascii_hexdigit) || after.len() < 2 {
-                return Err(
-                    "in user and password % begins an escape of two hexadecimal digits; write %25 for %"
-                        .into(),
-                );
-            }
-            rest = after;
+        if !has_whole_escapes(part) {
+            return Err(
+                "in user and password % begins an escape of two hexadecimal digits; write %25 for %".into()
+            );
         }
         if part.contains(['@', ':']) {
             return Err("in user and password write %40 for @ and %3A for :".into());
         }
     }
     Ok(user)
+}
+
+/// Whether every % is followed by two hexadecimal digits.
+fn has_whole_escapes(text: &str) -> bool {
+    text.split('%')
+        .skip(1)
+        .all(|after| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
+}
+
+/// Whether a query is what Sentinels of their own password are told.
+fn is_sentinel_login(query: &str) -> bool {
+    query.split('&').all(|pair| {
+        let pair = pair.split_once('=').filter(|(_, value)| !value.is_empty() && has_whole_escapes(value));
+        matches!(pair, Some(("sentinel_user" | "sentinel_password", _)))
+    })
 }
 
 /// The hosts of a list of addresses.
@@ -295,7 +313,7 @@ impl Kind for StoreLocation {
             }
             _ if scheme == "redis" || scheme.starts_with("redis+") || scheme.starts_with("rediss") => {
                 let url = RedisUrl::parse(text).map_err(Refusal::Because)?;
-                if url.has_password && matches!(raw, Raw::Toml(_)) {
+                if url.has_secret && matches!(raw, Raw::Toml(_)) {
                     return Err(Refusal::Because(format!(
                         "a password does not belong in this file; give the whole URL as {} in the environment",
                         variable_name("store_url")
@@ -398,6 +416,11 @@ mod tests {
                 "redis+sentinel://u:***@a:1,b:2,c/mymaster/2",
                 RedisTopology::Sentinel,
             ),
+            (
+                "redis+sentinel://a/main?sentinel_user=u&sentinel_password=hunter2",
+                "redis+sentinel://a/main?***",
+                RedisTopology::Sentinel,
+            ),
             ("rediss+sentinel://a/main", "rediss+sentinel://a/main", RedisTopology::Sentinel),
             ("redis+cluster://a:1,b:2", "redis+cluster://a:1,b:2", RedisTopology::Cluster),
             ("rediss+cluster://:hunter2@a", "rediss+cluster://:***@a", RedisTopology::Cluster),
@@ -427,6 +450,9 @@ mod tests {
             ("redis://h/10000", "number of a database"),
             ("redis://h?password=hunter2", "no query"),
             ("redis://:hunter2?x@h", "no query"),
+            ("redis+sentinel://h/main?password=hunter2", "no query"),
+            ("redis+sentinel://h/main?sentinel_password=hunter2%", "no query"),
+            ("redis+cluster://h?sentinel_password=hunter2", "no query"),
             ("redis://:hun/ter2@h", "%2F"),
             ("redis://user@h", "USER:PASSWORD"),
             ("redis://user:@h", "is empty"),

@@ -1,0 +1,86 @@
+//! The server's time, so that all nodes go by one clock. Between two looks it runs on by the machine's; it never goes back.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anteroom_core::UnixMillis;
+
+use crate::clock::{Clock, Stopwatch};
+
+/// Of so many looks the quickest counts.
+const LOOKS: usize = 16;
+
+/// The clock of a store.
+pub(super) struct StoreClock {
+    since_start: Stopwatch,
+    looks: Mutex<VecDeque<Look>>,
+    /// The latest time it has told, in milliseconds since 1970.
+    told: AtomicU64,
+}
+
+/// A look at the server's clock.
+#[derive(Clone, Copy)]
+struct Look {
+    /// How long it took to get the answer.
+    took: Duration,
+    /// What the server's clock showed when our stopwatch was at 0, in milliseconds since 1970.
+    at_start: u64,
+}
+
+impl StoreClock {
+    pub(super) fn new() -> Self {
+        Self { since_start: Stopwatch::start(), looks: Mutex::default(), told: AtomicU64::new(0) }
+    }
+
+    /// The server's clock showed this while somebody waited for so long for the answer.
+    pub(super) fn note(&self, server_millis: u64, took: Duration) {
+        // The server looked at some time in between; nobody knows when.
+        let looked = self.since_start.elapsed().saturating_sub(took / 2);
+        let look = Look { took, at_start: server_millis.saturating_sub(millis(looked)) };
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.push_back(look);
+        if looks.len() > LOOKS {
+            looks.pop_front();
+        }
+    }
+
+    fn at_start(&self) -> u64 {
+        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.iter().min_by_key(|look| look.took).map_or(0, |look| look.at_start)
+    }
+}
+
+impl Clock for StoreClock {
+    fn now(&self) -> UnixMillis {
+        let now = self.at_start() + millis(self.since_start.elapsed());
+        UnixMillis(self.told.fetch_max(now, Ordering::AcqRel).max(now))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quickest_look_counts_and_time_never_goes_back() {
+        let clock = StoreClock::new();
+        clock.note(1_800_000_000_000, Duration::from_millis(1));
+        let first = clock.now();
+        assert!((1_800_000_000_000..1_800_000_060_000).contains(&first.0), "{first:?}");
+        // A slow answer from a server that is said to be an hour ahead counts for nothing.
+        clock.note(1_800_003_600_000, Duration::from_millis(900));
+        assert!(clock.now().0 < 1_800_000_060_000);
+        // Once all looks say that it is earlier, the clock stands still and does not go back.
+        for _ in 0..LOOKS {
+            clock.note(1_700_000_000_000, Duration::from_millis(1));
+        }
+        let later = clock.now();
+        assert!(later >= first && later.0 < 1_800_000_060_000, "{later:?}");
+    }
+}

@@ -1,0 +1,116 @@
+//! One look at everything that other nodes may have changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anteroom_core::RoomId;
+use redis::Value;
+
+use super::command::{Command, GLANCE, Intent, Patience};
+use super::keys::{Keys, Place};
+use super::records::ON_THEIR_WAY_MAX;
+use super::reply::{Parts, lineage_of, strange};
+use super::rooms::generation_of;
+use super::{Answered, Inner, tasks};
+use crate::clock::Stopwatch;
+use crate::contract::{Glance, Glances, Lineage, NodeId, StoreError};
+
+/// How many rooms one script looks at, where all are on one server.
+const ROOMS_PER_SCRIPT: usize = 100;
+
+/// Rooms seen, and how many records are on their way from them.
+type Seen = (Option<Glance>, u64);
+
+impl Inner {
+    pub(super) async fn glance(
+        self: &Arc<Self>,
+        keys: &Keys,
+        rooms: &[RoomId],
+        node: NodeId,
+        lease: Duration,
+    ) -> Answered<Glances> {
+        let groups = self.groups_of(rooms);
+        let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
+        let look = |group: &&[RoomId]| {
+            let mut command = Command::script(&Place::from(&group[0]), &GLANCE);
+            for room in *group {
+                command = command.key(keys.room(room)).key(keys.lease(room)).key(keys.records(&room.into()));
+            }
+            command.arg(self.may_ask()).arg(format!("{:x}", node.0)).arg(lease)
+        };
+        let mut commands = vec![self.store_command(keys)];
+        commands.extend(groups.iter().map(look));
+        let watch = Stopwatch::start();
+        let mut answers = self.connections.all(&commands, Intent::Read, Patience::Short).await?.into_iter();
+        let took = watch.elapsed();
+        let state = Self::store_state(answers.next().ok_or_else(strange)?)?;
+        self.clock.note(state.now_millis, took);
+        self.subscriptions.follow(rooms);
+        if !self.take_note(keys, &state).await? {
+            return Ok(None);
+        }
+        let mut seen: Vec<Seen> = vec![];
+        for answer in answers {
+            let Some(of_group) = glances_of(answer)? else {
+                // Frozen, and it is not known to have been restored: the room is as it was last seen.
+                return Ok(None);
+            };
+            seen.extend(of_group);
+        }
+        self.note_on_their_way(keys, seen.iter().map(|(_, records)| *records).sum());
+        // A failover may take a number back, so who counts is part of what is told.
+        let history =
+            fold(&[&state.lineage.0.to_be_bytes(), state.mark.as_bytes(), &state.content.to_be_bytes()]);
+        let rooms = seen.into_iter().map(|(glance, _)| glance).collect();
+        Ok(Some(Glances { rooms, values: state.values ^ history, names: state.names ^ history }))
+    }
+
+    /// Rooms that one script can look at.
+    fn groups_of<'a>(&self, rooms: &'a [RoomId]) -> Vec<&'a [RoomId]> {
+        let are_on_one_server = self.connections.topology().shards.len() == 1;
+        rooms.chunks(if are_on_one_server && !self.is_cluster { ROOMS_PER_SCRIPT } else { 1 }).collect()
+    }
+
+    /// Where many records are on their way and nobody reads them, they are collected all the same.
+    fn note_on_their_way(self: &Arc<Self>, keys: &Keys, records: u64) {
+        if records > ON_THEIR_WAY_MAX && self.collecting.try_lock().is_ok() {
+            let (inner, keys) = (self.clone(), keys.clone());
+            drop(tasks::spawn(async move {
+                if let Err(error) = inner.collect(&keys).await {
+                    tracing::debug!(%error, "events and audit records stay on their way");
+                }
+            }));
+        }
+    }
+}
+
+/// What was seen of a group of rooms; `None` if one of them is frozen.
+fn glances_of(answer: Value) -> Result<Option<Vec<Seen>>, StoreError> {
+    let mut parts = Parts::of(answer)?;
+    let lineage = parts.next::<String>()?;
+    let lineage = (lineage_of(&lineage)?, lineage);
+    let mut seen = vec![];
+    for part in parts.rest() {
+        match part {
+            Value::Array(_) => seen.push(glance_of(part, &lineage)?),
+            Value::BulkString(mark) if mark.is_empty() => seen.push((None, 0)),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(seen))
+}
+
+fn glance_of(part: Value, (lineage, digits): &(Lineage, String)) -> Result<Seen, StoreError> {
+    let mut parts = Parts::of(part)?;
+    let generation = generation_of(parts.next()?).ok_or_else(strange)?;
+    let (version, joined) = (parts.next()?, parts.next()?);
+    let is_continuous = parts.next::<String>()? == *digits;
+    let (holds_lease, records): (bool, u64) = (parts.next()?, parts.next()?);
+    Ok((Some(Glance { generation, version, joined, lineage: *lineage, is_continuous, holds_lease }), records))
+}
+
+/// A number made of all these bytes (FNV-1a).
+fn fold(parts: &[&[u8]]) -> u64 {
+    let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, mix)
+}

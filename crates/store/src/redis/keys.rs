@@ -1,0 +1,219 @@
+//! Every key and channel we use in Redis, spelt here and nowhere else.
+//!
+//! `P` is the prefix, `N` the number of the content, `R` the name of a room:
+//!
+//! ```text
+//! P:N:{r/R}:room            hash    b version it was born with, v version, e epoch, g newest generation, j last position joined in
+//!                                   it, r lineage of the last commit, s the room (sealed), f token of the restore that froze it
+//! P:N:{r/R}:taken           hash    generation and index of a chunk -> its bits
+//! P:N:{r/R}:node:<node>     string  "birth number joined": the node's last write and the answer to it; goes after a day
+//! P:N:{r/R}:lease           string  the node that has the lease; goes when it runs out
+//! P:N:{r/R}:sessions:<gen>  hash    position -> session (sealed)
+//! P:N:{r/R}:ending:<gen>    zset    position by end: sessions that are active
+//! P:N:{r/R}:ended:<gen>     zset    position by end: all retained sessions
+//! P:N:{r/R}:records         stream  events (e) and audit records (a), sealed, on their way to the outbox; by microsecond
+//! P:N:{r/R}:trace           hash    g, v, e of a deleted room of this name
+//! P:N:{store}:names         zset    names of rooms by the second they were noted: all rooms, and deleted ones that left something
+//! P:N:{store}:shared        hash    g, v, e: one trace for all names that have none of their own any more
+//! P:N:{store}:values        hash    name -> value
+//! P:N:{store}:records       stream  audit records of no room, on their way
+//! P:N:{store}:events        stream  events (sealed) by number
+//! P:N:{store}:audit         stream  audit records (sealed) by number
+//! P:N:{store}:collected     hash    place of records -> lineage and id of the last one that got its number
+//! P:N:{store}:numbers       hash    events, audit: the last numbers given; values, names: how often they have changed
+//! P:{store}:content         string  N, the content that counts: a restore writes the next one beside it and then switches
+//! P:{store}:restoring       string  token of the restore that runs; goes when nobody extends it
+//! P:{store}:mark            string  made once; another one, or none, means that the store has been emptied
+//! P:{store}:replicas        string  there if replicas were ever seen
+//! P:{r/R}:confirmed         string  what a confirmation writes; goes after a minute. Likewise P:{store}:confirmed
+//! P:{r/R}:news              sharded channel: "room", "names". Likewise P:{store}:news: "names", "values"
+//! ```
+//!
+//! *On hash tags:* everything of one room has the tag `{r/R}`, so that a commit is one script on one slot of a cluster. What
+//! concerns no room has the tag `{store}`, which no room can have. No command touches keys of two tags.
+
+use anteroom_core::{Generation, RoomId};
+
+use super::slot::slot_of_tag;
+use crate::contract::NodeId;
+
+/// What the keys of a room, or of the whole store, have in common: they are on one server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// The whole store.
+    Store,
+    /// One room.
+    Room(RoomId),
+}
+
+impl Place {
+    fn tag(&self) -> String {
+        match self {
+            Self::Store => "store".to_owned(),
+            Self::Room(room) => format!("r/{}", room.as_str()),
+        }
+    }
+
+    /// The place that writes itself like this in `collected`; see [`Self::name`].
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Store => "",
+            Self::Room(room) => room.as_str(),
+        }
+    }
+
+    pub(super) fn slot(&self) -> u16 {
+        slot_of_tag(self.tag().as_bytes())
+    }
+}
+
+impl From<&RoomId> for Place {
+    fn from(room: &RoomId) -> Self {
+        Self::Room(room.clone())
+    }
+}
+
+/// The keys of one content of one store.
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    prefix: String,
+    content: u64,
+}
+
+impl Keys {
+    pub(super) fn new(prefix: &str, content: u64) -> Self {
+        Self { prefix: prefix.to_owned(), content }
+    }
+
+    pub(super) fn of_content(&self, content: u64) -> Self {
+        Self { prefix: self.prefix.clone(), content }
+    }
+
+    pub(super) const fn content(&self) -> u64 {
+        self.content
+    }
+
+    fn of(&self, place: &Place, what: &str) -> String {
+        format!("{}:{}:{{{}}}:{what}", self.prefix, self.content, place.tag())
+    }
+
+    fn of_room(&self, room: &RoomId, what: &str) -> String {
+        format!("{}:{}:{{r/{}}}:{what}", self.prefix, self.content, room.as_str())
+    }
+
+    fn of_store(&self, what: &str) -> String {
+        self.of(&Place::Store, what)
+    }
+
+    fn of_any_content(&self, place: &Place, what: &str) -> String {
+        format!("{}:{{{}}}:{what}", self.prefix, place.tag())
+    }
+
+    pub(super) fn room(&self, room: &RoomId) -> String {
+        self.of_room(room, "room")
+    }
+
+    pub(super) fn taken(&self, room: &RoomId) -> String {
+        self.of_room(room, "taken")
+    }
+
+    pub(super) fn node(&self, room: &RoomId, node: NodeId) -> String {
+        self.of_room(room, &format!("node:{:x}", node.0))
+    }
+
+    pub(super) fn lease(&self, room: &RoomId) -> String {
+        self.of_room(room, "lease")
+    }
+
+    pub(super) fn sessions(&self, room: &RoomId, generation: Generation) -> String {
+        self.of_room(room, &format!("sessions:{}", generation.number()))
+    }
+
+    pub(super) fn ending(&self, room: &RoomId, generation: Generation) -> String {
+        self.of_room(room, &format!("ending:{}", generation.number()))
+    }
+
+    pub(super) fn ended(&self, room: &RoomId, generation: Generation) -> String {
+        self.of_room(room, &format!("ended:{}", generation.number()))
+    }
+
+    /// Every key that has to do with sessions of one line.
+    pub(super) fn line(&self, room: &RoomId, generation: Generation) -> [String; 3] {
+        [self.sessions(room, generation), self.ending(room, generation), self.ended(room, generation)]
+    }
+
+    pub(super) fn records(&self, place: &Place) -> String {
+        self.of(place, "records")
+    }
+
+    pub(super) fn trace(&self, room: &RoomId) -> String {
+        self.of_room(room, "trace")
+    }
+
+    pub(super) fn names(&self) -> String {
+        self.of_store("names")
+    }
+
+    pub(super) fn shared_trace(&self) -> String {
+        self.of_store("shared")
+    }
+
+    pub(super) fn values(&self) -> String {
+        self.of_store("values")
+    }
+
+    pub(super) fn events(&self) -> String {
+        self.of_store("events")
+    }
+
+    pub(super) fn audit(&self) -> String {
+        self.of_store("audit")
+    }
+
+    pub(super) fn collected(&self) -> String {
+        self.of_store("collected")
+    }
+
+    pub(super) fn numbers(&self) -> String {
+        self.of_store("numbers")
+    }
+
+    pub(super) fn content_number(&self) -> String {
+        self.of_any_content(&Place::Store, "content")
+    }
+
+    pub(super) fn restoring(&self) -> String {
+        self.of_any_content(&Place::Store, "restoring")
+    }
+
+    pub(super) fn mark(&self) -> String {
+        self.of_any_content(&Place::Store, "mark")
+    }
+
+    pub(super) fn replicas(&self) -> String {
+        self.of_any_content(&Place::Store, "replicas")
+    }
+
+    pub(super) fn confirmed(&self, place: &Place) -> String {
+        self.of_any_content(place, "confirmed")
+    }
+
+    pub(super) fn news(&self, place: &Place) -> String {
+        self.of_any_content(place, "news")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_of_one_room_has_its_tag_and_no_room_has_that_of_the_store() {
+        let keys = Keys::new("anteroom", 3);
+        let store = RoomId::parse("store").expect("a name of a room");
+        assert_eq!(keys.room(&store), "anteroom:3:{r/store}:room");
+        assert_eq!(keys.news(&Place::from(&store)), "anteroom:{r/store}:news");
+        assert_eq!(keys.names(), "anteroom:3:{store}:names");
+        assert_ne!(Place::from(&store).slot(), Place::Store.slot());
+    }
+}

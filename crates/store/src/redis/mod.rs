@@ -1,0 +1,333 @@
+//! The store in Redis or Valkey: several nodes share it. It remembers and compares; no rule of admission is in a script.
+//!
+//! *Path of a commit:* [`rooms`] writes it as one script call for the keys of one room ([`keys`]); [`connection`] sends it to the server
+//! that has them, once; the script (`scripts/commit.lua`) compares number, lineage, version and trace, and writes all or nothing. Where it
+//! conflicts, its answer is the newer snapshot.
+//!
+//! *Contents.* All keys carry the number of a content. A restore freezes the rooms of the present content, writes the
+//! next one beside it, and switches. Whoever meets a frozen room, or finds nothing where something was, looks up which content counts.
+
+mod address;
+mod backup;
+mod clock;
+mod command;
+mod confirm;
+mod connection;
+mod content;
+mod glance;
+mod keys;
+mod news;
+mod open;
+mod options;
+mod records;
+mod reply;
+mod restore;
+mod rooms;
+mod sessions;
+mod slot;
+mod tasks;
+mod values;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering as Atomically};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+pub use self::address::RedisUrl;
+pub use self::options::{DEFAULT_PREFIX, Guarantee, Ordering, RedisCertificates, RedisOptions, Replicas};
+
+use self::clock::StoreClock;
+use self::command::{Command, Intent, THAW};
+use self::confirm::Confirmations;
+use self::connection::Connections;
+use self::keys::{Keys, Place};
+use self::news::Subscriptions;
+use self::tasks::Tasks;
+use crate::backup::BackupStream;
+use crate::backup::restore::{Restore, RestoreError};
+use crate::clock::Clock;
+use crate::contract::{
+    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, Lineage,
+    News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
+};
+use crate::seal::Seal;
+
+/// What was asked of one content; `None` if that content does not count any more, or is being replaced.
+type Answered<T> = Result<Option<T>, StoreError>;
+
+/// How often something is asked again because the content was another.
+const CONTENTS_MAX: u32 = 3;
+
+/// A store that several nodes share.
+pub struct RedisStore {
+    inner: Arc<Inner>,
+    _tasks: Tasks,
+}
+
+struct Inner {
+    connections: Arc<Connections>,
+    keys: ArcSwap<Keys>,
+    seal: Arc<dyn Seal>,
+    is_cluster: bool,
+    /// Whether the server lets us ask for its replication id.
+    may_ask_lineage: bool,
+    clock: Arc<StoreClock>,
+    subscriptions: Arc<Subscriptions>,
+    confirmations: Confirmations,
+    replicas: Replicas,
+    /// Whether there ever were replicas.
+    replicas_seen: AtomicBool,
+    /// What tells that the store has not been emptied.
+    mark: Mutex<String>,
+    /// Values as last read or written.
+    remembered: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// How far lines have come, by room and epoch; needed where no lineage protects them.
+    seen: Mutex<HashMap<RoomId, (u64, u64)>>,
+    /// The lineage of this process's last write to each room.
+    written: Mutex<HashMap<RoomId, Lineage>>,
+    collecting: tokio::sync::Mutex<()>,
+}
+
+/// Asks something of the content that counts, and again if it was another meanwhile.
+macro_rules! in_content {
+    ($store:expr, $room:expr, $keys:ident => $question:expr) => {{
+        let mut tries = 0;
+        loop {
+            let $keys = $store.inner.keys.load_full();
+            if let Some(answer) = $question.await? {
+                break answer;
+            }
+            tries += 1;
+            $store.inner.look_up_content(&$keys, $room, tries).await?;
+        }
+    }};
+}
+
+impl RedisStore {
+    /// Connects, finds out whether the server is fit for it, and which content counts.
+    pub async fn open(options: &RedisOptions) -> Result<Self, StoreError> {
+        open::open(options).await
+    }
+
+    /// How many times something was sent to a server.
+    pub fn calls(&self) -> u64 {
+        self.inner.connections.calls()
+    }
+
+    /// What uniqueness of positions across a failover rests on.
+    pub fn guarantee(&self) -> Guarantee {
+        if self.inner.may_ask_lineage { Guarantee::Full } else { Guarantee::Downgraded }
+    }
+}
+
+impl Inner {
+    fn may_ask(&self) -> u8 {
+        u8::from(self.may_ask_lineage)
+    }
+
+    fn sealed(&self, plain: &[u8]) -> Vec<u8> {
+        self.seal.seal(plain)
+    }
+
+    fn opened(&self, sealed: &[u8], what: &str) -> Result<Vec<u8>, StoreError> {
+        let unreadable = || StoreError::Permanent(format!("a stored {what} was sealed with other secrets"));
+        self.seal.open(sealed).ok_or_else(unreadable)
+    }
+
+    fn mark(&self) -> String {
+        self.mark.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn move_to(&self, content: u64) {
+        tracing::warn!(content, "the content of the store has been replaced");
+        self.keys.store(Arc::new(self.keys.load().of_content(content)));
+    }
+
+    /// Whether something that is not there may be believed not to be: another content may count.
+    async fn is_up_to_date(&self, keys: &Keys) -> Result<bool, StoreError> {
+        let state = self.connections.one(self.store_command(keys), Intent::Read).await?;
+        self.take_note(keys, &Self::store_state(state)?).await
+    }
+
+    /// What was asked for is frozen, or another content counts: finds out which, so that it can be asked again.
+    async fn look_up_content(
+        &self,
+        keys: &Keys,
+        room: Option<&RoomId>,
+        tries: u32,
+    ) -> Result<(), StoreError> {
+        let token = match room {
+            Some(room) => {
+                let command = Command::plain(&Place::from(room), "HGET").arg(keys.room(room)).arg("f");
+                reply::read::<Option<String>>(self.connections.one(command, Intent::Read).await?)?
+            }
+            None => None,
+        };
+        let state = self.connections.one(self.store_command(keys), Intent::Read).await?;
+        let state = Self::store_state(state)?;
+        let is_as_before = self.take_note(keys, &state).await?;
+        if tries >= CONTENTS_MAX || (is_as_before && !state.restoring.is_empty()) {
+            return Err(StoreError::Transient("a backup is being restored".into()));
+        }
+        if let (true, Some(token), Some(room)) = (is_as_before, token, room) {
+            tracing::warn!(room = room.as_str(), "a restore did not come to its end; the room goes on");
+            let command = Command::script(&room.into(), &THAW).key(keys.room(room)).arg(token);
+            self.connections.one(command, Intent::Read).await?;
+        }
+        Ok(())
+    }
+
+    fn note_seen(&self, room: &RoomId, epoch: u64, joined: u64) {
+        if self.may_ask_lineage {
+            return;
+        }
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.entry(room.clone()).or_insert((epoch, joined));
+        *known = (*known).max((epoch, joined));
+    }
+
+    /// How far a script must not fall behind.
+    fn push_seen(&self, command: &mut Command, room: &RoomId) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(room).copied();
+        match seen {
+            Some((epoch, joined)) => {
+                command.push(epoch);
+                command.push(joined);
+            }
+            None => command.push(&["", ""]),
+        }
+    }
+
+    fn note_written(&self, room: &RoomId, lineage: Lineage) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(room.clone(), lineage);
+    }
+
+    fn needs_replicas(&self) -> u32 {
+        match self.replicas {
+            Replicas::Exactly(number) => number,
+            Replicas::Auto => u32::from(self.replicas_seen.load(Atomically::Relaxed)),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn rooms(&self) -> Result<Vec<RoomId>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.rooms(&keys)))
+    }
+
+    async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError> {
+        Ok(in_content!(self, Some(room), keys => self.inner.load(&keys, room, node)))
+    }
+
+    async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
+        Ok(in_content!(self, Some(&commit.room), keys => self.inner.commit(&keys, commit)))
+    }
+
+    async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
+        Ok(in_content!(self, Some(&deletion.room), keys => self.inner.delete_room(&keys, deletion)))
+    }
+
+    async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.trace(&keys, room)))
+    }
+
+    async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
+        Ok(in_content!(self, Some(&batch.room), keys => self.inner.join(&keys, batch)))
+    }
+
+    async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.session(&keys, room, key)))
+    }
+
+    async fn sessions_ended(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        until: UnixMillis,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.sessions_ended(&keys, room, generations, until, limit)))
+    }
+
+    async fn next_session_end(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+    ) -> Result<Option<UnixMillis>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.next_session_end(&keys, room, generations)))
+    }
+
+    async fn expired_passes(
+        &self,
+        room: &RoomId,
+        generations: &[Generation],
+        before: UnixMillis,
+    ) -> Result<Vec<RequestId>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.expired_passes(&keys, room, generations, before)))
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.events(&keys, after, limit)))
+    }
+
+    async fn audit(
+        &self,
+        before: Option<u64>,
+        room: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.audit(&keys, before, room, limit)))
+    }
+
+    async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.value(&keys, name)))
+    }
+
+    async fn replace_value(
+        &self,
+        name: &str,
+        expected: Option<&[u8]>,
+        new: &[u8],
+        audit: Option<&AuditRecord>,
+    ) -> Result<bool, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.replace_value(&keys, name, expected, new, audit)))
+    }
+
+    async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
+        Ok(self.inner.backup(taken_at))
+    }
+
+    async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
+        self.inner.restore(restore).await
+    }
+
+    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
+        Ok(in_content!(self, rooms.first(), keys => self.inner.glance(&keys, rooms, node, lease)))
+    }
+
+    async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {
+        self.inner.confirm(room).await
+    }
+
+    fn subscribe(&self) -> mpsc::Receiver<News> {
+        self.inner.subscriptions.subscribe()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        Some(self.inner.clock.clone())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.inner.connections.is_ready()
+    }
+}

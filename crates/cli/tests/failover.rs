@@ -46,6 +46,8 @@ struct Scene {
     link: ChaosProxy,
     primary: RedisProcess,
     replica: RedisProcess,
+    /// What the replica has to be followed by once it is a primary: a store that had replicas confirms no pass without one.
+    spare: RedisProcess,
     /// Joins acknowledged by each node.
     acknowledged: Vec<AtomicUsize>,
 }
@@ -61,7 +63,7 @@ impl Scene {
         let urls: Vec<_> = ways.iter().map(|way| primary.url_through(way.port())).collect();
         let nodes = Nodes::start(BINARY, ROOMS, &urls);
         let acknowledged = (0..count).map(|_| AtomicUsize::new(0)).collect();
-        Self { nodes, ways, link, primary, replica, acknowledged }
+        Self { nodes, ways, link, primary, replica, spare: RedisProcess::start(), acknowledged }
     }
 
     fn line(&self, node: usize, room: &str) -> Line {
@@ -113,6 +115,7 @@ fn split_and_come_together(scene: &Scene, offered: &[String]) -> i64 {
     assert_no_pass(&mut scene.line(last, "Hall"), &offered[6]);
     scene.line(0, "Hand").advance(2);
     scene.replica.promote();
+    scene.spare.replica_of(scene.replica.port());
     for node in 0..last {
         scene.switch(node);
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{Board, Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
-use anteroom_store::{Engine, EngineError, RoomHandle};
+use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -34,6 +34,8 @@ pub(crate) struct App {
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
     pub(crate) watch: Watch,
+    /// The store, where it is one that several nodes share.
+    pub(crate) redis: Option<Arc<RedisStore>>,
     pub(crate) alarms: Alarms,
     pub(crate) auctions: Auctions,
     /// Held by the one restore that runs, from its first byte on.

@@ -5,6 +5,7 @@ mod rooms;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use anteroom_store::redis::Guarantee;
 use http::StatusCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
@@ -232,9 +233,7 @@ impl Collector for Figures {
             gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
         app.alarms.encode(&mut encoder, now)?;
-        let help = "Time since a shared store last answered; 0 on a store that nobody else changes";
-        let metric = encoder.encode_descriptor("store_contact_age_seconds", help, None, MetricType::Gauge)?;
-        ConstGauge::new(app.engine.staleness().as_secs_f64()).encode(metric)?;
+        encode_store(&mut encoder, app)?;
         let help = "Rooms whose last change failed";
         let metric = encoder.encode_descriptor("rooms_failing", help, None, MetricType::Gauge)?;
         gauge(load(&engine.rooms_failing)).encode(metric)?;
@@ -249,6 +248,20 @@ impl Collector for Figures {
         }
         Ok(())
     }
+}
+
+/// What only a store has that several nodes share.
+fn encode_store(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
+    let help = "Time since a shared store last answered; 0 on a store that nobody else changes";
+    let metric = encoder.encode_descriptor("store_contact_age_seconds", help, None, MetricType::Gauge)?;
+    ConstGauge::new(app.engine.staleness().as_secs_f64()).encode(metric)?;
+    let Some(redis) = &app.redis else { return Ok(()) };
+    let help = "Commands and batches of commands sent to the Redis";
+    let metric = encoder.encode_descriptor("store_calls", help, None, MetricType::Counter)?;
+    ConstCounter::new(redis.calls()).encode(metric)?;
+    let help = "1 where the Redis does not let failovers be noticed: places are unique as far as nodes have seen them";
+    let metric = encoder.encode_descriptor("store_ordering_downgraded", help, None, MetricType::Gauge)?;
+    gauge(u64::from(redis.guarantee() == Guarantee::Downgraded)).encode(metric)
 }
 
 pub(crate) fn gauge(value: u64) -> ConstGauge<i64> {

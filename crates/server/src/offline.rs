@@ -7,12 +7,12 @@ use anteroom_store::{Clock, Store, SystemClock};
 use crate::api_keys::{ApiKeys, CreatedKey, NewKey};
 use crate::config::{Loaded, StoreUrl};
 use crate::keys;
-use crate::run::{master_secrets, open_store};
+use crate::stores::{self, master_secrets};
 
 /// Opens the store that the configuration names, for somebody who only looks. What several nodes share is sealed, so there the
 /// master secret must be the right one.
 pub async fn look(loaded: &Loaded) -> anyhow::Result<Arc<dyn Store>> {
-    let store = open_store(&loaded.config, &loaded.secrets).await?;
+    let store = stores::open(&loaded.config, &loaded.secrets).await?.store;
     if let StoreUrl::Redis(_) = loaded.config.store_url {
         keys::compare_secrets(&*store, &master_secrets(&loaded.config, &loaded.secrets)?).await?;
     }
@@ -21,7 +21,7 @@ pub async fn look(loaded: &Loaded) -> anyhow::Result<Arc<dyn Store>> {
 
 /// Makes an API key in the store that the configuration names: the way back in for somebody who has lost every key.
 pub async fn create_key(loaded: &Loaded, new: NewKey) -> anyhow::Result<CreatedKey> {
-    let store = open_store(&loaded.config, &loaded.secrets).await?;
+    let store = stores::open(&loaded.config, &loaded.secrets).await?.store;
     let secrets = Arc::new(master_secrets(&loaded.config, &loaded.secrets)?);
     // A key sealed under another secret would be of no use to the server.
     keys::check_secrets(&*store, &secrets).await?;

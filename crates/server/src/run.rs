@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_store::embedded::OpenError;
-use anteroom_store::{EmbeddedStore, Engine, MemoryStore, NodeId, Store, SystemClock};
+use anteroom_store::{Engine, NodeId, SystemClock};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
@@ -22,7 +21,7 @@ use crate::alarms::{self, Alarms};
 use crate::api_keys::ApiKeys;
 use crate::app::{App, Rooms};
 use crate::auction::Auctions;
-use crate::config::{Config, Loaded, Secrets, StoreUrl};
+use crate::config::{Config, Loaded, Secrets};
 use crate::follow;
 use crate::keys::{self, Keys};
 use crate::listener::{self, Limits};
@@ -32,10 +31,10 @@ use crate::routes::Listener;
 use crate::service::Service;
 use crate::shutdown::Shutdown;
 use crate::staleness;
+use crate::stores::{self, master_secrets};
 use crate::tls::Certificates;
 use crate::watch::{StreamLimits, WATCH_PATHS, Watch};
 
-const SECRET_FILE_NAME: &str = "master-secret";
 /// Files the process needs beside connections: database, logs, certificates, the runtime's own.
 const FILES_RESERVED: u64 = 128;
 /// Below this many open files a sale is not survivable, so it is worth a warning.
@@ -200,7 +199,7 @@ async fn compose(
     addresses: &Addresses,
     watch: Watch,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
-    let store = open_store(config, secrets).await?;
+    let stores::Opened { store, redis } = stores::open(config, secrets).await?;
     let master = Arc::new(master_secrets(config, secrets)?);
     // Before anything else is read: what another secret has sealed cannot be opened, and a clear sentence says why.
     keys::check_secrets(&*store, &master).await?;
@@ -225,6 +224,7 @@ async fn compose(
         access,
         origin_secret: origin_secret(config, secrets)?,
         watch,
+        redis,
         alarms,
         auctions: Auctions::new(),
         restoring: tokio::sync::Mutex::default(),
@@ -235,74 +235,6 @@ async fn compose(
         stale_reads_max: config.stale_reads_max_seconds,
     };
     Ok((Arc::new(app), first_start))
-}
-
-/// The store that the configuration names.
-pub async fn open_store(config: &Config, secrets: &Secrets) -> anyhow::Result<Arc<dyn Store>> {
-    match &config.store_url {
-        StoreUrl::Memory => Ok(Arc::new(MemoryStore::default())),
-        StoreUrl::File(directory) => {
-            let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
-            let hint = match &store {
-                Err(OpenError::InUse) => {
-                    "one server at a time can have a data directory; stop the other one first"
-                }
-                Err(OpenError::Newer { .. }) => "use the newer version, or another directory in `store_url`",
-                _ => "`store_url` names a directory that this user can write to",
-            };
-            Ok(Arc::new(store.with_context(|| Hinted {
-                what: format!("store_url file:{}", directory.display()),
-                hint: hint.to_owned(),
-            })?))
-        }
-        StoreUrl::Redis(url) => {
-            if let Some(danger) = url.danger() {
-                tracing::warn!("{danger}");
-            }
-            let _master = master_secrets(config, secrets)?;
-            anyhow::bail!("store_url {url}: not supported yet by this version")
-        }
-    }
-}
-
-/// The master secret: from the environment, from the named file, or made in the data directory.
-pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
-    if let Some(secret) = &secrets.secret {
-        return MasterSecrets::parse(secret.expose_secret()).with_context(|| Hinted {
-            what: "ANTEROOM_SECRET".into(),
-            hint: "make one with `openssl rand -base64 32`".into(),
-        });
-    }
-    if let Some(path) = &config.secret_file {
-        return MasterSecrets::from_file(path).with_context(|| Hinted {
-            what: format!("secret_file {}", path.display()),
-            hint:
-                "a file with one secret a line, the first one seals; make one with `openssl rand -base64 32`"
-                    .into(),
-        });
-    }
-    match &config.store_url {
-        StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),
-        StoreUrl::File(directory) => load_or_generate(&directory.join(SECRET_FILE_NAME)),
-        StoreUrl::Redis(_) => Err(Hinted {
-            what: "store_url names a Redis, but no master secret is given".into(),
-            hint: "every node needs the same one: make it with `openssl rand -base64 32`, and give it to each as \
-                   ANTEROOM_SECRET or in the file that `secret_file` names"
-                .into(),
-        }
-        .into()),
-    }
-}
-
-fn load_or_generate(path: &Path) -> anyhow::Result<MasterSecrets> {
-    let loaded = MasterSecrets::load_or_generate(path).with_context(|| path.display().to_string())?;
-    if loaded.generated {
-        tracing::info!(file = %path.display(), "made a master secret; keep a copy: without it no ticket can be read");
-    }
-    if loaded.readable_by_others {
-        tracing::warn!(file = %path.display(), "the master secret can be read by other users; chmod 600 it");
-    }
-    Ok(loaded.secrets)
 }
 
 /// The keys the private listener accepts: those of the store, and the one of the environment. Without any, one is made.

@@ -1,0 +1,149 @@
+//! Opening the store that the configuration names, and the master secret that belongs to it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anteroom_store::embedded::OpenError;
+use anteroom_store::redis::{Ordering, RedisCertificates, RedisOptions, Replicas};
+use anteroom_store::{EmbeddedStore, MemoryStore, RedisStore, Seal, Store, StoreError, SystemClock};
+use anteroom_tokens::StoreSeal;
+use anteroom_tokens::random;
+use anteroom_tokens::secret::MasterSecrets;
+use anyhow::Context;
+use secrecy::ExposeSecret;
+
+use crate::config::{Config, RedisUrl, Secrets, StoreOrdering, StoreReplicas, StoreUrl};
+use crate::run::Hinted;
+
+const SECRET_FILE_NAME: &str = "master-secret";
+
+/// A store, ready to be used.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// The same, where it is one that several nodes share: it has figures of its own.
+    pub(crate) redis: Option<Arc<RedisStore>>,
+}
+
+/// Opens the store that the configuration names.
+pub(crate) async fn open(config: &Config, secrets: &Secrets) -> anyhow::Result<Opened> {
+    let store: Arc<dyn Store> = match &config.store_url {
+        StoreUrl::Memory => Arc::new(MemoryStore::default()),
+        StoreUrl::File(directory) => Arc::new(open_embedded(directory)?),
+        StoreUrl::Redis(url) => {
+            let redis = Arc::new(open_redis(url, config, secrets).await?);
+            return Ok(Opened { store: redis.clone(), redis: Some(redis) });
+        }
+    };
+    Ok(Opened { store, redis: None })
+}
+
+fn open_embedded(directory: &Path) -> anyhow::Result<EmbeddedStore> {
+    let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
+    let hint = match &store {
+        Err(OpenError::InUse) => "one server at a time can have a data directory; stop the other one first",
+        Err(OpenError::Newer { .. }) => "use the newer version, or another directory in `store_url`",
+        _ => "`store_url` names a directory that this user can write to",
+    };
+    store.with_context(|| Hinted {
+        what: format!("store_url file:{}", directory.display()),
+        hint: hint.to_owned(),
+    })
+}
+
+async fn open_redis(url: &RedisUrl, config: &Config, secrets: &Secrets) -> anyhow::Result<RedisStore> {
+    let seal = MasterSeal(StoreSeal::new(&master_secrets(config, secrets)?));
+    if let Some(danger) = url.danger() {
+        tracing::warn!("{danger}");
+    }
+    let mut options = RedisOptions::new(url.expose())?;
+    options.prefix.clone_from(&config.store_prefix);
+    options.seal = Arc::new(seal);
+    options.ordering = match config.store_ordering {
+        StoreOrdering::Strict => Ordering::Strict,
+        StoreOrdering::HighestSeen => Ordering::Lenient,
+    };
+    options.replicas = match config.store_replicas {
+        StoreReplicas::Auto => Replicas::Auto,
+        StoreReplicas::Exactly(count) => Replicas::Exactly(u32::try_from(count)?),
+    };
+    options.certificates = certificates(config)?;
+    let opened = RedisStore::open(&options).await;
+    let hint = match &opened {
+        Err(StoreError::Permanent(_)) => {
+            "`store_url` and the rights of its user; docs/operating/redis.md has the list"
+        }
+        _ => "is the Redis running, and does `store_url` name it? A node starts only when it answers",
+    };
+    opened.with_context(|| Hinted { what: format!("store_url {url}"), hint: hint.to_owned() })
+}
+
+/// The certificates for a Redis over TLS.
+fn certificates(config: &Config) -> anyhow::Result<RedisCertificates> {
+    let read = |setting: &str, path: &Path| {
+        std::fs::read(path).with_context(|| Hinted {
+            what: format!("{setting} {}", path.display()),
+            hint: "a PEM file that this user can read".into(),
+        })
+    };
+    let authorities = config.store_tls_ca.as_deref().map(|path| read("store_tls_ca", path)).transpose()?;
+    let client = match (&config.store_tls_cert, &config.store_tls_key) {
+        (Some(certificate), Some(key)) => {
+            Some((read("store_tls_cert", certificate)?, read("store_tls_key", key)?.into()))
+        }
+        _ => None,
+    };
+    Ok(RedisCertificates { authorities, client })
+}
+
+/// The seal of `tokens` as a store takes it: `store` knows no keys.
+struct MasterSeal(StoreSeal);
+
+impl Seal for MasterSeal {
+    fn seal(&self, plain: &[u8]) -> Vec<u8> {
+        self.0.seal(plain)
+    }
+
+    fn open(&self, sealed: &[u8]) -> Option<Vec<u8>> {
+        self.0.open(sealed)
+    }
+}
+
+/// The master secret: from the environment, from the named file, or made in the data directory.
+pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
+    if let Some(secret) = &secrets.secret {
+        return MasterSecrets::parse(secret.expose_secret()).with_context(|| Hinted {
+            what: "ANTEROOM_SECRET".into(),
+            hint: "make one with `openssl rand -base64 32`".into(),
+        });
+    }
+    if let Some(path) = &config.secret_file {
+        return MasterSecrets::from_file(path).with_context(|| Hinted {
+            what: format!("secret_file {}", path.display()),
+            hint:
+                "a file with one secret a line, the first one seals; make one with `openssl rand -base64 32`"
+                    .into(),
+        });
+    }
+    match &config.store_url {
+        StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),
+        StoreUrl::File(directory) => load_or_generate(&directory.join(SECRET_FILE_NAME)),
+        StoreUrl::Redis(_) => Err(Hinted {
+            what: "store_url names a Redis, but no master secret is given".into(),
+            hint: "every node needs the same one: make it with `openssl rand -base64 32`, and give it to each as \
+                   ANTEROOM_SECRET or in the file that `secret_file` names"
+                .into(),
+        }
+        .into()),
+    }
+}
+
+fn load_or_generate(path: &Path) -> anyhow::Result<MasterSecrets> {
+    let loaded = MasterSecrets::load_or_generate(path).with_context(|| path.display().to_string())?;
+    if loaded.generated {
+        tracing::info!(file = %path.display(), "made a master secret; keep a copy: without it no ticket can be read");
+    }
+    if loaded.readable_by_others {
+        tracing::warn!(file = %path.display(), "the master secret can be read by other users; chmod 600 it");
+    }
+    Ok(loaded.secrets)
+}

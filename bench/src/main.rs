@@ -14,6 +14,7 @@ mod fan_out;
 mod figures;
 mod load;
 mod memory;
+mod redis;
 mod servers;
 mod watch;
 
@@ -42,10 +43,12 @@ fn main() -> Result<()> {
         ["claims", binary, "--quick"] => claims(binary, 1, 30),
         ["memory", binary] => memory::compare(binary, 10_000_000, 100_000),
         ["memory", binary, "--quick"] => memory::compare(binary, 1_000_000, 2_000),
+        ["redis", binary] => redis::compare(binary, ROUNDS, ROUND),
+        ["redis", binary, "--quick"] => redis::compare(binary, 1, Duration::from_millis(300)),
         ["fan-out", event_file, connections] => fan_out::serve(event_file, connections),
         ["watch", binary] => watch::hold(binary, 15_000, 5),
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
-        _ => bail!("usage: anteroom-bench http|claims|memory|watch BINARY [--quick]"),
+        _ => bail!("usage: anteroom-bench http|claims|memory|watch|redis BINARY [--quick]"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use anteroom_testkit::Server;
+use anteroom_testkit::{Builder, Server};
 use anyhow::{Context, Result, ensure};
 
 use crate::load::{Connection, Requests, block_on};
@@ -32,12 +32,23 @@ pub(crate) struct Anteroom {
 impl Anteroom {
     /// Starts it on a new data directory, or on a given one.
     pub(crate) fn start(binary: &str, directory: Option<&Path>) -> Result<Self> {
+        Self::with(binary, |builder| match directory {
+            Some(directory) => builder.directory(directory),
+            None => builder,
+        })
+    }
+
+    /// Starts it on a store of this address, under a master secret of its own.
+    pub(crate) fn start_on(binary: &str, store_url: &str) -> Result<Self> {
+        Self::with(binary, |builder| {
+            builder.env("ANTEROOM_STORE_URL", store_url).env("ANTEROOM_SECRET", "bench-".repeat(8))
+        })
+    }
+
+    fn with(binary: &str, set_up: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         // A small script pins the server; the process that the testkit knows is the server itself, by exec.
         let script = tempfile_script(binary)?;
-        let mut builder = Server::builder(&script).env("ANTEROOM_LOG", "warn");
-        if let Some(directory) = directory {
-            builder = builder.directory(directory);
-        }
+        let builder = set_up(Server::builder(&script).env("ANTEROOM_LOG", "warn"));
         Ok(Self { server: builder.start()? })
     }
 

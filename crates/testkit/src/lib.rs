@@ -7,12 +7,17 @@
 
 pub mod aws;
 pub mod jwt;
+pub mod native;
 pub mod redis;
 
 mod chaos;
 mod components;
+mod crowd;
+mod dice;
 mod http;
+mod ledger;
 mod line;
+mod nodes;
 mod ports;
 mod server;
 mod signal;
@@ -20,7 +25,11 @@ mod wait;
 
 pub use chaos::{ChaosProxy, Counts, Direction, Fault, Mode, Odds};
 pub use components::{full, python_with, require, require_redis, workspace_root};
+pub use crowd::{Crowd, Tally};
+pub use dice::Dice;
 pub use http::{Answer, Client, Request, Wire};
+pub use ledger::{Joined, assert_order_is_kept, assert_unique};
 pub use line::{Figures, Line};
+pub use nodes::Nodes;
 pub use server::{Builder, Ended, Server};
 pub use wait::{POLL_INTERVAL, SetOnDrop, now, pause, unix_seconds, wait_for, wait_until};

@@ -17,7 +17,8 @@ use anyhow::{Context, bail};
 
 use crate::http::Client;
 use crate::line::Line;
-use crate::wait::{now, pause};
+use crate::signal;
+use crate::wait::{now, pause, wait_until};
 
 /// How long a server may take to say where it listens. Generous, because it may share two cores with a build.
 const START_DEADLINE: Duration = Duration::from_mins(1);
@@ -278,16 +279,22 @@ impl Server {
 
     /// Sends a signal (`TERM`, `INT`, …) to this one process and returns at once.
     pub fn signal(&self, name: &str) -> anyhow::Result<()> {
-        let process_id = self.process.as_ref().context("the server does not run")?.child.id();
-        // The shell's own `kill` is on every system; the process cannot be another one, because it is not reaped yet.
-        let sent = Command::new("sh")
-            .args(["-c", "kill -s \"$0\" \"$1\"", name, &process_id.to_string()])
-            .status()
-            .context("running sh")?;
-        if !sent.success() {
-            bail!("signal {name} could not be sent to process {process_id}");
-        }
-        Ok(())
+        signal::send(&self.process.as_ref().context("the server does not run")?.child, name)
+    }
+
+    /// Makes it stand still (SIGSTOP) and returns when it does. Connections stay open, and the system goes on to take bytes
+    /// for it.
+    #[track_caller]
+    pub fn pause(&self) {
+        self.signal("STOP").unwrap_or_else(|error| panic!("{error:#}"));
+        let child = &self.process.as_ref().expect("the server runs").child;
+        wait_until("the server stands still", END_DEADLINE, || signal::is_stopped(child));
+    }
+
+    /// Lets it go on after a pause (SIGCONT).
+    #[track_caller]
+    pub fn resume(&self) {
+        self.signal("CONT").unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     /// Waits until it has ended by itself or by a signal sent before.

@@ -12,17 +12,15 @@ use tokio::sync::mpsc;
 
 use super::command::{Command, Intent, Patience};
 use super::keys::{Keys, Place};
+use super::persistence::persist;
 use super::reply::{Parts, read, strange};
-use super::rooms::{TRACE_FIELDS, trace_told};
 use super::{Inner, tasks};
 use crate::backup::{BackupStream, BackupWriter, Piece};
 use crate::codec;
-use crate::contract::{NodeId, StoreError, Trace};
+use crate::contract::{NodeId, StoreError};
 
 /// How often a room is read again because it opened a line meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
-/// How many traces are read at a time.
-const PAGE: usize = 1_000;
 /// Nobody: a node that never writes.
 pub(super) const NOBODY: NodeId = NodeId(0);
 
@@ -54,11 +52,12 @@ impl Inner {
         let keys = self.keys.load_full();
         let mut output = Output::begin(taken_at, pieces);
         let command = Command::plain(&Place::Store, "HGETALL").arg(keys.values());
-        let values: BTreeMap<String, Vec<u8>> = read(self.connections.one(command, Intent::Read).await?)?;
+        let values: BTreeMap<String, Vec<u8>> =
+            read(persist!(self.connections.one(command.clone(), Intent::Read))?)?;
         for (name, bytes) in &values {
             output.writer.value(name, bytes)?;
         }
-        let names = self.names(&keys).await?;
+        let names = persist!(self.names(&keys))?;
         for (name, trace) in self.traces(&keys, &names).await? {
             output.writer.trace(&name, trace)?;
         }
@@ -77,36 +76,15 @@ impl Inner {
             }
             output.send().await?;
         }
-        for (number, event) in self.events(&keys, 0, usize::MAX).await?.ok_or_else(replaced)? {
+        for (number, event) in persist!(self.events(&keys, 0, usize::MAX))?.ok_or_else(replaced)? {
             output.writer.event(number, &codec::encode_event(&event))?;
         }
-        let mut audit = self.audit(&keys, None, None, usize::MAX).await?.ok_or_else(replaced)?;
+        let mut audit = persist!(self.audit(&keys, None, None, usize::MAX))?.ok_or_else(replaced)?;
         audit.reverse();
         for (number, record) in audit {
             output.writer.audit(number, &codec::encode_audit(&record))?;
         }
         output.finish().await
-    }
-
-    /// Traces of deleted rooms by name; the empty name stands for all that have none of their own.
-    pub(super) async fn traces(
-        &self,
-        keys: &Keys,
-        names: &[RoomId],
-    ) -> Result<BTreeMap<String, Trace>, StoreError> {
-        let command = |place: &Place, key: String| Command::plain(place, "HMGET").arg(key).arg(&TRACE_FIELDS);
-        let mut traces = BTreeMap::new();
-        let shared = self.connections.one(command(&Place::Store, keys.shared_trace()), Intent::Read).await?;
-        traces.extend(trace_told(shared)?.map(|trace| (String::new(), trace)));
-        for page in names.chunks(PAGE) {
-            let commands: Vec<Command> =
-                page.iter().map(|name| command(&name.into(), keys.trace(name))).collect();
-            let answers = self.connections.all(&commands, Intent::Read, Patience::Long).await?;
-            for (name, answer) in page.iter().zip(answers) {
-                traces.extend(trace_told(answer)?.map(|trace| (name.as_str().to_owned(), trace)));
-            }
-        }
-        Ok(traces)
     }
 
     /// Everything of a room, as of one moment; frozen or not.
@@ -117,7 +95,8 @@ impl Inner {
             for &line in &lines {
                 command = command.key(keys.sessions(id, line));
             }
-            let mut answers = self.connections.all(&[command], Intent::Read, Patience::Long).await?;
+            let command = [command];
+            let mut answers = persist!(self.connections.all(&command, Intent::Read, Patience::Long))?;
             let mut parts = Parts::of(answers.pop().ok_or_else(strange)?)?;
             let Some(snapshot) = self.snapshot_of(id, Parts::of(parts.next_value()?)?)? else {
                 return Ok(None);

@@ -30,6 +30,11 @@ scripts! {
     FREEZE = "scripts/freeze.lua",
     RESTORING = "scripts/restoring.lua",
     PUT_ROOM = "scripts/put_room.lua",
+    KEEP_ANSWER = "scripts/keep_answer.lua",
+    PUT_RECORD = "scripts/put_record.lua",
+    SHARE_TRACE = "scripts/share_trace.lua",
+    DROP_TRACE = "scripts/drop_trace.lua",
+    DROP_NAME = "scripts/drop_name.lua",
 }
 
 /// A script, and the name under which servers remember it.

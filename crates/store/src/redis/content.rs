@@ -1,11 +1,12 @@
 //! The content that a restore writes, as commands.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anteroom_core::{Generation, Room, RoomId, Session, SessionStatus};
 use tokio::sync::mpsc;
 
-use super::command::{Command, PUT_ROOM};
+use super::command::{Command, PUT_RECORD, PUT_ROOM};
 use super::keys::{Keys, Place};
 use super::rooms::chunk_field;
 use super::values::StoreState;
@@ -16,6 +17,9 @@ use crate::seal::Seal;
 
 /// How many commands go at a time.
 const BATCH: usize = 500;
+
+/// Names, and the lines of the rooms that have one: where keys of a content may be.
+pub(super) type Lines = Arc<Mutex<BTreeMap<RoomId, Vec<Generation>>>>;
 
 /// A content in the making. Used on a thread that may block.
 pub(super) struct Content {
@@ -29,6 +33,7 @@ pub(super) struct Content {
     batches: mpsc::Sender<Vec<Command>>,
     room: Option<RoomId>,
     closed: Vec<Generation>,
+    lines: Lines,
     last_event: u64,
     last_audit: u64,
 }
@@ -40,6 +45,7 @@ impl Content {
         may_ask: u8,
         before: &StoreState,
         last_event: u64,
+        lines: Lines,
         batches: mpsc::Sender<Vec<Command>>,
     ) -> Self {
         Self {
@@ -53,6 +59,7 @@ impl Content {
             batches,
             room: None,
             closed: vec![],
+            lines,
             last_event,
             last_audit: 0,
         }
@@ -72,7 +79,8 @@ impl Content {
         self.batches.blocking_send(std::mem::take(&mut self.batch)).map_err(nobody)
     }
 
-    fn note_name(&mut self, id: &RoomId) -> Result<(), StoreError> {
+    fn note_name(&mut self, id: &RoomId, lines: Vec<Generation>) -> Result<(), StoreError> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), lines);
         let command = Command::plain(&Place::Store, "ZADD").arg(self.keys.names()).arg(self.now_seconds);
         self.put(command.arg(id.as_str()))
     }
@@ -106,7 +114,7 @@ impl Target for Content {
         let command =
             command.arg(room.version).arg(room.epoch).arg(newest.generation.number()).arg(newest.joined);
         let sealed = self.seal.seal(&codec::encode_room(room));
-        self.note_name(id)?;
+        self.note_name(id, room.segments.iter().map(|segment| segment.generation).collect())?;
         self.put(command.arg(sealed))?;
         for segment in room.segments.iter().filter(|segment| !closed.contains(&segment.generation)) {
             for (index, chunk) in segment.taken.chunks() {
@@ -142,22 +150,21 @@ impl Target for Content {
     fn event(&mut self, number: u64, event: &StoredEvent) -> Result<(), StoreError> {
         self.last_event = self.last_event.max(number);
         let sealed = self.seal.seal(&codec::encode_event(event));
-        let command =
-            Command::plain(&Place::Store, "XADD").arg(self.keys.events()).arg(format!("{number}-0"));
-        self.put(command.arg("d").arg(sealed))
+        let command = Command::script(&Place::Store, &PUT_RECORD).key(self.keys.events());
+        self.put(command.arg(number).arg(sealed))
     }
 
     fn audit(&mut self, number: u64, record: &AuditRecord) -> Result<(), StoreError> {
         self.last_audit = self.last_audit.max(number);
         let sealed = self.seal.seal(&codec::encode_audit(record));
-        let command = Command::plain(&Place::Store, "XADD").arg(self.keys.audit()).arg(format!("{number}-0"));
-        self.put(command.arg("d").arg(sealed))
+        let command = Command::script(&Place::Store, &PUT_RECORD).key(self.keys.audit());
+        self.put(command.arg(number).arg(sealed))
     }
 
     fn trace(&mut self, name: &str, trace: Trace) -> Result<(), StoreError> {
         let (place, key) = match RoomId::parse(name) {
             Ok(id) => {
-                self.note_name(&id)?;
+                self.note_name(&id, vec![])?;
                 (Place::from(&id), self.keys.trace(&id))
             }
             Err(_) => (Place::Store, self.keys.shared_trace()),

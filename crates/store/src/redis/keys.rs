@@ -12,6 +12,8 @@
 //! P:N:{r/R}:ending:<gen>    zset    position by end: sessions that are active
 //! P:N:{r/R}:ended:<gen>     zset    position by end: all retained sessions
 //! P:N:{r/R}:records         stream  events (e) and audit records (a), sealed, on their way to the outbox; by microsecond
+//! P:N:{r/R}:answers         hash    key of a repeatable call -> its answer (sealed); goes when nothing is added
+//! P:N:{r/R}:answers:ends    zset    keys of repeatable calls by when they are forgotten; likewise
 //! P:N:{r/R}:trace           hash    g, v, e of a deleted room of this name
 //! P:N:{store}:names         zset    names of rooms by the second they were noted: all rooms, and deleted ones that left something
 //! P:N:{store}:shared        hash    g, v, e: one trace for all names that have none of their own any more
@@ -140,6 +142,11 @@ impl Keys {
     /// Every key that has to do with sessions of one line.
     pub(super) fn line(&self, room: &RoomId, generation: Generation) -> [String; 3] {
         [self.sessions(room, generation), self.ending(room, generation), self.ended(room, generation)]
+    }
+
+    /// Answers to repeatable calls, and when they are forgotten.
+    pub(super) fn answers(&self, room: &RoomId) -> [String; 2] {
+        [self.of_room(room, "answers"), self.of_room(room, "answers:ends")]
     }
 
     pub(super) fn records(&self, place: &Place) -> String {

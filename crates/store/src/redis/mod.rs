@@ -19,6 +19,7 @@ mod keys;
 mod news;
 mod open;
 mod options;
+mod persistence;
 mod records;
 mod reply;
 mod restore;
@@ -26,6 +27,7 @@ mod rooms;
 mod sessions;
 mod slot;
 mod tasks;
+mod traces;
 mod values;
 
 use std::collections::{BTreeMap, HashMap};
@@ -52,8 +54,8 @@ use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, Lineage,
-    News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch,
+    JoinOutcome, Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 use crate::seal::Seal;
 
@@ -88,7 +90,7 @@ struct Inner {
     remembered: Mutex<BTreeMap<String, Vec<u8>>>,
     /// How far lines have come, by room and epoch; needed where no lineage protects them.
     seen: Mutex<HashMap<RoomId, (u64, u64)>>,
-    /// The lineage of this process's last write to each room.
+    /// The lineage under which this process last wrote each room, or took it over.
     written: Mutex<HashMap<RoomId, Lineage>>,
     collecting: tokio::sync::Mutex<()>,
 }
@@ -182,6 +184,10 @@ impl Inner {
         Ok(())
     }
 
+    fn clock_seconds(&self) -> u64 {
+        self.clock.now().0 / 1_000
+    }
+
     fn note_seen(&self, room: &RoomId, epoch: u64, joined: u64) {
         if self.may_ask_lineage {
             return;
@@ -200,6 +206,13 @@ impl Inner {
                 command.push(joined);
             }
             None => command.push(&["", ""]),
+        }
+    }
+
+    /// Whoever gets a snapshot goes on from it.
+    fn note_adopted(&self, room: &RoomId, snapshot: Option<&Snapshot>) {
+        if let Some(snapshot) = snapshot {
+            self.note_written(room, snapshot.lineage);
         }
     }
 
@@ -241,8 +254,13 @@ impl Store for RedisStore {
         Ok(in_content!(self, Some(&batch.room), keys => self.inner.join(&keys, batch)))
     }
 
+    async fn sessions(&self, room: &RoomId, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
+        let wanted = keys;
+        Ok(in_content!(self, None, keys => self.inner.sessions(&keys, room, wanted)))
+    }
+
     async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.session(&keys, room, key)))
+        Ok(self.sessions(room, &[key]).await?.pop().flatten())
     }
 
     async fn sessions_ended(
@@ -309,6 +327,20 @@ impl Store for RedisStore {
 
     async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
         Ok(in_content!(self, rooms.first(), keys => self.inner.glance(&keys, rooms, node, lease)))
+    }
+
+    async fn keep_answer(
+        &self,
+        room: &RoomId,
+        key: AnswerKey,
+        answer: &[u8],
+        kept: Duration,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.keep_answer(&keys, room, &key, Some((answer, kept)))))
+    }
+
+    async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(in_content!(self, None, keys => self.inner.keep_answer(&keys, room, key, None)))
     }
 
     async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {

@@ -9,16 +9,17 @@
 //! What fails before the switch is undone. Whoever meets a room frozen by a restore that is over without effect lets it go.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use anteroom_core::{Generation, RoomId};
+use anteroom_core::RoomId;
 use tokio::sync::mpsc;
 
 use super::backup::NOBODY;
 use super::command::{Command, FREEZE, Intent, Patience, RESTORING, THAW};
-use super::content::Content;
+use super::content::{Content, Lines};
 use super::keys::{Keys, Place};
+use super::persistence::persist;
 use super::reply::{Parts, read};
 use super::{Inner, tasks};
 use crate::backup::restore::{Known, Restore, RestoreError, Target, replay};
@@ -29,8 +30,12 @@ use crate::contract::{AuditRecord, StoreError};
 const HOLD: Duration = Duration::from_mins(1);
 /// How often it says that it goes on.
 const HOLD_PAUSE: Duration = Duration::from_secs(5);
+/// By how much the number of the next content may be beyond that of the present one.
+const CONTENT_STEP_MAX: u64 = 1 << 40;
 /// How many batches of commands may wait to be sent.
 const BATCHES_MAX: usize = 4;
+/// How often the switch is asked for again when nobody knows whether it happened.
+const SWITCHES_MAX: u32 = 5;
 /// How many rooms are asked for at a time.
 const PAGE: usize = 500;
 /// How long what is frozen stays for nodes that have not noticed, in seconds.
@@ -43,8 +48,10 @@ struct Running {
     next: Keys,
     /// Every name under which there was or could be a room.
     names: Vec<RoomId>,
-    /// The lines of those that there were.
-    lines: Vec<(RoomId, Vec<Generation>)>,
+    /// Where the present content has keys.
+    old: Lines,
+    /// Where the next one has.
+    new: Lines,
     held: Stopwatch,
 }
 
@@ -55,13 +62,24 @@ impl Inner {
         let token = format!("{:016x}", RandomState::new().hash_one(present.content()));
         let store = Place::Store;
         let begin = Command::plain(&store, "SET").arg(present.restoring()).arg(&token).arg("NX");
-        let begun = self.connections.one(begin.arg("PX").arg(millis(HOLD)), Intent::Read).await?;
-        if !read::<Option<String>>(begun)?.is_some_and(|said| said == "OK") {
+        let begin =
+            [begin.arg("PX").arg(millis(HOLD)), Command::plain(&store, "GET").arg(present.restoring())];
+        let mut begun = persist!(self.connections.all(&begin, Intent::Read, Patience::Short))?;
+        if begun.pop().map_or(Ok(None), read::<Option<String>>)? != Some(token.clone()) {
             return Err(RestoreError::Busy);
         }
-        let next = present.of_content(present.content() + 1);
-        let mut running =
-            Running { token, present, next, names: vec![], lines: vec![], held: Stopwatch::start() };
+        // What a restore left behind that died half-way is under a number that nobody takes again.
+        let beyond = RandomState::new().hash_one(&token) % CONTENT_STEP_MAX;
+        let next = present.of_content(present.content() + 1 + beyond);
+        let mut running = Running {
+            token,
+            present,
+            next,
+            names: vec![],
+            old: Lines::default(),
+            new: Lines::default(),
+            held: Stopwatch::start(),
+        };
         let values = restore.backup.values().clone();
         let outcome = self.restore_content(&mut running, restore).await;
         if let Err(error) = outcome {
@@ -77,16 +95,16 @@ impl Inner {
 
     async fn restore_content(&self, running: &mut Running, restore: Restore) -> Result<(), RestoreError> {
         let present = running.present.clone();
-        if !self.is_up_to_date(&present).await? {
+        if !persist!(self.is_up_to_date(&present))? {
             return Err(StoreError::Transient("another backup has just been restored".into()).into());
         }
-        running.names = self.names(&present).await?;
+        running.names = persist!(self.names(&present))?;
         self.for_all_names(running, |running, id| {
             Command::script(&id.into(), &FREEZE).key(running.present.room(id)).arg(&running.token)
         })
         .await?;
         let replaced = || StoreError::Transient("another backup has just been restored".into());
-        let mut newer = self.audit(&present, None, None, usize::MAX).await?.ok_or_else(replaced)?;
+        let mut newer = persist!(self.audit(&present, None, None, usize::MAX))?.ok_or_else(replaced)?;
         newer.retain(|(number, _)| *number > restore.backup.last_audit());
         newer.reverse();
         let known = self.known(running).await?;
@@ -102,7 +120,7 @@ impl Inner {
     ) -> Result<(), StoreError> {
         let commands: Vec<Command> = running.names.iter().map(|id| command(running, id)).collect();
         for page in commands.chunks(PAGE) {
-            self.connections.all(page, Intent::Read, Patience::Long).await?;
+            persist!(self.connections.all(page, Intent::Read, Patience::Long))?;
             self.hold(running).await?;
         }
         Ok(())
@@ -114,16 +132,16 @@ impl Inner {
         let mut known = Known::default();
         let command = Command::plain(&Place::Store, "HGET").arg(keys.numbers()).arg("events");
         known.last_event =
-            read::<Option<u64>>(self.connections.one(command, Intent::Read).await?)?.unwrap_or(0);
+            read::<Option<u64>>(persist!(self.connections.one(command.clone(), Intent::Read))?)?.unwrap_or(0);
         for page in running.names.clone().chunks(PAGE) {
             let load = |id: &RoomId| self.load_command(&keys, id, NOBODY, true);
             let commands: Vec<Command> = page.iter().map(load).collect();
-            let answers = self.connections.all(&commands, Intent::Read, Patience::Long).await?;
+            let answers = persist!(self.connections.all(&commands, Intent::Read, Patience::Long))?;
             for (id, answer) in page.iter().zip(answers) {
                 let told = Parts::of(answer)?.next_value()?;
                 if let Some(snapshot) = self.snapshot_of(id, Parts::of(told)?)? {
-                    let lines = snapshot.room.segments.iter().map(|segment| segment.generation);
-                    running.lines.push((id.clone(), lines.collect()));
+                    let lines = snapshot.room.segments.iter().map(|segment| segment.generation).collect();
+                    running.old.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), lines);
                     known.note_room(id.clone(), &snapshot.room);
                 }
             }
@@ -144,7 +162,7 @@ impl Inner {
         newer: Vec<(u64, AuditRecord)>,
     ) -> Result<(), RestoreError> {
         let (batches, mut received) = mpsc::channel(BATCHES_MAX);
-        let numbers = self.connections.one(self.store_command(&running.present), Intent::Read).await?;
+        let numbers = persist!(self.connections.one(self.store_command(&running.present), Intent::Read))?;
         let state = Self::store_state(numbers)?;
         let mut content = Content::new(
             running.next.clone(),
@@ -152,6 +170,7 @@ impl Inner {
             self.may_ask(),
             &state,
             known.last_event,
+            running.new.clone(),
             batches,
         );
         let reading = tokio::task::spawn_blocking(move || {
@@ -169,7 +188,7 @@ impl Inner {
             match tokio::time::timeout(HOLD_PAUSE, received.recv()).await {
                 Ok(Some(batch)) => {
                     let batch: Vec<Command> = batch;
-                    self.connections.all(&batch, Intent::Read, Patience::Long).await?;
+                    persist!(self.connections.all(&batch, Intent::Read, Patience::Long))?;
                 }
                 Ok(None) => break,
                 Err(_) => {}
@@ -185,7 +204,7 @@ impl Inner {
             return Ok(());
         }
         running.held = Stopwatch::start();
-        let held = self.connections.one(running.command("hold"), Intent::Read).await?;
+        let held = persist!(self.connections.one(running.command("hold"), Intent::Read))?;
         if read::<bool>(held)? {
             return Ok(());
         }
@@ -193,54 +212,68 @@ impl Inner {
     }
 
     async fn switch(&self, running: &Running) -> Result<(), StoreError> {
-        match self.connections.one(running.command("switch"), Intent::Write).await {
-            Ok(switched) if read::<bool>(switched.clone())? => Ok(()),
-            Ok(_) => Err(StoreError::Transient("the restore took too long to be the one that counts".into())),
-            Err(StoreError::Ambiguous(why)) => {
-                // Nobody else switches to this content while the restore runs, so looking tells.
-                let state = self.connections.one(self.store_command(&running.present), Intent::Read).await;
-                match state.and_then(Self::store_state) {
-                    Ok(state) if state.content == running.next.content() => Ok(()),
-                    Ok(state) if state.restoring == running.token => Err(StoreError::Transient(why)),
-                    _ => Err(StoreError::Ambiguous(why)),
-                }
+        let mut last = StoreError::Transient("the restore took too long to be the one that counts".into());
+        for _ in 0..SWITCHES_MAX {
+            match persist!(self.connections.one(running.command("switch"), Intent::Write)) {
+                Ok(switched) if read::<bool>(switched.clone())? => return Ok(()),
+                Ok(_) => {}
+                Err(StoreError::Ambiguous(why)) => last = StoreError::Ambiguous(why),
+                Err(error) => return Err(error),
             }
-            Err(error) => Err(error),
+            // Nobody else switches to this content, so looking tells.
+            let state = persist!(self.connections.one(self.store_command(&running.present), Intent::Read))?;
+            let state = Self::store_state(state)?;
+            if state.content == running.next.content() {
+                return Ok(());
+            }
+            if state.restoring != running.token {
+                return Err(StoreError::Transient(
+                    "the restore took too long to be the one that counts".into(),
+                ));
+            }
         }
+        Err(last)
     }
 
     /// Lets everything go again.
     async fn undo(&self, running: &Running) {
-        let released = self.connections.one(running.command("release"), Intent::Read).await;
-        match released.and_then(read::<bool>) {
-            Ok(true) => {}
-            // It has switched after all, or somebody else has let everything go; then there is nothing to undo.
-            Ok(false) => return,
-            Err(error) => tracing::warn!(%error, "a failed restore holds the store for a minute more"),
+        let released = persist!(self.connections.one(running.command("release"), Intent::Read));
+        if let Err(error) = released {
+            tracing::warn!(%error, "a failed restore holds the store for a minute more");
+            return;
         }
         let thaw = |id: &RoomId| {
             Command::script(&id.into(), &THAW).key(running.present.room(id)).arg(&running.token)
         };
         let commands: Vec<Command> = running.names.iter().map(thaw).collect();
         for page in commands.chunks(PAGE) {
-            if let Err(error) = self.connections.all(page, Intent::Read, Patience::Long).await {
+            if let Err(error) = persist!(self.connections.all(page, Intent::Read, Patience::Long)) {
                 tracing::warn!(%error, "rooms stay frozen until somebody asks for them");
             }
         }
+        self.forget(&running.next, &[], &running.new).await;
     }
 
     /// What nobody reads any more goes.
     async fn forget_old_content(&self, running: &Running) {
         // Where a failover could bring the old content back, it is kept until it cannot.
-        if let Err(error) = self.confirm_place(&Place::Store, None).await {
+        if let Err(error) = persist!(self.confirm_place(&Place::Store, None)) {
             tracing::warn!(%error, "the content before the restore is forgotten although no replica has the new one");
         }
-        let keys = &running.present;
+        self.forget(&running.present, &running.names, &running.old).await;
+    }
+
+    /// Removes everything of a content but that its rooms are frozen, for those who do not know yet that it does not count.
+    async fn forget(&self, keys: &Keys, names: &[RoomId], lines: &Lines) {
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for name in names {
+            lines.entry(name.clone()).or_default();
+        }
         let mut commands = vec![];
-        for id in &running.names {
+        for (id, lines) in &lines {
             let place = Place::from(id);
-            let lines = running.lines.iter().find(|(name, _)| name == id).map_or(&[][..], |(_, lines)| lines);
             let mut command = Command::plain(&place, "UNLINK").arg(keys.taken(id)).arg(keys.lease(id));
+            command.push(&keys.answers(id)[..]);
             command.push(keys.trace(id));
             command.push(keys.records(&place));
             for &line in lines {
@@ -265,8 +298,8 @@ impl Inner {
         }
         commands.push(command);
         for page in commands.chunks(PAGE) {
-            if let Err(error) = self.connections.all(page, Intent::Read, Patience::Long).await {
-                tracing::warn!(%error, "some of the content before the restore stays in the store for good");
+            if let Err(error) = persist!(self.connections.all(page, Intent::Read, Patience::Long)) {
+                tracing::warn!(%error, "some of a content that does not count stays in the store for good");
             }
         }
     }

@@ -1,25 +1,29 @@
 //! Rooms: loaded, committed, joined, deleted.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anteroom_core::taken::Chunk;
 use anteroom_core::{Generation, MAX_POSITION, Room, RoomId, Session, SessionStatus};
 use redis::Value;
 
-use super::command::{COMMIT, Command, DELETE, Intent, JOIN, LOAD, NOTE_NAME, Patience};
+use super::command::{COMMIT, Command, DELETE, Intent, JOIN, KEEP_ANSWER, LOAD, NOTE_NAME, Patience};
 use super::keys::{Keys, Place};
 use super::reply::{Parts, digits_of, lineage_of, read, strange};
+use super::traces::trace_of;
 use super::{Answered, Inner};
 use crate::codec;
 use crate::contract::{
-    Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Lineage, NodeId,
-    SESSION_RETENTION_MILLIS, Snapshot, StoreError, StoredEvent, Trace,
+    ANSWERS_MAX, AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    Lineage, NodeId, SESSION_RETENTION_MILLIS, Snapshot, StoreError, StoredEvent, Trace,
 };
 
 /// An event on its way to the outbox.
 pub(super) const EVENT: &str = "e";
 /// An audit record on its way to the audit.
 pub(super) const AUDIT: &str = "a";
+/// Stands before every answer that is kept.
+const ANSWER_MARK: u8 = 1;
 /// What scripts answer when a restore has frozen what was asked for.
 const FROZEN: i64 = 2;
 
@@ -60,6 +64,7 @@ impl Inner {
             Value::Int(FROZEN) => Ok(None),
             told => {
                 let snapshot = self.snapshot_of(id, Parts::of(told)?)?;
+                self.note_adopted(id, snapshot.as_ref());
                 let is_believed = snapshot.is_some() || self.is_up_to_date(keys).await?;
                 Ok(is_believed.then_some(snapshot))
             }
@@ -99,7 +104,11 @@ impl Inner {
         match parts.first() {
             Some(Value::Int(FROZEN)) => return Ok(None),
             Some(Value::Int(1)) => {}
-            _ => return Ok(Some(Written::Conflict(self.snapshot_of(id, Parts::of(answer)?)?.map(Box::new)))),
+            _ => {
+                let newer = self.snapshot_of(id, Parts::of(answer)?)?;
+                self.note_adopted(id, newer.as_ref());
+                return Ok(Some(Written::Conflict(newer.map(Box::new))));
+            }
         }
         let mut parts = Parts::of(answer)?;
         let (_done, joined, lineage): (i64, u64, String) = (parts.next()?, parts.next()?, parts.next()?);
@@ -207,28 +216,40 @@ impl Inner {
             FROZEN => Ok(None),
             1 => {
                 self.tell_names(keys).await;
+                self.bound_traces(keys).await;
                 Ok(Some(DeletionOutcome::Done))
             }
             _ => Ok(Some(DeletionOutcome::Conflict)),
         }
     }
 
+    /// Looks for a kept answer, and keeps this one if there is none.
+    pub(super) async fn keep_answer(
+        &self,
+        keys: &Keys,
+        room: &RoomId,
+        key: &AnswerKey,
+        new: Option<(&[u8], Duration)>,
+    ) -> Answered<Option<Vec<u8>>> {
+        let command = Command::script(&room.into(), &KEEP_ANSWER).key(&keys.answers(room)[..]).arg(&key[..]);
+        // Sealed or not, an answer that is kept is never empty: a mark stands before it.
+        let (answer, kept) = new.map_or((vec![], Duration::ZERO), |(answer, kept)| {
+            (self.sealed(&[&[ANSWER_MARK], answer].concat()), kept)
+        });
+        let millis = u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(1);
+        let command = command.arg(answer).arg(millis).arg(ANSWERS_MAX);
+        let before: Option<Vec<u8>> = read(self.connections.one(command, Intent::Write).await?)?;
+        let Some(before) = before else {
+            return Ok(Some(None));
+        };
+        let before = self.opened(&before, "answer")?;
+        Ok(Some(before.strip_prefix(&[ANSWER_MARK]).map(<[u8]>::to_vec)))
+    }
+
     /// Keys of a room beside its own hash, but those that go by themselves and what outlives it.
     pub(super) fn keys_of_room(&self, keys: &Keys, id: &RoomId, room: &Room) -> Vec<String> {
         let lines = room.segments.iter().flat_map(|segment| keys.line(id, segment.generation));
-        [keys.taken(id), keys.lease(id)].into_iter().chain(lines).collect()
-    }
-
-    pub(super) async fn trace(&self, keys: &Keys, id: &RoomId) -> Answered<Option<Trace>> {
-        let command = |place: &Place, key: String| Command::plain(place, "HMGET").arg(key).arg(&TRACE_FIELDS);
-        let commands = [command(&id.into(), keys.trace(id)), command(&Place::Store, keys.shared_trace())];
-        let mut traces = vec![];
-        for answer in self.connections.all(&commands, Intent::Read, Patience::Short).await? {
-            traces.extend(trace_told(answer)?);
-        }
-        let trace = traces.into_iter().reduce(Trace::joined_with);
-        let is_believed = trace.is_some() || self.is_up_to_date(keys).await?;
-        Ok(is_believed.then_some(trace))
+        [keys.taken(id), keys.lease(id)].into_iter().chain(keys.answers(id)).chain(lines).collect()
     }
 
     fn commit_command(&self, keys: &Keys, commit: &Commit, shared: Option<Trace>) -> Command {
@@ -317,19 +338,6 @@ fn push_chunks(command: &mut Command, keys: &Keys, commit: &Commit) {
     for &generation in closed {
         command.push(&keys.line(id, generation)[..]);
     }
-}
-
-pub(super) const TRACE_FIELDS: [&str; 3] = ["g", "v", "e"];
-
-/// A trace as a server tells it.
-pub(super) fn trace_told(answer: Value) -> Result<Option<Trace>, StoreError> {
-    let [generation, version, epoch]: [Option<String>; 3] = read(answer)?;
-    Ok(trace_of([generation, version, epoch].map(Option::unwrap_or_default)))
-}
-
-fn trace_of([generation, version, epoch]: [String; 3]) -> Option<Trace> {
-    let generation = generation_of(generation.parse().ok()?)?;
-    Some(Trace { generation, version: version.parse().ok()?, epoch: epoch.parse().ok()? })
 }
 
 pub(super) fn generation_of(number: u64) -> Option<Generation> {

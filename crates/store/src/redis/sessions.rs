@@ -25,16 +25,26 @@ fn before(at: UnixMillis) -> String {
 }
 
 impl Inner {
-    pub(super) async fn session(
+    /// Several sessions, in the order asked for.
+    pub(super) async fn sessions(
         &self,
         keys: &Keys,
         room: &RoomId,
-        key: SessionKey,
-    ) -> Answered<Option<Session>> {
-        let command = Command::plain(&room.into(), "HGET").arg(keys.sessions(room, key.generation));
-        let command = command.arg(&key.position.get().to_be_bytes()[..]);
-        let bytes: Option<Vec<u8>> = read(self.connections.one(command, Intent::Read).await?)?;
-        Ok(Some(bytes.map(|bytes| self.session_of(&bytes)).transpose()?))
+        wanted: &[SessionKey],
+    ) -> Answered<Vec<Option<Session>>> {
+        let mut sessions = vec![];
+        for page in wanted.chunks(PAGE) {
+            let get = |key: &SessionKey| {
+                let command = Command::plain(&room.into(), "HGET").arg(keys.sessions(room, key.generation));
+                command.arg(&key.position.get().to_be_bytes()[..])
+            };
+            let commands: Vec<Command> = page.iter().map(get).collect();
+            for answer in self.connections.all(&commands, Intent::Read, Patience::Long).await? {
+                let bytes: Option<Vec<u8>> = read(answer)?;
+                sessions.push(bytes.map(|bytes| self.session_of(&bytes)).transpose()?);
+            }
+        }
+        Ok(Some(sessions))
     }
 
     pub(super) fn session_of(&self, sealed: &[u8]) -> Result<Session, StoreError> {
@@ -57,7 +67,10 @@ impl Inner {
         };
         let mut due = self.found_in(generations, generations.iter().map(index).collect()).await?;
         due.truncate(limit);
-        Ok(Some(self.sessions_at(keys, room, &due).await?))
+        let due: Vec<SessionKey> = due.into_iter().map(|(_, key)| key).collect();
+        let sessions = self.sessions(keys, room, &due).await?;
+        // One that has gone meanwhile is not due any more.
+        Ok(sessions.map(|sessions| sessions.into_iter().flatten().collect()))
     }
 
     pub(super) async fn next_session_end(
@@ -86,8 +99,10 @@ impl Inner {
             command.arg("-inf").arg(before(until)).arg("WITHSCORES")
         };
         let found = self.found_in(generations, generations.iter().map(index).collect()).await?;
-        let sessions = self.sessions_at(keys, room, &found).await?;
-        Ok(Some(sessions.into_iter().map(|session| session.request_id).collect()))
+        let found: Vec<SessionKey> = found.into_iter().map(|(_, key)| key).collect();
+        let sessions = self.sessions(keys, room, &found).await?;
+        Ok(sessions
+            .map(|sessions| sessions.into_iter().flatten().map(|session| session.request_id).collect()))
     }
 
     /// What indexes of these generations answer, by end and key.
@@ -106,29 +121,6 @@ impl Inner {
         }
         found.sort_unstable();
         Ok(found)
-    }
-
-    /// The sessions at these places, in this order; those that have gone meanwhile are left out.
-    async fn sessions_at(
-        &self,
-        keys: &Keys,
-        room: &RoomId,
-        places: &[(u64, SessionKey)],
-    ) -> Result<Vec<Session>, StoreError> {
-        let mut sessions = vec![];
-        for page in places.chunks(PAGE) {
-            let get = |(_, key): &(u64, SessionKey)| {
-                let command = Command::plain(&room.into(), "HGET").arg(keys.sessions(room, key.generation));
-                command.arg(&key.position.get().to_be_bytes()[..])
-            };
-            let commands: Vec<Command> = page.iter().map(get).collect();
-            for answer in self.connections.all(&commands, Intent::Read, Patience::Long).await? {
-                if let Some(bytes) = read::<Option<Vec<u8>>>(answer)? {
-                    sessions.push(self.session_of(&bytes)?);
-                }
-            }
-        }
-        Ok(sessions)
     }
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::faults::{Direction, Fault, Mode, SplitMix};
+use super::faults::{Direction, Fault, Mode};
+use crate::dice::Dice;
 use crate::wait::now;
 
 /// The largest piece.
@@ -134,7 +135,7 @@ struct Condition {
     /// The next answer is held for so long.
     answer_delay: Option<Duration>,
     /// The chances of this connection, and the epoch of the odds they belong to.
-    random: Option<(u64, SplitMix)>,
+    random: Option<(u64, Dice)>,
 }
 
 /// What to do with a piece.
@@ -283,7 +284,7 @@ impl Connection {
             Mode::Always(fault) | Mode::Once(fault) => Some(*fault),
             Mode::Random(odds) => {
                 let known = condition.random.take().filter(|(known, _)| *known == epoch);
-                let (_, mut random) = known.unwrap_or((epoch, SplitMix::new(odds.seed, self.number)));
+                let (_, mut random) = known.unwrap_or((epoch, Dice::numbered(odds.seed, self.number)));
                 let met = odds.roll(&mut random);
                 condition.random = Some((epoch, random));
                 met

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::dice::Dice;
+
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -73,31 +75,9 @@ impl Odds {
         self
     }
 
-    pub(super) fn roll(&self, random: &mut SplitMix) -> Option<Fault> {
-        let met =
-            self.chances.iter().find(|(requests, _)| random.next().is_multiple_of(u64::from(*requests)));
+    pub(super) fn roll(&self, random: &mut Dice) -> Option<Fault> {
+        let met = self.chances.iter().find(|(requests, _)| random.one_in(u64::from(*requests)));
         met.map(|(_, fault)| *fault)
-    }
-}
-
-/// The generator `SplitMix64`: small, well mixed, the same everywhere. Not for secrets.
-#[derive(Debug)]
-pub(super) struct SplitMix(u64);
-
-impl SplitMix {
-    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-    /// The sequence of the `number`-th connection under a seed.
-    pub(super) fn new(seed: u64, number: u64) -> Self {
-        let mut mixed = Self(seed);
-        Self(mixed.next() ^ number.wrapping_mul(Self::STEP))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(Self::STEP);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 
@@ -107,7 +87,7 @@ mod tests {
 
     fn fates(seed: u64, connection: u64) -> Vec<Option<Fault>> {
         let odds = Odds::seeded(seed).one_in(4, Fault::Reset).one_in(2, Fault::CutAfterSending);
-        let mut random = SplitMix::new(seed, connection);
+        let mut random = Dice::numbered(seed, connection);
         (0..4_000).map(|_| odds.roll(&mut random)).collect()
     }
 

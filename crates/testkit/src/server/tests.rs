@@ -39,12 +39,12 @@ fn a_server_is_started_ended_and_started_again_in_its_directory() {
     let (_kept, builder) = stand_in(&format!("{LISTENS}\n{waits}"));
     let mut server = builder.config("# empty").env("X", "first").start().unwrap();
     assert_eq!((server.public().port(), server.private().port()), (1, 2));
-    crate::wait_until("the stand-in is set up", END_DEADLINE, || server.directory().join("here").exists());
+    wait_until("the stand-in is set up", END_DEADLINE, || server.directory().join("here").exists());
     let ended = server.terminate().unwrap();
     assert_eq!(ended.status.code(), Some(3));
     server.set_env("X", "second");
     server.restart().unwrap();
-    crate::wait_until("it has spoken twice", END_DEADLINE, || server.stderr().contains("second"));
+    wait_until("it has spoken twice", END_DEADLINE, || server.stderr().contains("second"));
     assert!(server.stderr().starts_with("serve --config first\n"), "{}", server.stderr());
     let ended = server.kill_nine().unwrap();
     assert_eq!(ended.status.code(), None);

@@ -32,6 +32,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(in super::super) struct Connector {
     pub(super) with_tls: bool,
     pub(super) login: Login,
+    /// For servers that let nobody in without one; others refuse those who log in.
+    pub(super) login_if_asked: Option<Login>,
     pub(super) database: u32,
     pub(super) certificates: RedisCertificates,
 }
@@ -59,9 +61,23 @@ impl Connector {
     pub(in super::super) async fn connect(
         &self,
         address: &Address,
+        pushed: impl Fn(PushInfo) + Clone + Send + Sync + 'static,
+    ) -> Result<Open, RedisError> {
+        match (self.log_in(address, &self.login, pushed.clone()).await, &self.login_if_asked) {
+            (Err(error), Some(login)) if error.to_string().contains("NOAUTH") => {
+                self.log_in(address, login, pushed).await
+            }
+            (connected, _) => connected,
+        }
+    }
+
+    async fn log_in(
+        &self,
+        address: &Address,
+        login: &Login,
         pushed: impl Fn(PushInfo) + Send + Sync + 'static,
     ) -> Result<Open, RedisError> {
-        let client = self.client(address)?;
+        let client = self.client(address, login)?;
         let is_broken = Arc::new(AtomicBool::new(false));
         let noticed = is_broken.clone();
         let push = move |info: PushInfo| {
@@ -83,7 +99,7 @@ impl Connector {
         Ok(Open { connection, is_broken })
     }
 
-    fn client(&self, address: &Address) -> Result<Client, RedisError> {
+    fn client(&self, address: &Address, login: &Login) -> Result<Client, RedisError> {
         let Address { host, port } = address.clone();
         let place = if self.with_tls {
             ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
@@ -93,10 +109,10 @@ impl Connector {
         let mut settings = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP3)
             .set_db(i64::from(self.database));
-        if let Some(user) = &self.login.user {
+        if let Some(user) = &login.user {
             settings = settings.set_username(user);
         }
-        if let Some(password) = self.login.password() {
+        if let Some(password) = login.password() {
             settings = settings.set_password(password);
         }
         let info = place.into_connection_info()?;

@@ -68,18 +68,20 @@ pub(super) struct Resolver {
 
 impl Resolver {
     pub(super) fn new(url: RedisUrl, certificates: RedisCertificates) -> Self {
-        let connector = |login, database| {
+        let connector = |login, login_if_asked, database| {
             let certificates = certificates.clone();
-            Arc::new(Connector { with_tls: url.with_tls, login, database, certificates })
+            Arc::new(Connector { with_tls: url.with_tls, login, login_if_asked, database, certificates })
         };
-        let to_sentinels = connector(url.sentinel_login.clone(), 0);
+        // Sentinels without a login of their own may have that of the servers.
+        let of_servers = Some(url.login.clone()).filter(|_| url.sentinel_login.password.is_none());
+        let to_sentinels = connector(url.sentinel_login.clone(), of_servers, 0);
         let sentinels = match url.kind {
             Kind::Sentinel { .. } => url.addresses.clone(),
             Kind::Single | Kind::Cluster => vec![],
         };
         let sentinels =
             sentinels.into_iter().map(|address| Arc::new(Link::new(to_sentinels.clone(), address))).collect();
-        let connector = connector(url.login.clone(), url.database);
+        let connector = connector(url.login.clone(), None, url.database);
         Self { url, connector, links: Mutex::default(), sentinels, turn: Mutex::new(0) }
     }
 

@@ -1,0 +1,284 @@
+//! What several nodes need of a server: confirmations, news, one clock, and scripts that are there wherever they are called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anteroom_core::Operation;
+use anteroom_store::contract::{JoinOutcome, News, Store, StoreError};
+use anteroom_store::redis::{RedisOptions, RedisStore, Replicas};
+use anteroom_testkit::redis::{RedisCluster, RedisProcess, Sentinels};
+use anteroom_testkit::{ChaosProxy, Direction, Fault, Mode, require_redis};
+
+use crate::support::{NODE, OTHER_NODE, PATIENCE, Writer, is_transient, open, options, wait_until};
+
+const LEASE: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_is_confirmed_when_a_replica_has_it() {
+    if !require_redis() {
+        return;
+    }
+    let (primary, replica) = (RedisProcess::start(), RedisProcess::start());
+    let store = Arc::new(open(&primary.url()).await);
+    let mut writer = Writer::make(store.clone(), "room").await;
+    store.confirm(&writer.id).await.unwrap();
+    let link = ChaosProxy::before(primary.port());
+    replica.replica_of(link.port());
+    replica.wait_until_in_sync(&primary);
+    wait_until("the replica is noticed", || async {
+        primary.command(&["EXISTS", "anteroom:{store}:replicas"]).integer() == 1
+    })
+    .await;
+    writer.join(1).await;
+    let confirmed: Vec<_> = {
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..50 {
+            let (store, id) = (store.clone(), writer.id.clone());
+            tasks.spawn(async move { store.confirm(&id).await });
+        }
+        tasks.join_all().await
+    };
+    assert!(confirmed.iter().all(Result::is_ok), "{confirmed:?}");
+    // Nobody confirms what no replica can hear of; whoever does not wait for it goes on.
+    link.set(Mode::Always(Fault::BlackHole(Direction::Both)));
+    writer.join(1).await;
+    let unconfirmed = store.confirm(&writer.id).await;
+    assert!(
+        matches!(&unconfirmed, Err(StoreError::Transient(why)) if why == "not replicated yet"),
+        "{unconfirmed:?}"
+    );
+    // One that opens later, when no replica is connected, knows that there were some; unless it is told otherwise.
+    replica.kill();
+    let late = open(&primary.url()).await;
+    assert!(is_transient(&late.confirm(&writer.id).await));
+    let careless = RedisOptions { replicas: Replicas::Exactly(0), ..options(&primary.url()) };
+    RedisStore::open(&careless).await.unwrap().confirm(&writer.id).await.unwrap();
+    let strict = RedisOptions { replicas: Replicas::Exactly(1), ..options(&RedisProcess::start().url()) };
+    assert!(RedisStore::open(&strict).await.is_err(), "its server is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_to_a_lost_primary_is_not_confirmed_by_the_next_one() {
+    if !require_redis() {
+        return;
+    }
+    let servers = [0, 1, 2].map(|_| RedisProcess::start());
+    let [primary, replica, second] = &servers;
+    let proxy = ChaosProxy::before(primary.port());
+    replica.replica_of(primary.port());
+    second.replica_of(replica.port());
+    second.wait_until_in_sync(replica);
+    let options =
+        RedisOptions { replicas: Replicas::Exactly(1), ..options(&primary.url_through(proxy.port())) };
+    let store = Arc::new(RedisStore::open(&options).await.unwrap());
+    let mut writer = Writer::make(store.clone(), "room").await;
+    replica.wait_until_in_sync(primary);
+    store.confirm(&writer.id).await.unwrap();
+    writer.join(1).await;
+    replica.promote();
+    second.wait_until_in_sync(replica);
+    proxy.forward_to(replica.port());
+    proxy.reset_connections();
+    wait_until("the next primary says that it is another one", || async {
+        matches!(store.confirm(&writer.id).await, Err(StoreError::Transient(why)) if why.contains("the primary changed"))
+    })
+    .await;
+    // Whoever has taken note of the new lineage is confirmed under it.
+    let snapshot = writer.snapshot().await;
+    assert_ne!(snapshot.lineage, writer.lineage);
+    store.confirm(&writer.id).await.unwrap();
+}
+
+async fn next_of(news: &mut tokio::sync::mpsc::Receiver<News>, wanted: &News) {
+    let found = async { while news.recv().await.expect("the store is there") != *wanted {} };
+    tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no {wanted:?}"));
+}
+
+async fn are_told_what_others_do(url: &str) {
+    let [one, other] = [Arc::new(open(url).await), Arc::new(open(url).await)];
+    let mut news = other.subscribe();
+    // Subscribing takes a moment, and news of before are nobody's; so something is done again until it is told.
+    let made = async {
+        for number in 0.. {
+            assert!(one.replace_value(&format!("value-{number}"), None, b"", None).await.unwrap());
+            if tokio::time::timeout(Duration::from_millis(200), news.recv()).await.is_ok() {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, made).await.unwrap();
+    let mut rooms = vec![];
+    for name in ["one", "two", "three", "four"] {
+        rooms.push(Writer::make(one.clone(), name).await);
+        next_of(&mut news, &News::Names).await;
+    }
+    let ids: Vec<_> = rooms.iter().map(|writer| writer.id.clone()).collect();
+    other.glance(&ids, OTHER_NODE, LEASE).await.unwrap();
+    for writer in &mut rooms {
+        let told = News::Room(writer.id.clone());
+        let told = next_of(&mut news, &told);
+        tokio::pin!(told);
+        while tokio::time::timeout(Duration::from_millis(200), &mut told).await.is_err() {
+            writer.perform(&Operation::Advance { by: 1 }).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nodes_are_told_what_others_do() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    are_told_what_others_do(&redis.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn news_come_again_after_the_connection_was_lost() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let proxy = ChaosProxy::before(redis.port());
+    let [one, other] = [open(&redis.url()).await, open(&redis.url_through(proxy.port())).await];
+    let mut news = other.subscribe();
+    for round in 0..3 {
+        let told = async {
+            for number in 0.. {
+                let name = format!("round-{round}-{number}");
+                assert!(one.replace_value(&name, None, b"", None).await.unwrap());
+                if tokio::time::timeout(Duration::from_millis(100), news.recv()).await.is_ok() {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.unwrap();
+        proxy.reset_connections();
+        while news.try_recv().is_ok() {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_nodes_go_by_the_clock_of_the_server() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let stores = [open(&redis.url()).await, open(&redis.url()).await];
+    let server_millis = || {
+        let told = redis.command(&["TIME"]);
+        let [seconds, micros] = [0, 1].map(|part| told.array()[part].integer().unsigned_abs());
+        seconds * 1_000 + micros / 1_000
+    };
+    let mut last = 0;
+    for round in 0..50 {
+        for store in &stores {
+            let clock = store.clock().unwrap();
+            let (before, told, after) = (server_millis(), clock.now().0, server_millis());
+            // The answer that was quickest may still have taken a while on a busy machine.
+            assert!(told + 500 >= before && told <= after + 500, "{before} {told} {after}");
+            assert!(clock.now().0 >= told && told + 1_000 > last);
+            last = told;
+            if round % 10 == 0 {
+                store.glance(&[], NODE, LEASE).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_forgotten_the_scripts_gets_them_again() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let store = Arc::new(open(&redis.url()).await);
+    let mut writer = Writer::make(store.clone(), "room").await;
+    for _ in 0..3 {
+        redis.command(&["SCRIPT", "FLUSH"]).no_error();
+        let before = store.calls();
+        writer.join(1).await;
+        assert_eq!(store.calls() - before, 2, "once in vain, once with the text");
+        redis.command(&["SCRIPT", "FLUSH"]).no_error();
+        writer.perform(&Operation::Advance { by: 1 }).await;
+        redis.command(&["SCRIPT", "FLUSH"]).no_error();
+        assert!(store.glance(&[writer.id.clone()], NODE, LEASE).await.unwrap().rooms[0].is_some());
+    }
+    let before = store.calls();
+    writer.join(1).await;
+    writer.perform(&Operation::Advance { by: 1 }).await;
+    store.glance(&[writer.id.clone()], NODE, LEASE).await.unwrap();
+    assert!(store.calls() - before <= 4, "one call each, and one look in the background at most");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failover_by_sentinels_is_followed() {
+    if !require_redis() {
+        return;
+    }
+    let sentinels = Sentinels::start();
+    let store = Arc::new(open(&sentinels.url()).await);
+    let mut writer = Writer::make(store.clone(), "room").await;
+    writer.join(3).await;
+    wait_until("it is confirmed", || async { store.confirm(&writer.id).await.is_ok() }).await;
+    let before = writer.lineage;
+    // The former primary is well and goes on to answer: only the Sentinels know better.
+    sentinels.fail_over();
+    wait_until("the new primary is asked", || async {
+        store
+            .load(&writer.id, NODE)
+            .await
+            .is_ok_and(|snapshot| snapshot.is_some_and(|snapshot| snapshot.lineage != before))
+    })
+    .await;
+    assert_eq!(writer.snapshot().await.room.newest().joined, 3);
+    sentinels.wait_until_whole();
+    let before = writer.snapshot().await.lineage;
+    sentinels.kill_primary();
+    wait_until("the next one is asked", || async {
+        store
+            .load(&writer.id, NODE)
+            .await
+            .is_ok_and(|snapshot| snapshot.is_some_and(|snapshot| snapshot.lineage != before))
+    })
+    .await;
+    let outcome = writer.try_join(1).await.unwrap();
+    assert!(matches!(outcome, JoinOutcome::Conflict(Some(_))), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_failover_in_a_cluster_is_followed_and_concerns_its_shard_only() {
+    if !require_redis() {
+        return;
+    }
+    let cluster = RedisCluster::start();
+    are_told_what_others_do(&cluster.url()).await;
+    let store = Arc::new(open(&cluster.url()).await);
+    let mut writers = vec![];
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let mut writer = Writer::make(store.clone(), name).await;
+        writer.join(2).await;
+        store.confirm(&writer.id).await.unwrap();
+        writers.push(writer);
+    }
+    let key = |writer: &Writer| format!("anteroom:0:{{r/{}}}:room", writer.id);
+    let hit = cluster.primary_of(&key(&writers[0])).port();
+    let is_hit: Vec<bool> =
+        writers.iter().map(|writer| cluster.primary_of(&key(writer)).port() == hit).collect();
+    assert!(is_hit.contains(&false), "all rooms are on one server");
+    cluster.kill_primary_of(&key(&writers[0]));
+    for (writer, is_hit) in writers.iter_mut().zip(is_hit) {
+        wait_until("the room is there", || async {
+            store.load(&writer.id, NODE).await.is_ok_and(|found| found.is_some())
+        })
+        .await;
+        let snapshot = writer.snapshot().await;
+        assert_eq!(
+            (snapshot.lineage != writer.lineage, snapshot.is_continuous),
+            (is_hit, !is_hit),
+            "{}",
+            writer.id
+        );
+        assert_eq!(snapshot.room.newest().joined, 2, "confirmed, so it is there");
+    }
+}

@@ -37,7 +37,9 @@ fn scripts_run(redis: &RedisProcess) -> Result<f64> {
 fn joins(binary: &str, rounds: usize, round: Duration) -> Result<()> {
     let redis = redis();
     let anteroom = Anteroom::start_on(binary, &redis.url())?;
-    println!("| what | connections | Anteroom a second | bare hyper a second | ratio | gate | calls to Redis a join (gate 0.1) |");
+    println!(
+        "| what | connections | Anteroom a second | bare hyper a second | ratio | gate | calls to Redis a join (gate 0.1) |"
+    );
     println!("|---|---|---|---|---|---|---|");
     let cases = [
         ("join on Redis", Requests::post("/join", r#"{"room":"Sample"}"#)),

@@ -1,6 +1,6 @@
 //! A room as a value: its clock, settings, state and line. What may happen to it is in [`crate::apply`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::adaptive::Adaptive;
 use crate::auction::Auction;
@@ -11,6 +11,7 @@ use crate::inlet::{self, Move, MovedBy};
 use crate::losses::{self, Losses};
 use crate::reports::Reports;
 use crate::segment::{Counts, Segment};
+use crate::session::{Session, SessionStatus};
 use crate::settings::{InletKind, Settings};
 
 /// How many generations of tickets a room honours at once.
@@ -202,6 +203,32 @@ impl Room {
     /// Visitors inside: sessions begun and not ended, less the exits reported without a name, and those whose sessions were lost.
     pub fn active(&self) -> u64 {
         self.counts().live_sessions() - self.exit_credits + self.losses.phantoms
+    }
+
+    /// Whether these records of sessions are newer than this room: it does not count the claim of one of them yet, or its end by
+    /// time. Where several nodes write, a record can be read after the room that it belongs to.
+    pub fn is_behind<'a>(&self, sessions: impl IntoIterator<Item = &'a Session>) -> bool {
+        let mut expired: BTreeMap<Generation, u64> = BTreeMap::new();
+        for session in sessions {
+            let generation = session.key.generation;
+            let Some(segment) = self.segments.iter().find(|segment| segment.generation == generation) else {
+                // Of a line that was closed, or is not open yet.
+                if generation > self.newest().generation {
+                    return true;
+                }
+                continue;
+            };
+            let position = session.key.position.get();
+            if position > segment.floor && !segment.taken.contains(position) {
+                return true;
+            }
+            let seen = expired.entry(generation).or_default();
+            *seen += u64::from(session.status == SessionStatus::Expired);
+            if *seen > segment.counts.expired {
+                return true;
+            }
+        }
+        false
     }
 
     /// Unclaimed offers.

@@ -15,6 +15,8 @@ const AGREEMENT_DEADLINE: Duration = Duration::from_mins(1);
 /// steps of a timetable that nobody had to take: those are counted when the next one is.
 const AGREED_FIELDS: [&str; 8] =
     ["id", "state", "settings", "figures", "generations", "version", "moves", "last_move"];
+/// How much of the log of each node is shown when a test has failed.
+const LOG_LINES_SHOWN: usize = 60;
 
 /// The servers, in the order in which their store URLs were given.
 #[derive(Debug)]
@@ -68,6 +70,18 @@ impl Nodes {
             }
             assert!(started.elapsed() < AGREEMENT_DEADLINE, "the nodes do not agree on {room}: {shown:#?}");
             pause();
+        }
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        // Whoever looks at a failed test wants to know what each node has to say about it.
+        for (index, server) in self.0.iter().enumerate().filter(|_| thread::panicking()) {
+            let log = server.stderr();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+            eprintln!("--- the last lines of node {index}:\n{}", tail.join("\n"));
         }
     }
 }

@@ -263,11 +263,25 @@ impl Owner {
     }
 
     async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, TurnError> {
+        // Whether the room is as the store had it since the batch came.
+        let mut is_fresh = !self.store.is_shared();
         for conflicts in 0..CONFLICTS_MAX {
             if self.room.is_none() {
                 self.load().await?;
+                is_fresh = true;
             }
-            let mut computed = self.compute(batch).await?;
+            let Some(mut computed) = self.compute(batch).await? else {
+                count(&self.counters.conflicts, 1);
+                self.load().await?;
+                is_fresh = true;
+                continue;
+            };
+            if !is_fresh && computed.refuses_unwritten() {
+                self.fallback = Some(computed.room);
+                self.load().await?;
+                is_fresh = true;
+                continue;
+            }
             let written = self.write(&mut computed).await;
             match written {
                 Ok(Ok(())) => {
@@ -281,6 +295,7 @@ impl Owner {
                     self.fallback = Some(computed.room);
                     if let Some(newer) = newer {
                         self.adopt(newer);
+                        is_fresh = true;
                     }
                     tokio::time::sleep(self.jitter.after_conflicts(conflicts)).await;
                 }
@@ -295,8 +310,9 @@ impl Owner {
 
     /// Applies the batch to the room: first the joins, which commute, then the rest in order.
     ///
-    /// Everything is read beforehand, so that the room is there again if a read fails.
-    async fn compute(&mut self, batch: &[Request]) -> Result<Computed, TurnError> {
+    /// Everything is read beforehand, so that the room is there again if a read fails. `None`: what was read is newer than the room,
+    /// because another node has written in between; the rules only hold for what belongs together.
+    async fn compute(&mut self, batch: &[Request]) -> Result<Option<Computed>, TurnError> {
         let now = self.clock.now();
         if !self.next_end_is_known && self.acts_by_itself() {
             self.refresh_next_session_end().await?;
@@ -306,6 +322,10 @@ impl Owner {
             None => return Err(TurnError::Gone),
         };
         let stored = self.sessions_of(batch).await?;
+        let is_behind = |room: &Room| room.is_behind(ended.iter().chain(stored.values()));
+        if self.store.is_shared() && self.room.as_ref().is_some_and(is_behind) {
+            return Ok(None);
+        }
         let first = self.first_operation();
         let mut room = self.room.take().ok_or(TurnError::Gone)?;
         let before = (room.newest().generation, room.newest().joined, room.version);
@@ -346,7 +366,8 @@ impl Owner {
         }
         let answers = Answers { joins, join_refusal, operations };
         let (effects, expected) = (turn.effects, before.2);
-        Ok(Computed { room, effects, answers, audit, joined_before: before.1, opens_line, expected })
+        let joined_before = before.1;
+        Ok(Some(Computed { room, effects, answers, audit, joined_before, opens_line, expected }))
     }
 
     /// What the store has of the sessions that a batch is about.

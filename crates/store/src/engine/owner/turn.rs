@@ -35,6 +35,14 @@ pub(super) struct JoinedRange {
 }
 
 impl Computed {
+    /// Whether somebody is refused although no commit will tell whether the room is still as it was: another node may have served him
+    /// since.
+    pub(super) fn refuses_unwritten(&self) -> bool {
+        let compares = self.effects.changed || !self.audit.is_empty();
+        let Answers { join_refusal, operations, .. } = &self.answers;
+        !compares && (join_refusal.is_some() || operations.iter().any(Result::is_err))
+    }
+
     /// Other nodes may have joined visitors in between: this node's then stand behind them.
     pub(super) fn shift_joins(&mut self, joined: u64) {
         let shift = joined - self.room.newest().joined;

@@ -29,6 +29,7 @@ scripts! {
     THAW = "scripts/thaw.lua",
     FREEZE = "scripts/freeze.lua",
     RESTORING = "scripts/restoring.lua",
+    PUT = "scripts/put.lua",
     PUT_ROOM = "scripts/put_room.lua",
     KEEP_ANSWER = "scripts/keep_answer.lua",
     PUT_RECORD = "scripts/put_record.lua",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anteroom_core::{Generation, Room, RoomId, Session, SessionStatus};
 use tokio::sync::mpsc;
 
-use super::command::{Command, PUT_RECORD, PUT_ROOM};
+use super::command::{Command, PUT, PUT_RECORD, PUT_ROOM, SHARE_TRACE};
 use super::keys::{Keys, Place};
 use super::rooms::chunk_field;
 use super::values::StoreState;
@@ -21,6 +21,13 @@ const BATCH: usize = 500;
 /// Names, and the lines of the rooms that have one: where keys of a content may be.
 pub(super) type Lines = Arc<Mutex<BTreeMap<RoomId, Vec<Generation>>>>;
 
+/// The room whose sessions come now. It comes last itself: once it is there, nothing of it is written by a restore any more.
+struct RoomInTheMaking {
+    id: RoomId,
+    closed: Vec<Generation>,
+    last: Command,
+}
+
 /// A content in the making. Used on a thread that may block.
 pub(super) struct Content {
     keys: Keys,
@@ -31,8 +38,7 @@ pub(super) struct Content {
     names_changed: u64,
     batch: Vec<Command>,
     batches: mpsc::Sender<Vec<Command>>,
-    room: Option<RoomId>,
-    closed: Vec<Generation>,
+    room: Option<RoomInTheMaking>,
     lines: Lines,
     last_event: u64,
     last_audit: u64,
@@ -58,7 +64,6 @@ impl Content {
             batch: vec![],
             batches,
             room: None,
-            closed: vec![],
             lines,
             last_event,
             last_audit: 0,
@@ -81,14 +86,36 @@ impl Content {
 
     fn note_name(&mut self, id: &RoomId, lines: Vec<Generation>) -> Result<(), StoreError> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), lines);
-        let command = Command::plain(&Place::Store, "ZADD").arg(self.keys.names()).arg(self.now_seconds);
+        let command = self.of_store("ZADD", self.keys.names()).arg(self.now_seconds);
         self.put(command.arg(id.as_str()))
+    }
+
+    /// A command of the whole store, unless it is too late.
+    fn of_store(&self, name: &str, key: String) -> Command {
+        let command = Command::script(&Place::Store, &PUT).key(self.keys.content_number()).key(key);
+        command.arg(self.keys.content()).arg(name)
+    }
+
+    /// A command of a room, unless it is too late.
+    fn of_room(&self, id: &RoomId, name: &str, key: String) -> Command {
+        Command::script(&id.into(), &PUT).key(self.keys.room(id)).key(key).arg("v").arg(name)
+    }
+
+    fn put_record(&mut self, key: String, number: u64, plain: &[u8]) -> Result<(), StoreError> {
+        let command = Command::script(&Place::Store, &PUT_RECORD).key(self.keys.content_number()).key(key);
+        let sealed = self.seal.seal(plain);
+        self.put(command.arg(self.keys.content()).arg(number).arg(sealed))
+    }
+
+    /// The room whose sessions have all come.
+    fn put_room(&mut self) -> Result<(), StoreError> {
+        self.room.take().map_or(Ok(()), |room| self.put(room.last))
     }
 
     /// Writes the numbers that go on rising, and drops what is more than is kept.
     pub(super) fn finish(mut self) -> Result<(), StoreError> {
-        let store = Place::Store;
-        let mut numbers = Command::plain(&store, "HSET").arg(self.keys.numbers());
+        self.put_room()?;
+        let mut numbers = self.of_store("HSET", self.keys.numbers());
         let changed = [("values", self.values_changed), ("names", self.names_changed)];
         for (name, number) in
             [("events", self.last_event), ("audit", self.last_audit)].into_iter().chain(changed)
@@ -97,7 +124,7 @@ impl Content {
         }
         self.put(numbers)?;
         for (stream, limit) in [(self.keys.events(), OUTBOX_MAX), (self.keys.audit(), AUDIT_MAX)] {
-            self.put(Command::plain(&store, "XTRIM").arg(stream).arg("MAXLEN").arg("=").arg(limit))?;
+            self.put(Command::plain(&Place::Store, "XTRIM").arg(stream).arg("MAXLEN").arg("=").arg(limit))?;
         }
         self.send()
     }
@@ -105,63 +132,59 @@ impl Content {
 
 impl Target for Content {
     fn value(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.put(Command::plain(&Place::Store, "HSET").arg(self.keys.values()).arg(name).arg(bytes))
+        self.put(self.of_store("HSET", self.keys.values()).arg(name).arg(bytes))
     }
 
     fn room(&mut self, id: &RoomId, room: &Room, closed: &[Generation]) -> Result<(), StoreError> {
-        let (newest, place) = (room.newest(), Place::from(id));
-        let command = Command::script(&place, &PUT_ROOM).key(self.keys.room(id)).arg(self.may_ask);
-        let command =
-            command.arg(room.version).arg(room.epoch).arg(newest.generation.number()).arg(newest.joined);
-        let sealed = self.seal.seal(&codec::encode_room(room));
+        self.put_room()?;
         self.note_name(id, room.segments.iter().map(|segment| segment.generation).collect())?;
-        self.put(command.arg(sealed))?;
         for segment in room.segments.iter().filter(|segment| !closed.contains(&segment.generation)) {
             for (index, chunk) in segment.taken.chunks() {
-                let command = Command::plain(&place, "HSET").arg(self.keys.taken(id));
+                let command = self.of_room(id, "HSET", self.keys.taken(id));
                 let command = command.arg(&chunk_field(segment.generation, index)[..]);
                 self.put(command.arg(&codec::encode_chunk(chunk)[..]))?;
             }
         }
-        (self.room, self.closed) = (Some(id.clone()), closed.to_vec());
+        let newest = room.newest();
+        let last = Command::script(&id.into(), &PUT_ROOM).key(self.keys.room(id)).arg(self.may_ask);
+        let last = last.arg(room.version).arg(room.epoch).arg(newest.generation.number()).arg(newest.joined);
+        let last = last.arg(self.seal.seal(&codec::encode_room(room)));
+        self.room = Some(RoomInTheMaking { id: id.clone(), closed: closed.to_vec(), last });
         Ok(())
     }
 
     fn session(&mut self, session: &Session) -> Result<(), StoreError> {
         let generation = session.key.generation;
-        let Some(id) = self.room.clone().filter(|_| !self.closed.contains(&generation)) else {
+        let room = self.room.as_ref().filter(|room| !room.closed.contains(&generation));
+        let Some(id) = room.map(|room| room.id.clone()) else {
             return Ok(());
         };
-        let (place, position) = (Place::from(&id), session.key.position.get().to_be_bytes());
-        let command =
-            Command::plain(&place, "HSET").arg(self.keys.sessions(&id, generation)).arg(&position[..]);
+        let position = session.key.position.get().to_be_bytes();
         let sealed = self.seal.seal(&codec::encode_session(session));
-        self.put(command.arg(sealed))?;
+        let command = self.of_room(&id, "HSET", self.keys.sessions(&id, generation));
+        self.put(command.arg(&position[..]).arg(sealed))?;
         let mut indexes = vec![self.keys.ended(&id, generation)];
         if session.status == SessionStatus::Active {
             indexes.push(self.keys.ending(&id, generation));
         }
         for index in indexes {
-            self.put(Command::plain(&place, "ZADD").arg(index).arg(session.ends_at().0).arg(&position[..]))?;
+            self.put(self.of_room(&id, "ZADD", index).arg(session.ends_at().0).arg(&position[..]))?;
         }
         Ok(())
     }
 
     fn event(&mut self, number: u64, event: &StoredEvent) -> Result<(), StoreError> {
         self.last_event = self.last_event.max(number);
-        let sealed = self.seal.seal(&codec::encode_event(event));
-        let command = Command::script(&Place::Store, &PUT_RECORD).key(self.keys.events());
-        self.put(command.arg(number).arg(sealed))
+        self.put_record(self.keys.events(), number, &codec::encode_event(event))
     }
 
     fn audit(&mut self, number: u64, record: &AuditRecord) -> Result<(), StoreError> {
         self.last_audit = self.last_audit.max(number);
-        let sealed = self.seal.seal(&codec::encode_audit(record));
-        let command = Command::script(&Place::Store, &PUT_RECORD).key(self.keys.audit());
-        self.put(command.arg(number).arg(sealed))
+        self.put_record(self.keys.audit(), number, &codec::encode_audit(record))
     }
 
     fn trace(&mut self, name: &str, trace: Trace) -> Result<(), StoreError> {
+        // The later of both counts, whenever it comes.
         let (place, key) = match RoomId::parse(name) {
             Ok(id) => {
                 self.note_name(&id, vec![])?;
@@ -169,7 +192,7 @@ impl Target for Content {
             }
             Err(_) => (Place::Store, self.keys.shared_trace()),
         };
-        let command = Command::plain(&place, "HSET").arg(key).arg("g").arg(trace.generation.number());
-        self.put(command.arg("v").arg(trace.version).arg("e").arg(trace.epoch))
+        let command = Command::script(&place, &SHARE_TRACE).key(key).arg(trace.generation.number());
+        self.put(command.arg(trace.version).arg(trace.epoch))
     }
 }

@@ -1,6 +1,6 @@
--- Makes the trace that all names share later than this one.
+-- Makes a trace, such as the one that all names share, at least as late as this one.
 --
--- KEYS  1 shared trace
+-- KEYS  1 trace
 -- ARGV  1 generation, 2 version, 3 epoch
 -- Answer  1
 

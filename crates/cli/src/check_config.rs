@@ -21,7 +21,12 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
             println!("store {url}: not created yet");
             return Ok(());
         }
-        StoreUrl::File(_) | StoreUrl::Redis(_) => {}
+        StoreUrl::File(_) => {}
+        StoreUrl::Redis(redis) => {
+            if let Some(danger) = redis.danger() {
+                println!("store {url}: {danger}");
+            }
+        }
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let store = match runtime.block_on(offline::look(loaded)) {

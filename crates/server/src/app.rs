@@ -1,11 +1,10 @@
 //! What every request handler shares: the rooms, the keys, the signer, the figures.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anteroom_core::{Board, Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
+use anteroom_core::{Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
 use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
@@ -21,6 +20,7 @@ use crate::idempotency::{KeyDigest, RepeatableJoins};
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::prepared::Prepared;
+use crate::tickets::Refreshes;
 use crate::watch::{Feed, Watch};
 
 /// The state behind both listeners.
@@ -142,7 +142,8 @@ pub(crate) struct RoomView {
     pub(crate) request_ids: RequestIds,
     pub(crate) ticket_tokens: TicketTokens,
     pub(crate) recent_places: RecentPlaces,
-    refreshes: Refreshes,
+    /// Looks at the store for tickets that its board does not know.
+    pub(crate) refreshes: Refreshes,
     /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
     pub(crate) changing: tokio::sync::Mutex<()>,
     repeatable_joins: Arc<RepeatableJoins>,
@@ -205,75 +206,6 @@ impl RoomView {
             self.request_ids.open(id, |ticket| board.recognise(ticket, now) == Recognition::Ours)
         })
     }
-
-    /// The ticket behind a request id, if it is of this room's line, and the board that says so.
-    pub(crate) async fn open(
-        &self,
-        id: RequestId,
-        now: UnixMillis,
-    ) -> Result<Option<(Ticket, Arc<Board>)>, EngineError> {
-        let board = self.handle.board();
-        let newer_or_ours = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
-        let Some(ticket) = self.request_ids.open(id, newer_or_ours) else { return Ok(None) };
-        if board.recognise(&ticket, now) == Recognition::Ours {
-            return Ok(Some((ticket, board)));
-        }
-        // Newer than the board: boards may lag behind the store, so ask there before calling it a forgery.
-        self.refreshes.join(&self.handle).await?;
-        let board = self.handle.board();
-        let is_of_an_older_line =
-            board.segments.last().is_some_and(|last| ticket.generation < last.generation);
-        match board.recognise(&ticket, now) {
-            Recognition::Ours => Ok(Some((ticket, board))),
-            // The store has lost what came after a line it still has, or the whole line. The ticket is genuine, so the room is told.
-            Recognition::Newer if is_of_an_older_line => match self.handle.recall(ticket).await {
-                Ok(()) => {
-                    let board = self.handle.board();
-                    Ok((board.recognise(&ticket, now) == Recognition::Ours).then_some((ticket, board)))
-                }
-                Err(EngineError::Refused(_)) => Ok(None),
-                Err(error) => Err(error),
-            },
-            Recognition::Newer | Recognition::Foreign => Ok(None),
-        }
-    }
-}
-
-/// Looks at the store for tickets that a board does not know. Whoever comes while one is under way waits for the next, which all of
-/// them share: however many such tickets are shown, a room's store is asked one thing at a time.
-#[derive(Default)]
-struct Refreshes {
-    /// Looks begun so far.
-    begun: AtomicU64,
-    /// What came of the last one; held while one is under way.
-    last: tokio::sync::Mutex<Option<Result<(), EngineError>>>,
-}
-
-impl Refreshes {
-    /// Returns when the board shows what the store had at some moment after the call.
-    async fn join(&self, room: &RoomHandle) -> Result<(), EngineError> {
-        self.share(|| room.refresh()).await
-    }
-
-    async fn share<F>(&self, refresh: impl FnOnce() -> F) -> Result<(), EngineError>
-    where
-        F: Future<Output = Result<(), EngineError>>,
-    {
-        let begun_before = self.begun.load(Ordering::Acquire);
-        let mut last = self.last.lock().await;
-        // One that was begun after this call, and is over, has seen all that this one would.
-        if self.begun.load(Ordering::Acquire) > begun_before
-            && let Some(outcome) = &*last
-        {
-            return outcome.clone();
-        }
-        self.begun.fetch_add(1, Ordering::AcqRel);
-        // Whoever goes away in the middle of his look leaves none behind.
-        *last = None;
-        let outcome = refresh().await;
-        *last = Some(outcome.clone());
-        outcome
-    }
 }
 
 /// How long the place of a served ticket is remembered.
@@ -303,59 +235,5 @@ impl RecentPlaces {
     /// After a change, the next look is a fresh one.
     pub(crate) fn forget(&self, ticket: &Ticket) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn looks_at_the_store_that_are_asked_for_meanwhile_are_one() {
-        let (refreshes, looks) = (Arc::new(Refreshes::default()), Arc::new(AtomicU64::new(0)));
-        let gate = Arc::new(tokio::sync::Semaphore::new(0));
-        let look = {
-            let (refreshes, looks, gate) = (Arc::clone(&refreshes), Arc::clone(&looks), Arc::clone(&gate));
-            move || {
-                let (refreshes, looks, gate) =
-                    (Arc::clone(&refreshes), Arc::clone(&looks), Arc::clone(&gate));
-                async move {
-                    let refresh = || async move {
-                        looks.fetch_add(1, Ordering::SeqCst);
-                        gate.acquire().await.unwrap().forget();
-                        Ok(())
-                    };
-                    refreshes.share(refresh).await
-                }
-            }
-        };
-        let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(look());
-        while looks.load(Ordering::SeqCst) == 0 {
-            tokio::task::yield_now().await;
-        }
-        // These come while the first look is under way, which may have missed what they are about.
-        for _ in 0..10 {
-            tasks.spawn(look());
-        }
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-        gate.add_permits(100);
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap().unwrap();
-        }
-        assert_eq!(looks.load(Ordering::SeqCst), 2, "the first, and one for all who came meanwhile");
-    }
-
-    #[tokio::test]
-    async fn a_look_that_failed_or_was_left_counts_for_nobody_who_comes_later() {
-        let refreshes = Refreshes::default();
-        let failed = refreshes.share(|| async { Err(EngineError::Overloaded) }).await;
-        assert!(failed.is_err());
-        refreshes.share(|| async { Ok(()) }).await.unwrap();
-        let left = tokio::time::timeout(Duration::from_millis(1), refreshes.share(std::future::pending));
-        assert!(left.await.is_err());
-        refreshes.share(|| async { Ok(()) }).await.unwrap();
     }
 }

@@ -30,6 +30,7 @@ use crate::openapi::schemas::{IssuerText, RequestIdText, RoomName};
 use crate::passes::{self, Overrides, Pass};
 use crate::problem::Problem;
 use crate::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
+use crate::tickets::Proof;
 
 type Shared = State<Arc<App>>;
 type Outcomes = Result<Answered, ApiError>;
@@ -95,8 +96,10 @@ pub(crate) async fn assigned(app: &App, body: &[u8], key: Option<KeyDigest>) -> 
 pub(crate) async fn queue_num(State(app): Shared, parameters: Parameters) -> Outcomes {
     let (room, id) = queried_room_and_id(&app, &parameters)?;
     // 202 would make clients poll for ever for a place that will never exist.
-    let (ticket, _) =
-        room.open(id, app.now()).await?.ok_or_else(|| ApiError::bad_request(INVALID_EVENT_OR_REQUEST))?;
+    let (ticket, _) = room
+        .open(id, Proof::Deciphered, app.now())
+        .await?
+        .ok_or_else(|| ApiError::bad_request(INVALID_EVENT_OR_REQUEST))?;
     let mut answer = Answered::new(Body::from(queue_num_body(&room, &ticket)));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
@@ -146,7 +149,7 @@ pub(crate) async fn queue_pos_expiry(State(app): Shared, parameters: Parameters)
         return Err(ApiError::aws(StatusCode::ACCEPTED, "Queue position expiration not enabled"));
     };
     let unknown = || ApiError::aws(StatusCode::NOT_FOUND, INVALID_REQUEST);
-    let (ticket, board) = room.open(id, now).await?.ok_or_else(unknown)?;
+    let (ticket, board) = room.open(id, Proof::Deciphered, now).await?.ok_or_else(unknown)?;
     let session = app.engine.store().session(room.handle.id(), session_key(&ticket));
     let remaining_millis = match board.standing(&ticket, now) {
         // Only a place that was claimed outlives the closing of its room.
@@ -197,7 +200,7 @@ pub(crate) async fn generate_token(State(app): Shared, request: Request<Body>) -
 async fn claim(app: &App, body: &ClaimBody, overrides: Overrides, actor: Actor) -> Outcomes {
     let (room, id) = room_and_id(app, &body.event_id, &body.request_id)?;
     let unknown = || ApiError::aws(StatusCode::NOT_FOUND, INVALID_REQUEST);
-    let (ticket, _) = room.open(id, app.now()).await?.ok_or_else(unknown)?;
+    let (ticket, _) = room.open(id, Proof::Deciphered, app.now()).await?.ok_or_else(unknown)?;
     let is_visitor = actor == Actor::Visitor;
     let claimed = passes::claim(app, &room, ticket, id, overrides, actor).await;
     if is_visitor && claimed.as_ref().is_err_and(|error| error.is(Problem::NotServed)) {
@@ -338,7 +341,7 @@ pub(crate) async fn update_session(
         }
     };
     let unknown = || ApiError::from(anteroom_core::Refusal::UnknownSession);
-    let (ticket, _) = room.open(id, app.now()).await?.ok_or_else(unknown)?;
+    let (ticket, _) = room.open(id, Proof::Deciphered, app.now()).await?.ok_or_else(unknown)?;
     room.handle.operate(Operation::Close { key: session_key(&ticket), outcome }, principal.actor()).await?;
     Ok(ok(Caching::Never, &json!({})))
 }

@@ -28,6 +28,7 @@ use crate::app::{App, RoomView};
 use crate::error::ApiError;
 use crate::native;
 use crate::request::{Path, read_json};
+use crate::tickets::Proof;
 
 type Shared = State<Arc<App>>;
 type Outcomes = Result<Answered, ApiError>;
@@ -79,7 +80,7 @@ async fn end_visits(
         [(visits.completed, Outcome::Completed), (visits.abandoned, Outcome::Abandoned)].into_iter();
     for (id, outcome) in outcomes.flat_map(|(ids, outcome)| ids.into_iter().map(move |id| (id, outcome))) {
         let ticket = match request_id::parse(&id) {
-            Some(parsed) => room.open(parsed, app.now()).await?,
+            Some(parsed) => room.open(parsed, Proof::Deciphered, app.now()).await?,
             None => None,
         };
         let Some((ticket, _)) = ticket else {

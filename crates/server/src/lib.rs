@@ -38,6 +38,7 @@ mod service;
 pub mod shutdown;
 mod staleness;
 mod stores;
+mod tickets;
 mod timestamp;
 pub mod tls;
 mod watch;

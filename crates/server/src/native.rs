@@ -32,6 +32,7 @@ use crate::passes::{self, Overrides, Pass};
 use crate::prepared::Prepared;
 use crate::problem::Problem;
 use crate::request::{Parameters, Path, parse_json, read_body, read_optional_json};
+use crate::tickets::Proof;
 
 type Shared = State<Arc<App>>;
 type Outcome = Result<Answered, ApiError>;
@@ -292,7 +293,8 @@ pub(crate) async fn open(app: &App, room: Option<&str>, text: &str) -> Result<Sh
         let room = named_room(app, room)?;
         (room, request_id::parse(text).ok_or_else(unknown)?, None)
     };
-    let (ticket, board) = room.open(request_id, app.now()).await?.ok_or_else(unknown)?;
+    let proof = if token.is_some() { Proof::Signed } else { Proof::Deciphered };
+    let (ticket, board) = room.open(request_id, proof, app.now()).await?.ok_or_else(unknown)?;
     Ok(Shown { room, ticket, request_id, board, token })
 }
 

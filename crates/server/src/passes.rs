@@ -14,6 +14,7 @@ use http::StatusCode;
 use crate::app::{App, RoomView};
 use crate::error::ApiError;
 use crate::problem::Problem;
+use crate::tickets::Proof;
 
 /// What a private caller may set otherwise than the room does, for a pass that does not exist yet.
 #[derive(Debug, Default)]
@@ -99,7 +100,7 @@ pub(crate) async fn refresh(app: &App, token: &str) -> Result<Refreshed, ApiErro
     let room = ticket_token::audience(token).and_then(|room| app.room(&room)).ok_or_else(unknown)?;
     let key = pass::key_id(token).and_then(|kid| app.keys.by_kid(&kid)).ok_or_else(unknown)?;
     let request_id = pass::open_refresh_token(&key, room.handle.id(), token).ok_or_else(unknown)?;
-    let (ticket, board) = room.open(request_id, app.now()).await?.ok_or_else(unknown)?;
+    let (ticket, board) = room.open(request_id, Proof::Signed, app.now()).await?.ok_or_else(unknown)?;
     if board.settings.disable_session_renewal {
         let text = "This room renews no passes: the visit ends with the first one";
         return Err(ApiError::problem(Problem::Conflict, text));

@@ -30,6 +30,7 @@ use crate::native;
 use crate::openapi::schemas::{RoomStateName, WantedSettings};
 use crate::problem::Problem;
 use crate::request::{Path, read_optional_json};
+use crate::tickets::Proof;
 use crate::timestamp::rfc3339;
 
 type Shared = State<Arc<App>>;
@@ -359,7 +360,7 @@ pub(crate) async fn ticket(State(app): Shared, Path((id, ticket_id)): Path<(Stri
     let unknown = || ApiError::problem(Problem::UnknownTicket, "The id is not of this room's line");
     let request_id = request_id::parse(&ticket_id).ok_or_else(unknown)?;
     let now = app.now();
-    let (ticket, board) = room.open(request_id, now).await?.ok_or_else(unknown)?;
+    let (ticket, board) = room.open(request_id, Proof::Deciphered, now).await?.ok_or_else(unknown)?;
     let key = SessionKey { generation: ticket.generation, position: ticket.position };
     let session = app.engine.store().session(room.handle.id(), key).await?;
     let status = native::status_for_operators(&app, &room, ticket, request_id, Arc::clone(&board)).await?;

@@ -70,7 +70,7 @@ async fn open_redis(url: &RedisUrl, config: &Config, secrets: &Secrets) -> anyho
     let opened = RedisStore::open(&options).await;
     let hint = match &opened {
         Err(StoreError::Permanent(_)) => {
-            "`store_url` and the rights of its user; docs/operating/redis.md has the list"
+            "docs/operating/redis.md says what a Redis needs: its URL, the rights of its user, its settings"
         }
         _ => "is the Redis running, and does `store_url` name it? A node starts only when it answers",
     };

@@ -31,6 +31,7 @@ pub(super) struct WholeRoom {
 }
 
 type Pieces = mpsc::Sender<Result<Piece, StoreError>>;
+type Sink = Box<dyn FnMut(Piece) -> Result<(), StoreError> + Send>;
 type Written = Arc<Mutex<Vec<Piece>>>;
 
 impl Inner {
@@ -121,7 +122,7 @@ impl Inner {
 
 /// A backup on its way out: pieces are kept until there is a place to send them.
 struct Output<'a> {
-    writer: BackupWriter<Box<dyn FnMut(Piece) -> Result<(), StoreError> + Send>>,
+    writer: BackupWriter<Sink>,
     written: Written,
     pieces: &'a Pieces,
 }

@@ -71,7 +71,7 @@ impl Patience {
     pub(super) const fn limit(self) -> Duration {
         match self {
             Self::Short => Duration::from_secs(2),
-            Self::Long => Duration::from_secs(30),
+            Self::Long => Duration::from_secs(10),
         }
     }
 }

@@ -31,6 +31,7 @@ mod traces;
 mod values;
 
 use std::collections::{BTreeMap, HashMap};
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering as Atomically};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub use self::address::RedisUrl;
 pub use self::options::{DEFAULT_PREFIX, Guarantee, Ordering, RedisCertificates, RedisOptions, Replicas};
 
 use self::clock::StoreClock;
-use self::command::{Command, Intent, THAW};
+use self::command::{Command, Intent, Patience, THAW};
 use self::confirm::Confirmations;
 use self::connection::Connections;
 use self::keys::{Keys, Place};
@@ -97,7 +98,7 @@ struct Inner {
 
 /// Asks something of the content that counts, and again if it was another meanwhile.
 macro_rules! in_content {
-    ($store:expr, $room:expr, $keys:ident => $question:expr) => {{
+    ($store:expr, $rooms:expr, $keys:ident => $question:expr) => {{
         let mut tries = 0;
         loop {
             let $keys = $store.inner.keys.load_full();
@@ -105,7 +106,7 @@ macro_rules! in_content {
                 break answer;
             }
             tries += 1;
-            $store.inner.look_up_content(&$keys, $room, tries).await?;
+            $store.inner.look_up_content(&$keys, $rooms, tries).await?;
         }
     }};
 }
@@ -148,6 +149,8 @@ impl Inner {
     fn move_to(&self, content: u64) {
         tracing::warn!(content, "the content of the store has been replaced");
         self.keys.store(Arc::new(self.keys.load().of_content(content)));
+        // What was remembered of the other one must never come back.
+        self.remember_only(BTreeMap::new());
     }
 
     /// Whether something that is not there may be believed not to be: another content may count.
@@ -157,30 +160,25 @@ impl Inner {
     }
 
     /// What was asked for is frozen, or another content counts: finds out which, so that it can be asked again.
-    async fn look_up_content(
-        &self,
-        keys: &Keys,
-        room: Option<&RoomId>,
-        tries: u32,
-    ) -> Result<(), StoreError> {
-        let token = match room {
-            Some(room) => {
-                let command = Command::plain(&Place::from(room), "HGET").arg(keys.room(room)).arg("f");
-                reply::read::<Option<String>>(self.connections.one(command, Intent::Read).await?)?
-            }
-            None => None,
-        };
+    async fn look_up_content(&self, keys: &Keys, rooms: &[RoomId], tries: u32) -> Result<(), StoreError> {
+        let frozen = |room: &RoomId| Command::plain(&Place::from(room), "HGET").arg(keys.room(room)).arg("f");
+        let commands: Vec<Command> = rooms.iter().map(frozen).collect();
+        let tokens = self.connections.all(&commands, Intent::Read, Patience::Short).await?;
+        // Only after the tokens: a restore that is over by now does not freeze anything any more.
         let state = self.connections.one(self.store_command(keys), Intent::Read).await?;
         let state = Self::store_state(state)?;
         let is_as_before = self.take_note(keys, &state).await?;
         if tries >= CONTENTS_MAX || (is_as_before && !state.restoring.is_empty()) {
             return Err(StoreError::Transient("a backup is being restored".into()));
         }
-        if let (true, Some(token), Some(room)) = (is_as_before, token, room) {
-            tracing::warn!(room = room.as_str(), "a restore did not come to its end; the room goes on");
-            let command = Command::script(&room.into(), &THAW).key(keys.room(room)).arg(token);
-            self.connections.one(command, Intent::Read).await?;
+        let mut thawing = vec![];
+        for (room, token) in rooms.iter().zip(tokens) {
+            if let Some(token) = reply::read::<Option<String>>(token)?.filter(|_| is_as_before) {
+                tracing::warn!(room = room.as_str(), "a restore did not come to its end; the room goes on");
+                thawing.push(Command::script(&room.into(), &THAW).key(keys.room(room)).arg(token));
+            }
         }
+        self.connections.all(&thawing, Intent::Read, Patience::Short).await?;
         Ok(())
     }
 
@@ -231,32 +229,34 @@ impl Inner {
 #[async_trait]
 impl Store for RedisStore {
     async fn rooms(&self) -> Result<Vec<RoomId>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.rooms(&keys)))
+        Ok(in_content!(self, &[], keys => self.inner.rooms(&keys)))
     }
 
     async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError> {
-        Ok(in_content!(self, Some(room), keys => self.inner.load(&keys, room, node)))
+        Ok(in_content!(self, slice::from_ref(room), keys => self.inner.load(&keys, room, node)))
     }
 
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
-        Ok(in_content!(self, Some(&commit.room), keys => self.inner.commit(&keys, commit)))
+        Ok(in_content!(self, slice::from_ref(&commit.room), keys => self.inner.commit(&keys, commit)))
     }
 
     async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
-        Ok(in_content!(self, Some(&deletion.room), keys => self.inner.delete_room(&keys, deletion)))
+        Ok(
+            in_content!(self, slice::from_ref(&deletion.room), keys => self.inner.delete_room(&keys, deletion)),
+        )
     }
 
     async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.trace(&keys, room)))
+        Ok(in_content!(self, &[], keys => self.inner.trace(&keys, room)))
     }
 
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
-        Ok(in_content!(self, Some(&batch.room), keys => self.inner.join(&keys, batch)))
+        Ok(in_content!(self, slice::from_ref(&batch.room), keys => self.inner.join(&keys, batch)))
     }
 
     async fn sessions(&self, room: &RoomId, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
         let wanted = keys;
-        Ok(in_content!(self, None, keys => self.inner.sessions(&keys, room, wanted)))
+        Ok(in_content!(self, &[], keys => self.inner.sessions(&keys, room, wanted)))
     }
 
     async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
@@ -270,7 +270,7 @@ impl Store for RedisStore {
         until: UnixMillis,
         limit: usize,
     ) -> Result<Vec<Session>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.sessions_ended(&keys, room, generations, until, limit)))
+        Ok(in_content!(self, &[], keys => self.inner.sessions_ended(&keys, room, generations, until, limit)))
     }
 
     async fn next_session_end(
@@ -278,7 +278,7 @@ impl Store for RedisStore {
         room: &RoomId,
         generations: &[Generation],
     ) -> Result<Option<UnixMillis>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.next_session_end(&keys, room, generations)))
+        Ok(in_content!(self, &[], keys => self.inner.next_session_end(&keys, room, generations)))
     }
 
     async fn expired_passes(
@@ -287,11 +287,11 @@ impl Store for RedisStore {
         generations: &[Generation],
         before: UnixMillis,
     ) -> Result<Vec<RequestId>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.expired_passes(&keys, room, generations, before)))
+        Ok(in_content!(self, &[], keys => self.inner.expired_passes(&keys, room, generations, before)))
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.events(&keys, after, limit)))
+        Ok(in_content!(self, &[], keys => self.inner.events(&keys, after, limit)))
     }
 
     async fn audit(
@@ -300,11 +300,11 @@ impl Store for RedisStore {
         room: Option<&RoomId>,
         limit: usize,
     ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.audit(&keys, before, room, limit)))
+        Ok(in_content!(self, &[], keys => self.inner.audit(&keys, before, room, limit)))
     }
 
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.value(&keys, name)))
+        Ok(in_content!(self, &[], keys => self.inner.value(&keys, name)))
     }
 
     async fn replace_value(
@@ -314,7 +314,7 @@ impl Store for RedisStore {
         new: &[u8],
         audit: Option<&AuditRecord>,
     ) -> Result<bool, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.replace_value(&keys, name, expected, new, audit)))
+        Ok(in_content!(self, &[], keys => self.inner.replace_value(&keys, name, expected, new, audit)))
     }
 
     async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {
@@ -326,7 +326,7 @@ impl Store for RedisStore {
     }
 
     async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
-        Ok(in_content!(self, rooms.first(), keys => self.inner.glance(&keys, rooms, node, lease)))
+        Ok(in_content!(self, rooms, keys => self.inner.glance(&keys, rooms, node, lease)))
     }
 
     async fn keep_answer(
@@ -336,11 +336,11 @@ impl Store for RedisStore {
         answer: &[u8],
         kept: Duration,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.keep_answer(&keys, room, &key, Some((answer, kept)))))
+        Ok(in_content!(self, &[], keys => self.inner.keep_answer(&keys, room, &key, Some((answer, kept)))))
     }
 
     async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(in_content!(self, None, keys => self.inner.keep_answer(&keys, room, key, None)))
+        Ok(in_content!(self, &[], keys => self.inner.keep_answer(&keys, room, key, None)))
     }
 
     async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {

@@ -1,6 +1,5 @@
 //! Opening a store: is the server fit for it, does it tell its lineage, which content counts; and what goes on in the background.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomically};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use super::connection::Connections;
 use super::keys::{Keys, Place};
 use super::news::Subscriptions;
 use super::reply::read;
+use super::values::random_mark;
 use super::{Guarantee, Inner, Ordering, RedisOptions, RedisStore, Replicas, StoreClock, Tasks};
 use crate::clock::Stopwatch;
 use crate::contract::{Lineage, StoreError};
@@ -71,9 +71,7 @@ impl Inner {
     /// Marks the store, or finds its mark, and the content that counts.
     async fn begin(&self) -> Result<(), StoreError> {
         let keys = self.keys.load_full();
-        // Two fresh hashers have random keys; a mark needs no better randomness.
-        let random = || RandomState::new().hash_one(0);
-        let mark = self.mark_it(&keys, &format!("{:016x}{:016x}", random(), random())).await?;
+        let mark = self.mark_it(&keys, &random_mark()).await?;
         *self.mark.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = mark;
         for _ in 0..LOOKS_AT_CLOCK {
             let watch = Stopwatch::start();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long it is asked again.
-pub(super) const PERSISTENCE: Duration = Duration::from_secs(20);
+pub(super) const PERSISTENCE: Duration = Duration::from_secs(40);
 /// How long to wait in between.
 pub(super) const PERSISTENCE_PAUSE: Duration = Duration::from_millis(100);
 

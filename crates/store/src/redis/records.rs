@@ -15,8 +15,10 @@ use super::{Answered, Inner};
 use crate::codec;
 use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent};
 
-/// How many records are read from one place at a time.
+/// How many records are read, or numbered, at a time; from all places together.
 const PAGE: usize = 5_000;
+/// How many are read from one place at least.
+const PAGE_MIN: usize = 50;
 /// How many records on their way a glance lets pass.
 pub(super) const ON_THEIR_WAY_MAX: u64 = 1_000;
 
@@ -76,6 +78,7 @@ impl Inner {
         // What is written after this moment may be seen at one place while something before it was not yet seen at another.
         let time = |place: &Place| Command::plain(place, "TIME");
         let topology = self.connections.topology();
+        let page = (PAGE / places.len()).max(PAGE_MIN);
         let mut shards: Vec<Option<usize>> = vec![];
         let mut commands: Vec<Command> = vec![];
         for place in places {
@@ -87,7 +90,7 @@ impl Inner {
         }
         for place in places {
             let command = Command::script(place, &RECORDS).key(keys.records(place));
-            commands.push(command.arg(self.may_ask()).arg(PAGE));
+            commands.push(command.arg(self.may_ask()).arg(page));
         }
         let mut answers = self.connections.all(&commands, Intent::Read, Patience::Long).await?.into_iter();
         let mut moments = vec![];
@@ -103,7 +106,7 @@ impl Inner {
             let mut parts = Parts::of(answer)?;
             let lineage = parts.next()?;
             let entries = parts.rest();
-            found.push(Found { lineage, has_more: entries.len() == PAGE });
+            found.push(Found { lineage, has_more: entries.len() == page });
             for entry in entries {
                 let record = moving_of(from, entry)?;
                 if record.id.0 <= moment {

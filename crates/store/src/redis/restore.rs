@@ -64,8 +64,8 @@ impl Inner {
         let begin = Command::plain(&store, "SET").arg(present.restoring()).arg(&token).arg("NX");
         let begin =
             [begin.arg("PX").arg(millis(HOLD)), Command::plain(&store, "GET").arg(present.restoring())];
-        let mut begun = persist!(self.connections.all(&begin, Intent::Read, Patience::Short))?;
-        if begun.pop().map_or(Ok(None), read::<Option<String>>)? != Some(token.clone()) {
+        let mut told = persist!(self.connections.all(&begin, Intent::Read, Patience::Short))?;
+        if told.pop().map_or(Ok(None), read::<Option<String>>)? != Some(token.clone()) {
             return Err(RestoreError::Busy);
         }
         // What a restore left behind that died half-way is under a number that nobody takes again.

@@ -161,10 +161,8 @@ impl Inner {
         let store = Place::Store;
         let changed = Command::plain(&store, "HINCRBY").arg(keys.numbers()).arg("names").arg(1);
         let told = Command::plain(&store, "SPUBLISH").arg(keys.news(&store)).arg("names");
-        for command in [changed, told] {
-            if let Err(error) = self.connections.one(command, Intent::Read).await {
-                tracing::debug!(%error, "others were not told that a room was made or deleted");
-            }
+        if let Err(error) = self.connections.all(&[changed, told], Intent::Read, Patience::Short).await {
+            tracing::debug!(%error, "others were not told that a room was made or deleted");
         }
     }
 
@@ -204,7 +202,7 @@ impl Inner {
         let place = Place::from(id);
         let mut command =
             Command::script(&place, &DELETE).key(keys.room(id)).key(keys.trace(id)).key(keys.records(&place));
-        for key in self.keys_of_room(keys, id, &room) {
+        for key in keys_of_room(keys, id, &room) {
             command = command.key(key);
         }
         command = command.arg(deletion.expected).arg(keys.news(&place));
@@ -244,12 +242,6 @@ impl Inner {
         };
         let before = self.opened(&before, "answer")?;
         Ok(Some(before.strip_prefix(&[ANSWER_MARK]).map(<[u8]>::to_vec)))
-    }
-
-    /// Keys of a room beside its own hash, but those that go by themselves and what outlives it.
-    pub(super) fn keys_of_room(&self, keys: &Keys, id: &RoomId, room: &Room) -> Vec<String> {
-        let lines = room.segments.iter().flat_map(|segment| keys.line(id, segment.generation));
-        [keys.taken(id), keys.lease(id)].into_iter().chain(keys.answers(id)).chain(lines).collect()
     }
 
     fn commit_command(&self, keys: &Keys, commit: &Commit, shared: Option<Trace>) -> Command {
@@ -316,6 +308,12 @@ impl Inner {
             command.push(self.sealed(&codec::encode_audit(record)));
         }
     }
+}
+
+/// Keys of a room beside its own hash, but those that go by themselves and what outlives it.
+fn keys_of_room(keys: &Keys, id: &RoomId, room: &Room) -> Vec<String> {
+    let lines = room.segments.iter().flat_map(|segment| keys.line(id, segment.generation));
+    [keys.taken(id), keys.lease(id)].into_iter().chain(keys.answers(id)).chain(lines).collect()
 }
 
 /// Chunks that changed, and what is to go with lines that are closed.

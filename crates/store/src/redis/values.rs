@@ -5,6 +5,7 @@
 //! somebody has written meanwhile stays.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::PoisonError;
 
 use super::command::{Command, Intent, Patience, REPLACE_VALUE, STORE};
@@ -29,6 +30,13 @@ pub(super) struct StoreState {
     pub(super) now_millis: u64,
 }
 
+/// A mark that no other store has.
+pub(super) fn random_mark() -> String {
+    // Fresh hashers have random keys; a mark needs no better randomness.
+    let random = || RandomState::new().hash_one(0);
+    format!("{:016x}{:016x}", random(), random())
+}
+
 impl Inner {
     pub(super) fn store_command(&self, keys: &Keys) -> Command {
         let command = Command::script(&Place::Store, &STORE).key(keys.content_number()).key(keys.mark());
@@ -51,9 +59,8 @@ impl Inner {
 
     /// Takes note of the store as it is: another content, or none of what it had. Returns whether everything is as it was.
     pub(super) async fn take_note(&self, keys: &Keys, state: &StoreState) -> Result<bool, StoreError> {
-        let known = self.mark();
-        if state.mark != known {
-            self.give_back(keys, &known).await?;
+        if state.mark != self.mark() {
+            self.give_back(keys).await?;
             return Ok(false);
         }
         if state.content != keys.content() {
@@ -75,7 +82,7 @@ impl Inner {
     }
 
     /// The store has been emptied: it gets back what this process remembers, where nobody has put something else.
-    async fn give_back(&self, keys: &Keys, mark: &str) -> Result<(), StoreError> {
+    async fn give_back(&self, keys: &Keys) -> Result<(), StoreError> {
         let store = Place::Store;
         let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner).clone();
         tracing::warn!(
@@ -91,8 +98,9 @@ impl Inner {
             commands.push(Command::plain(&store, "HINCRBY").arg(keys.numbers()).arg(number).arg(1));
         }
         self.connections.all(&commands, Intent::Read, Patience::Short).await?;
-        // The mark comes last: whoever fails half-way begins again.
-        let mark = self.mark_it(keys, mark).await?;
+        // The mark comes last: whoever fails half-way begins again. It is a new one, so that numbers of before are not taken for
+        // those of now.
+        let mark = self.mark_it(keys, &random_mark()).await?;
         *self.mark.lock().unwrap_or_else(PoisonError::into_inner) = mark;
         Ok(())
     }

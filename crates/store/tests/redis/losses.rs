@@ -16,8 +16,11 @@ async fn is_another_lineage_until_it_is_mended(writer: &mut Writer) {
     let snapshot = writer.snapshot().await;
     assert_ne!(snapshot.lineage, before, "the store goes on under another lineage");
     assert!(!snapshot.is_continuous);
-    let glance =
-        writer.store.glance(&[writer.id.clone()], NODE, std::time::Duration::from_secs(1)).await.unwrap();
+    let glance = writer
+        .store
+        .glance(std::slice::from_ref(&writer.id), NODE, std::time::Duration::from_secs(1))
+        .await
+        .unwrap();
     let glance = glance.rooms[0].unwrap();
     assert_eq!((glance.lineage, glance.is_continuous), (snapshot.lineage, false));
     let advance = Operation::Advance { by: 1 };

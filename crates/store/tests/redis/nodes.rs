@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_core::Operation;
-use anteroom_store::contract::{JoinOutcome, News, Store, StoreError};
+use anteroom_core::{Operation, RoomId};
+use anteroom_store::contract::{Deletion, DeletionOutcome, JoinOutcome, News, Store, StoreError, TRACES_MAX};
 use anteroom_store::redis::{RedisOptions, RedisStore, Replicas};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess, Sentinels};
 use anteroom_testkit::{ChaosProxy, Direction, Fault, Mode, require_redis};
@@ -25,6 +25,8 @@ async fn a_write_is_confirmed_when_a_replica_has_it() {
     let link = ChaosProxy::before(primary.port());
     replica.replica_of(link.port());
     replica.wait_until_in_sync(&primary);
+    // A primary gives itself another replication id when its first replica comes, though nothing is lost then.
+    writer.mend().await;
     wait_until("the replica is noticed", || async {
         primary.command(&["EXISTS", "anteroom:{store}:replicas"]).integer() == 1
     })
@@ -204,6 +206,8 @@ async fn a_server_that_has_forgotten_the_scripts_gets_them_again() {
         redis.command(&["SCRIPT", "FLUSH"]).no_error();
         assert!(store.glance(&[writer.id.clone()], NODE, LEASE).await.unwrap().rooms[0].is_some());
     }
+    writer.join(1).await;
+    writer.perform(&Operation::Advance { by: 1 }).await;
     let before = store.calls();
     writer.join(1).await;
     writer.perform(&Operation::Advance { by: 1 }).await;
@@ -281,4 +285,38 @@ async fn a_failover_in_a_cluster_is_followed_and_concerns_its_shard_only() {
         );
         assert_eq!(snapshot.room.newest().joined, 2, "confirmed, so it is there");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_deleted_rooms_than_are_kept_share_one_trace() {
+    const MORE: u64 = 50;
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let store = Arc::new(open(&redis.url()).await);
+    let mut connection = redis.connect().unwrap();
+    for number in 0..TRACES_MAX + MORE {
+        let (name, trace) = (format!("gone-{number}"), format!("anteroom:0:{{r/gone-{number}}}:trace"));
+        let numbers = [7_000 + number, 10 + number, 100 + number].map(|number| number.to_string());
+        connection.send(&["ZADD", "anteroom:0:{store}:names", &number.to_string(), &name]).unwrap();
+        connection.send(&["HSET", &trace, "g", &numbers[0], "v", &numbers[1], "e", &numbers[2]]).unwrap();
+    }
+    for _ in 0..2 * (TRACES_MAX + MORE) {
+        connection.receive().unwrap().no_error();
+    }
+    let oldest = RoomId::parse("gone-0").unwrap();
+    assert_eq!(store.trace(&oldest).await.unwrap().unwrap().version, 10);
+    let writer = Writer::make(store.clone(), "room").await;
+    let deletion = Deletion { room: writer.id.clone(), expected: writer.room.version, audit: None };
+    assert_eq!(store.delete_room(&deletion).await.unwrap(), DeletionOutcome::Done);
+    // Its own trace, and those that are not the oldest, are as they were; the others are said to be later than they were.
+    assert_eq!(store.trace(&writer.id).await.unwrap().unwrap().generation, writer.room.newest().generation);
+    assert_eq!(redis.command(&["EXISTS", "anteroom:0:{r/gone-0}:trace"]).integer(), 0);
+    let shared = store.trace(&oldest).await.unwrap().unwrap();
+    assert!(shared.version > 10 + MORE && shared.epoch > 100 + MORE, "{shared:?}");
+    let newest = RoomId::parse(&format!("gone-{}", TRACES_MAX + MORE - 1)).unwrap();
+    assert_eq!(store.trace(&newest).await.unwrap().unwrap().version, 10 + TRACES_MAX + MORE - 1);
+    let names = redis.command(&["ZCARD", "anteroom:0:{store}:names"]).integer().unsigned_abs();
+    assert!(names <= TRACES_MAX, "{names}");
 }

@@ -72,7 +72,7 @@ async fn without_info_in_scripts_strict_ordering_is_refused() {
 }
 
 /// What the store calls, and nothing more.
-const RIGHTS: &str = "~anteroom:* &anteroom:* -@all +eval +evalsha +info +time +ping +wait +hello +client|setinfo \
+const RIGHTS: &str = "~anteroom:* &anteroom:* -@all +eval +evalsha +info +time +ping +wait +hello \
     +get +set +del +exists +unlink +expire +pexpire +pttl \
     +hget +hset +hmget +hsetnx +hgetall +hvals +hkeys +hdel +hexists +hincrby \
     +zadd +zrem +zscore +zcard +zrange +zrangebyscore \

@@ -151,11 +151,13 @@ async fn a_restore_that_died_lets_go_of_what_it_froze() {
     }
     let redis = RedisProcess::start();
     let one = Arc::new(open(&redis.url()).await);
+    let second = Writer::make(one.clone(), "second").await;
     let mut writer = Writer::make(one.clone(), "room").await;
     writer.join(1).await;
     // As a process leaves it that is killed in the middle: it holds the store, and has frozen the room.
     redis.command(&["SET", "anteroom:{store}:restoring", "token"]).no_error();
     redis.command(&["HSET", "anteroom:0:{r/room}:room", "f", "token"]).no_error();
+    redis.command(&["HSET", "anteroom:0:{r/second}:room", "f", "token"]).no_error();
     let batch = writer.batch(1);
     assert!(is_transient(&one.join(&batch).await));
     assert!(is_transient(&one.glance(&[writer.id.clone()], NODE, Duration::from_secs(1)).await));
@@ -164,6 +166,9 @@ async fn a_restore_that_died_lets_go_of_what_it_froze() {
     assert!(matches!(busy, Err(RestoreError::Busy)), "{busy:?}");
     // Nobody extends it, so it runs out.
     redis.command(&["DEL", "anteroom:{store}:restoring"]).no_error();
+    let both =
+        one.glance(&[second.id.clone(), writer.id.clone()], NODE, Duration::from_secs(1)).await.unwrap();
+    assert!(both.rooms.iter().all(Option::is_some));
     let outcome = one.join(&batch).await.unwrap();
     assert!(matches!(outcome, JoinOutcome::Joined { first: 2 }), "{outcome:?}");
     assert!(one.replace_value("ring", None, b"new", None).await.unwrap());

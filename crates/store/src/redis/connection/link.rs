@@ -107,6 +107,7 @@ impl Connector {
             ConnectionAddr::Tcp(host, port)
         };
         let mut settings = RedisConnectionInfo::default()
+            .set_skip_set_lib_name()
             .set_protocol(ProtocolVersion::RESP3)
             .set_db(i64::from(self.database));
         if let Some(user) = &login.user {

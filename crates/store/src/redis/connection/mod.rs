@@ -74,10 +74,13 @@ struct Pending {
     redirected: Option<(Address, bool)>,
 }
 
+/// Commands for one server.
+type Group = (Arc<Link>, Vec<Pending>);
+
 impl Connections {
     /// Finds out who the primaries are.
     pub(super) async fn open(options: &RedisOptions) -> Result<Self, StoreError> {
-        let resolver = Resolver::new(options.url.clone(), options.certificates.clone());
+        let resolver = Resolver::new(options.url.clone(), &options.certificates);
         let topology = resolver.resolve(None).await?;
         Ok(Self {
             resolver,
@@ -228,21 +231,16 @@ impl Connections {
     }
 
     /// Which commands go to which server.
-    fn grouped(
-        &self,
-        commands: &[Command],
-        pending: Vec<Pending>,
-    ) -> Result<Vec<(Arc<Link>, Vec<Pending>)>, StoreError> {
+    fn grouped(&self, commands: &[Command], pending: Vec<Pending>) -> Result<Vec<Group>, StoreError> {
         let topology = self.topology();
-        let mut groups: HashMap<Address, (Arc<Link>, Vec<Pending>)> = HashMap::new();
+        let mut groups: HashMap<Address, Group> = HashMap::new();
         for command in pending {
-            let link = match &command.redirected {
-                Some((address, _)) => self.resolver.link_to(address),
-                None => {
-                    let shard = topology.shard_of(commands[command.index].slot);
-                    let nobody = || StoreError::Transient("no server has these keys".into());
-                    shard.ok_or_else(nobody)?.link.clone()
-                }
+            let link = if let Some((address, _)) = &command.redirected {
+                self.resolver.link_to(address)
+            } else {
+                let shard = topology.shard_of(commands[command.index].slot);
+                let nobody = || StoreError::Transient("no server has these keys".into());
+                shard.ok_or_else(nobody)?.link.clone()
             };
             groups.entry(link.address.clone()).or_insert_with(|| (link, vec![])).1.push(command);
         }
@@ -251,7 +249,7 @@ impl Connections {
 
     async fn send(
         &self,
-        groups: Vec<(Arc<Link>, Vec<Pending>)>,
+        groups: Vec<Group>,
         commands: &[Command],
         with_text: bool,
         intent: Intent,

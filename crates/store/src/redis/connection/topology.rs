@@ -2,15 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use redis::Value;
 use tokio::task::JoinSet;
 
 use super::super::address::{Address, Kind, RedisUrl};
+use super::super::command::Patience;
 use super::super::options::RedisCertificates;
 use super::failure;
 use super::link::{Connector, Link};
 use crate::contract::StoreError;
+
+/// How long the other Sentinels have when one has answered.
+const SENTINEL_PATIENCE: Duration = Duration::from_millis(300);
 
 /// One primary.
 #[derive(Clone)]
@@ -67,7 +72,7 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    pub(super) fn new(url: RedisUrl, certificates: RedisCertificates) -> Self {
+    pub(super) fn new(url: RedisUrl, certificates: &RedisCertificates) -> Self {
         let connector = |login, login_if_asked, database| {
             let certificates = certificates.clone();
             Arc::new(Connector { with_tls: url.with_tls, login, login_if_asked, database, certificates })
@@ -127,8 +132,13 @@ impl Resolver {
         }
         let mut best: Option<(u64, Shard)> = None;
         let mut last = StoreError::Transient("no Sentinel answers".into());
-        while let Some(answered) = asked.join_next().await {
-            match answered.map_or_else(|_| Err(StoreError::Transient("no answer".into())), |answer| answer) {
+        loop {
+            // Once somebody has answered, the others are not waited for as long as one that is gone would take.
+            let patience = if best.is_some() { SENTINEL_PATIENCE } else { Patience::Long.limit() };
+            let Ok(Some(answered)) = tokio::time::timeout(patience, asked.join_next()).await else {
+                break;
+            };
+            match answered.unwrap_or_else(|_| Err(StoreError::Transient("no answer".into()))) {
                 Ok(answer) => {
                     if let Some((epoch, address, replicas)) = master_of(answer)
                         && best.as_ref().is_none_or(|(known, _)| *known < epoch)

@@ -15,5 +15,6 @@ end
 redis.call('HSET', KEYS[3], ARGV[2], ARGV[5])
 redis.call('HINCRBY', KEYS[5], 'values', 1)
 for place = 7, #ARGV, 2 do record(KEYS[4], ARGV[place], ARGV[place + 1]) end
+trim_records(KEYS[4])
 tell(ARGV[6], 'values')
 return {1}

@@ -107,7 +107,8 @@ fn a_paused_holder_of_the_lease_is_replaced_and_moves_nothing_twice_when_it_wake
     let beginning = Timetable::of(&servers[holder]);
     let mut record = Record { beginning, moves: BTreeMap::new() };
     let wait_for_moves = |record: &mut Record, more: i64, who: &[&Server]| {
-        let from = record.see(who[0]).moves;
+        let seen: Vec<i64> = who.iter().map(|server| record.see(server).moves).collect();
+        let from = seen.into_iter().max().expect("there are nodes");
         wait_until("the frontier goes on", PATIENCE, || {
             let seen: Vec<_> = who.iter().map(|server| record.see(server).moves).collect();
             seen.iter().all(|moves| *moves >= from + more)

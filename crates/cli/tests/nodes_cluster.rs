@@ -58,15 +58,16 @@ fn crowd_out(nodes: &Nodes, rooms: &[String], happens: impl FnOnce()) -> Vec<(Ta
         });
     };
     let over = AtomicBool::new(false);
-    let tallies: Vec<Tally> = thread::scope(|scope| {
-        let end = SetOnDrop(&over);
-        let until_the_end = || {
+    let come = |crowd: &Crowd| {
+        crowd.come_until(|| {
             while !over.load(Ordering::SeqCst) {
                 pause();
             }
-        };
-        let coming = |crowd: &'_ Crowd| crowd.come_until(until_the_end);
-        let coming: Vec<_> = crowds.iter().map(|crowd| scope.spawn(move || coming(crowd))).collect();
+        })
+    };
+    let tallies: Vec<Tally> = thread::scope(|scope| {
+        let end = SetOnDrop(&over);
+        let coming: Vec<_> = crowds.iter().map(|crowd| scope.spawn(|| come(crowd))).collect();
         wait_for_joins(enough);
         happens();
         wait_for_joins(enough);

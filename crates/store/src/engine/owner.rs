@@ -183,8 +183,12 @@ impl Owner {
         if !looked {
             return Ok(Looked::GoOn);
         }
-        let loaded = if must_load { self.load().await } else { Ok(()) };
-        let result = match loaded {
+        let mut done = if must_load { self.load().await } else { Ok(()) };
+        if done.is_ok() && self.duty != Duty::None {
+            // Until it is whole again nobody is shown the room: its frontier may be behind what everybody has seen.
+            done = self.carry_out(&[]).await.map(drop);
+        }
+        let result = match done {
             Ok(()) => Ok(()),
             Err(TurnError::Gone) => return Err(RoomGone),
             Err(TurnError::Store(error)) => Err(error.into()),
@@ -426,8 +430,8 @@ impl Owner {
     }
 
     fn publish(&mut self) {
-        let Some(room) = &self.room else { return };
-        if self.store.is_shared() && self.duty == Duty::None {
+        let Some(room) = self.room.as_ref().filter(|_| self.duty == Duty::None) else { return };
+        if self.store.is_shared() {
             self.remembered.see(room);
         }
         if let Some(handle) = self.handle.upgrade()

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 /// How long it asks again.
-const PERSISTENCE: Duration = Duration::from_mins(1);
+const PERSISTENCE: Duration = Duration::from_mins(3);
 /// How long it waits in between.
 const PAUSE: Duration = Duration::from_millis(20);
 

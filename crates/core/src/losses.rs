@@ -155,6 +155,7 @@ pub(crate) fn mend(
     close_before(room, now, mend.oldest, effects);
     effects.changed = true;
     let highest = room.segments.iter().map(|segment| segment.joined).max().unwrap_or(0);
+    close_one_that_is_over(room, effects);
     let margin = mend.margin.min(MARGIN_MAX);
     let base = highest.saturating_add(margin);
     let has_places = base < MAX_POSITION;
@@ -272,6 +273,21 @@ fn give_back(room: &mut Room, now: UnixMillis, line: &Line) {
     let place = room.segments.partition_point(|other| other.generation < generation);
     room.segments.insert(place, segment);
     add_phantoms(room, now, inside);
+}
+
+/// Where there is no place for another line, one between the oldest and the newest goes that nobody is left in: several
+/// interruptions in a row leave such lines.
+fn close_one_that_is_over(room: &mut Room, effects: &mut Effects) {
+    let is_over = |segment: &Segment| segment.waiting() == 0 && segment.counts.live_sessions() == 0;
+    let last = room.segments.len() - 1;
+    if room.segments.len() < SEGMENTS_MAX || is_over(&room.segments[0]) {
+        return;
+    }
+    let place = room.segments.iter().take(last).position(is_over);
+    if let Some(closed) = place.and_then(|place| room.segments.remove(place)) {
+        room.past.add(&closed.counts);
+        effects.closed_generations.push(closed.generation);
+    }
 }
 
 /// Lines that were closed for good do not come back because a store has forgotten that they were.

@@ -222,3 +222,46 @@ fn drain(scene: &Scene, offered: &[String], places: &[Place]) {
     }
     serve_everybody(scene.nodes.all(), "Hall", places);
 }
+
+/// A side whose nodes are lost together with its primary: only the visitors themselves know of their places.
+#[test]
+fn tickets_that_no_node_remembers_are_honoured_when_they_are_shown_and_served_first() {
+    if !require_redis() {
+        return;
+    }
+    let mut scene = Scene::start();
+    let last = scene.ways.len() - 1;
+    let offered = scene.line(0, "Hall").join_many(10);
+    scene.replica.wait_until_in_sync(&scene.primary);
+    scene.link.set(Mode::Always(Fault::BlackHole(Direction::Both)));
+    scene.replica.promote();
+    scene.spare.replica_of(scene.replica.port());
+    for node in 0..last {
+        scene.switch(node);
+    }
+    wait_until("the others have a new line", PATIENCE, || {
+        scene.board(0)["generations"].as_array().is_some_and(|lines| lines.len() == 2)
+    });
+    let join = |node: usize| {
+        let answer = native::join(&mut scene.nodes.all()[node].visitor(), "Hall").expect("an answer");
+        Place::of(&answer)
+    };
+    let of_the_lost_side: Vec<Place> = (0..15).map(|_| join(last)).collect();
+    let of_the_other: Vec<Place> = (0..5).map(|_| join(0)).collect();
+    assert!(of_the_lost_side.iter().max() < of_the_other.iter().min(), "two lines, the older one first");
+    scene.nodes.all_mut()[last].kill_nine().expect("the node dies");
+    scene.primary.kill();
+
+    let mut client = scene.nodes.all()[0].visitor();
+    for place in of_the_lost_side.iter().rev() {
+        let shown = native::status(&mut client, "Hall", &place.request_id).expect("an answer");
+        assert_eq!(&Place::of(&shown), place, "everybody has the place he was told");
+    }
+    let mut line = scene.line(0, "Hall");
+    for id in &offered {
+        assert_eq!(line.claim(id).status, 200);
+        assert_eq!(line.close(id, 1).status, 200);
+    }
+    let places = [of_the_lost_side, of_the_other].concat();
+    serve_everybody(&scene.nodes.all()[..last], "Hall", &places);
+}

@@ -271,7 +271,7 @@ impl Room {
         let admitting = admitting.into_iter().flatten().filter(|_| self.halted_since.is_none());
         // Wins end with their round and reporters fall silent, whether the room admits or not.
         let wins_end = wins.map(|auction| auction.round.plus(settings.round_millis()));
-        let collected = self.auction.as_ref().and_then(|auction| auction.settles_at());
+        let collected = self.auction.as_ref().and_then(Auction::settles_at);
         let reports = self.reports.next_silence(settings, self.clock);
         let losses = losses::next_due(&self.losses);
         admitting.chain(wins_end).chain(collected).chain(reports).chain(losses).min()

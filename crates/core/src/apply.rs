@@ -506,11 +506,10 @@ pub(crate) fn open_segment(
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     if room.segments.len() == SEGMENTS_MAX {
-        let oldest = &room.segments[0];
-        if oldest.waiting() > 0 || oldest.counts.live_sessions() > 0 {
-            return Err(Refusal::SegmentsFull);
-        }
-        let oldest = room.segments.pop_front().expect("there are four");
+        // The oldest of which nothing is left; the newest stays, whoever is in it.
+        let is_over = |segment: &Segment| segment.waiting() == 0 && segment.counts.live_sessions() == 0;
+        let place = room.segments.iter().take(SEGMENTS_MAX - 1).position(is_over);
+        let oldest = place.and_then(|place| room.segments.remove(place)).ok_or(Refusal::SegmentsFull)?;
         room.past.add(&oldest.counts);
         effects.closed_generations.push(oldest.generation);
         // Its tickets are unknown for good.

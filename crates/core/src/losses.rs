@@ -225,7 +225,7 @@ pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: 
     for line in lines.iter().filter(|line| line.generation < newest) {
         let honoured = honours(room, line.generation);
         if let Some(segment) = room.segment_mut(line.generation) {
-            if honoured && line.base < segment.base && segment.serving == segment.base {
+            if honoured && line.base < segment.base && is_untouched(segment) {
                 // So far it was known from tickets alone.
                 begin_earlier(segment, line);
             }
@@ -237,6 +237,11 @@ pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: 
     effects.changed |= !room.segments.iter().eq(known.iter());
     room.losses.offers_recalled += make_offers(room, now, effects);
     Answer::Done
+}
+
+/// Whether nobody of a line was served since it was lost.
+const fn is_untouched(segment: &Segment) -> bool {
+    segment.serving == segment.base && segment.floor == segment.base
 }
 
 /// A line of which nobody was served since it was lost, as somebody remembers its beginning.
@@ -320,9 +325,7 @@ pub(crate) fn show(
     match room.segment_mut(generation) {
         Some(segment) if position > segment.joined && !is_newest => segment.joined = position,
         // Nobody of this line was served since it was lost, so it may begin earlier than thought.
-        Some(segment)
-            if position <= segment.base && honoured && segment.serving == segment.base && !is_newest =>
-        {
+        Some(segment) if position <= segment.base && honoured && is_untouched(segment) && !is_newest => {
             let base = position - 1;
             (segment.base, segment.floor, segment.serving) = (base, base, base);
         }

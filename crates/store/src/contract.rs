@@ -445,9 +445,9 @@ pub trait Store: Send + Sync + 'static {
     /// The answer that is kept under a key.
     async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Returns when what was written to this room so far would survive whatever the store claims to survive, including the loss
+    /// Returns when what was written to this room under this lineage so far would survive whatever the store claims to survive, including the loss
     /// of the machine that answered. Where it cannot be told in time: transient, and it may be asked again.
-    async fn confirm(&self, room: &RoomId) -> Result<(), StoreError>;
+    async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError>;
 
     /// Tells what others do, from now on, as well as it can.
     fn subscribe(&self) -> mpsc::Receiver<News>;

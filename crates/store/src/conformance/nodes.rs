@@ -94,7 +94,7 @@ pub(super) async fn numbers_tell_that_values_and_names_have_changed(store: Arc<d
 pub(super) async fn what_is_confirmed_can_be_read(store: Arc<dyn Store>) {
     let mut caller = Caller::open(&store, "room").await;
     let session = caller.admit(60).await;
-    store.confirm(&caller.id).await.unwrap();
+    store.confirm(&caller.id, caller.lineage).await.unwrap();
     assert_eq!(caller.session(session.key).await, Some(session));
 }
 

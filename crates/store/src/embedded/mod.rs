@@ -508,7 +508,7 @@ impl Store for EmbeddedStore {
         Ok(self.answers.kept(room, key))
     }
 
-    async fn confirm(&self, _room: &RoomId) -> Result<(), StoreError> {
+    async fn confirm(&self, _room: &RoomId, _lineage: Lineage) -> Result<(), StoreError> {
         Ok(())
     }
 

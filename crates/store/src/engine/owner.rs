@@ -53,7 +53,7 @@ pub(super) struct Owner {
     pub(super) room: Option<Room>,
     /// The store's lineage as of then.
     pub(super) lineage: Lineage,
-    /// The room as it was when a write failed, in case that the store has lost it.
+    /// The room as it was before the last turn, in case that the store has lost it.
     pub(super) fallback: Option<Room>,
     pub(super) duty: Duty,
     pub(super) remembered: Remembered,
@@ -155,6 +155,10 @@ impl Owner {
         let far = Duration::from_hours(1);
         if !self.acts_by_itself() {
             return far;
+        }
+        if self.failing {
+            // It can be read but not written: no reason to try as fast as it answers.
+            return RETRY_PAUSE;
         }
         if self.duty != Duty::None || !self.next_end_is_known {
             return Duration::ZERO;
@@ -281,7 +285,6 @@ impl Owner {
                 continue;
             };
             if !is_fresh && computed.refuses_unwritten() {
-                self.fallback = Some(computed.room);
                 self.load().await?;
                 is_fresh = true;
                 continue;
@@ -296,17 +299,14 @@ impl Owner {
                 }
                 Ok(Err(newer)) => {
                     count(&self.counters.conflicts, 1);
-                    self.fallback = Some(computed.room);
                     if let Some(newer) = newer {
+                        self.refuse_the_past(&newer)?;
                         self.adopt(newer);
                         is_fresh = true;
                     }
                     tokio::time::sleep(self.jitter.after_conflicts(conflicts)).await;
                 }
-                Err(error) => {
-                    self.fallback = Some(computed.room);
-                    return Err(error.into());
-                }
+                Err(error) => return Err(error.into()),
             }
         }
         Err(faster_every_time().into())
@@ -331,6 +331,10 @@ impl Owner {
             return Ok(None);
         }
         let first = self.first_operation();
+        if self.store.is_shared() {
+            // As it was before anything was done that may never be written.
+            self.fallback.clone_from(&self.room);
+        }
         let mut room = self.room.take().ok_or(TurnError::Gone)?;
         let before = (room.newest().generation, room.newest().joined, room.version);
         let mut turn = Turn { effects: Effects::default(), sessions: HashMap::new(), now };
@@ -477,7 +481,8 @@ impl Owner {
         }
         if let Some(room) = self.room.as_ref().filter(|_| !claims.is_empty()) {
             let confirmed = self.remembered.confirmed.clone();
-            self.confirmations.answer(self.store.clone(), self.id.clone(), room, confirmed, claims);
+            let written = (self.id.clone(), self.lineage);
+            self.confirmations.answer(self.store.clone(), written, room, confirmed, claims);
         }
     }
 }

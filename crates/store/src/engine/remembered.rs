@@ -94,6 +94,11 @@ impl Remembered {
         lines
     }
 
+    /// The newest line it has seen.
+    pub(super) fn newest(&self) -> Option<Generation> {
+        self.lines.iter().map(|line| line.generation).max()
+    }
+
     /// What it remembers of lines that the room has not come as far in, or does not have.
     pub(super) fn beyond(&self, room: &Room) -> Vec<Line> {
         let newest = room.newest().generation;
@@ -104,7 +109,7 @@ impl Remembered {
                 && segment.is_none_or(|segment| {
                     line.joined > segment.joined
                         || line.serving > segment.serving.max(segment.won)
-                        || line.claimed > segment.recalled.max(segment.counts.claimed)
+                        || line.claimed > segment.recalled
                 })
         });
         lines

@@ -45,9 +45,8 @@ struct Request {
 }
 
 impl Inner {
-    pub(super) async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {
-        let lineage = self.written.lock().unwrap_or_else(PoisonError::into_inner).get(room).copied();
-        self.confirm_place(&Place::from(room), lineage.filter(|_| self.may_ask_lineage)).await
+    pub(super) async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
+        self.confirm_place(&Place::from(room), Some(lineage).filter(|_| self.may_ask_lineage)).await
     }
 
     pub(super) async fn confirm_place(

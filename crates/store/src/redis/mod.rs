@@ -93,8 +93,6 @@ struct Inner {
     remembered: Mutex<BTreeMap<String, Vec<u8>>>,
     /// How far lines have come, by room and epoch; needed where no lineage protects them.
     seen: Mutex<HashMap<RoomId, (u64, u64)>>,
-    /// The lineage under which this process last wrote each room, or took it over.
-    written: Mutex<HashMap<RoomId, Lineage>>,
     collecting: tokio::sync::Mutex<()>,
 }
 
@@ -207,17 +205,6 @@ impl Inner {
             }
             None => command.push(&["", ""]),
         }
-    }
-
-    /// Whoever gets a snapshot goes on from it.
-    fn note_adopted(&self, room: &RoomId, snapshot: Option<&Snapshot>) {
-        if let Some(snapshot) = snapshot {
-            self.note_written(room, snapshot.lineage);
-        }
-    }
-
-    fn note_written(&self, room: &RoomId, lineage: Lineage) {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(room.clone(), lineage);
     }
 
     fn needs_replicas(&self) -> u32 {
@@ -345,8 +332,8 @@ impl Store for RedisStore {
         Ok(in_content!(self, &[], keys => self.inner.keep_answer(&keys, room, key, None)))
     }
 
-    async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {
-        self.inner.confirm(room).await
+    async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
+        self.inner.confirm(room, lineage).await
     }
 
     fn subscribe(&self) -> mpsc::Receiver<News> {

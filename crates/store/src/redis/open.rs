@@ -57,7 +57,6 @@ pub(super) async fn open(options: &RedisOptions) -> Result<RedisStore, StoreErro
         mark: std::sync::Mutex::default(),
         remembered: std::sync::Mutex::default(),
         seen: std::sync::Mutex::default(),
-        written: std::sync::Mutex::default(),
         collecting: tokio::sync::Mutex::new(()),
         connections,
     });

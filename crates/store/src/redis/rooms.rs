@@ -14,8 +14,8 @@ use super::traces::trace_of;
 use super::{Answered, Inner};
 use crate::codec;
 use crate::contract::{
-    ANSWERS_MAX, AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
-    Lineage, NodeId, SESSION_RETENTION_MILLIS, Snapshot, StoreError, StoredEvent, Trace,
+    ANSWERS_MAX, AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
+    SESSION_RETENTION_MILLIS, Snapshot, StoreError, StoredEvent, Trace,
 };
 
 /// An event on its way to the outbox.
@@ -29,7 +29,7 @@ const FROZEN: i64 = 2;
 
 /// What a script that writes to a room answered.
 enum Written {
-    Done { joined: u64, lineage: Lineage },
+    Done { joined: u64 },
     Conflict(Option<Box<Snapshot>>),
 }
 
@@ -64,7 +64,6 @@ impl Inner {
             Value::Int(FROZEN) => Ok(None),
             told => {
                 let snapshot = self.snapshot_of(id, Parts::of(told)?)?;
-                self.note_adopted(id, snapshot.as_ref());
                 let is_believed = snapshot.is_some() || self.is_up_to_date(keys).await?;
                 Ok(is_believed.then_some(snapshot))
             }
@@ -106,13 +105,12 @@ impl Inner {
             Some(Value::Int(1)) => {}
             _ => {
                 let newer = self.snapshot_of(id, Parts::of(answer)?)?;
-                self.note_adopted(id, newer.as_ref());
                 return Ok(Some(Written::Conflict(newer.map(Box::new))));
             }
         }
         let mut parts = Parts::of(answer)?;
-        let (_done, joined, lineage): (i64, u64, String) = (parts.next()?, parts.next()?, parts.next()?);
-        Ok(Some(Written::Done { joined, lineage: lineage_of(&lineage)? }))
+        let (_done, joined): (i64, u64) = (parts.next()?, parts.next()?);
+        Ok(Some(Written::Done { joined }))
     }
 
     pub(super) async fn commit(&self, keys: &Keys, commit: &Commit) -> Answered<CommitOutcome> {
@@ -135,9 +133,8 @@ impl Inner {
             self.tell_names(keys).await;
         }
         Ok(Some(match written {
-            Written::Done { joined, lineage } => {
+            Written::Done { joined } => {
                 self.note_seen(id, commit.next.epoch, joined);
-                self.note_written(id, lineage);
                 CommitOutcome::Done { joined }
             }
             Written::Conflict(newer) => CommitOutcome::Conflict(newer),
@@ -182,9 +179,8 @@ impl Inner {
             return Ok(None);
         }
         Ok(Some(match written {
-            Written::Done { joined, lineage } => {
+            Written::Done { joined } => {
                 self.note_seen(id, batch.epoch, joined);
-                self.note_written(id, lineage);
                 JoinOutcome::Joined { first: joined + 1 - batch.count }
             }
             Written::Conflict(newer) => JoinOutcome::Conflict(newer),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use anteroom_store::backup::restore::{Restore, RestoreError};
 use anteroom_store::contract::{
-    AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, News,
-    Snapshot, Trace,
+    AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, Lineage,
+    News, Snapshot, Trace,
 };
 use anteroom_store::{AuditRecord, BackupStream, Clock, MemoryStore, NodeId, Store, StoreError, StoredEvent};
 use async_trait::async_trait;
@@ -161,8 +161,8 @@ impl Store for Interposed {
     async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.kept_answer(room, key).await
     }
-    async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {
-        self.inner.confirm(room).await
+    async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
+        self.inner.confirm(room, lineage).await
     }
     fn subscribe(&self) -> mpsc::Receiver<News> {
         self.inner.subscribe()

@@ -8,7 +8,7 @@ use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMill
 use anteroom_store::backup::restore::Restore;
 use anteroom_store::contract::{
     AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch,
-    JoinOutcome, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
+    JoinOutcome, Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 use anteroom_store::redis::RedisStore;
 use anteroom_store::{BackupStream, Clock, RestoreError};
@@ -194,8 +194,8 @@ impl Store for Insistent {
         insist!(self.0.kept_answer(room, key))
     }
 
-    async fn confirm(&self, room: &RoomId) -> Result<(), StoreError> {
-        insist!(self.0.confirm(room))
+    async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
+        insist!(self.0.confirm(room, lineage))
     }
 
     fn subscribe(&self) -> mpsc::Receiver<News> {

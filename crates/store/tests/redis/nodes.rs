@@ -21,7 +21,7 @@ async fn a_write_is_confirmed_when_a_replica_has_it() {
     let (primary, replica) = (RedisProcess::start(), RedisProcess::start());
     let store = Arc::new(open(&primary.url()).await);
     let mut writer = Writer::make(store.clone(), "room").await;
-    store.confirm(&writer.id).await.unwrap();
+    store.confirm(&writer.id, writer.lineage).await.unwrap();
     let link = ChaosProxy::before(primary.port());
     replica.replica_of(link.port());
     replica.wait_until_in_sync(&primary);
@@ -35,8 +35,8 @@ async fn a_write_is_confirmed_when_a_replica_has_it() {
     let confirmed: Vec<_> = {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..50 {
-            let (store, id) = (store.clone(), writer.id.clone());
-            tasks.spawn(async move { store.confirm(&id).await });
+            let (store, id, lineage) = (store.clone(), writer.id.clone(), writer.lineage);
+            tasks.spawn(async move { store.confirm(&id, lineage).await });
         }
         tasks.join_all().await
     };
@@ -44,7 +44,7 @@ async fn a_write_is_confirmed_when_a_replica_has_it() {
     // Nobody confirms what no replica can hear of; whoever does not wait for it goes on.
     link.set(Mode::Always(Fault::BlackHole(Direction::Both)));
     writer.join(1).await;
-    let unconfirmed = store.confirm(&writer.id).await;
+    let unconfirmed = store.confirm(&writer.id, writer.lineage).await;
     assert!(
         matches!(&unconfirmed, Err(StoreError::Transient(why)) if why == "not replicated yet"),
         "{unconfirmed:?}"
@@ -52,9 +52,9 @@ async fn a_write_is_confirmed_when_a_replica_has_it() {
     // One that opens later, when no replica is connected, knows that there were some; unless it is told otherwise.
     replica.kill();
     let late = open(&primary.url()).await;
-    assert!(is_transient(&late.confirm(&writer.id).await));
+    assert!(is_transient(&late.confirm(&writer.id, writer.lineage).await));
     let careless = RedisOptions { replicas: Replicas::Exactly(0), ..options(&primary.url()) };
-    RedisStore::open(&careless).await.unwrap().confirm(&writer.id).await.unwrap();
+    RedisStore::open(&careless).await.unwrap().confirm(&writer.id, writer.lineage).await.unwrap();
     let strict = RedisOptions { replicas: Replicas::Exactly(1), ..options(&RedisProcess::start().url()) };
     assert!(RedisStore::open(&strict).await.is_err(), "its server is gone");
 }
@@ -75,20 +75,20 @@ async fn what_was_written_to_a_lost_primary_is_not_confirmed_by_the_next_one() {
     let store = Arc::new(RedisStore::open(&options).await.unwrap());
     let mut writer = Writer::make(store.clone(), "room").await;
     replica.wait_until_in_sync(primary);
-    store.confirm(&writer.id).await.unwrap();
+    store.confirm(&writer.id, writer.lineage).await.unwrap();
     writer.join(1).await;
     replica.promote();
     second.wait_until_in_sync(replica);
     proxy.forward_to(replica.port());
     proxy.reset_connections();
     wait_until("the next primary says that it is another one", || async {
-        matches!(store.confirm(&writer.id).await, Err(StoreError::Transient(why)) if why.contains("the primary changed"))
+        matches!(store.confirm(&writer.id, writer.lineage).await, Err(StoreError::Transient(why)) if why.contains("the primary changed"))
     })
     .await;
     // Whoever has taken note of the new lineage is confirmed under it.
     let snapshot = writer.snapshot().await;
     assert_ne!(snapshot.lineage, writer.lineage);
-    store.confirm(&writer.id).await.unwrap();
+    store.confirm(&writer.id, snapshot.lineage).await.unwrap();
 }
 
 async fn next_of(news: &mut tokio::sync::mpsc::Receiver<News>, wanted: &News) {
@@ -224,7 +224,7 @@ async fn a_failover_by_sentinels_is_followed() {
     let store = Arc::new(open(&sentinels.url()).await);
     let mut writer = Writer::make(store.clone(), "room").await;
     writer.join(3).await;
-    wait_until("it is confirmed", || async { store.confirm(&writer.id).await.is_ok() }).await;
+    wait_until("it is confirmed", || async { store.confirm(&writer.id, writer.lineage).await.is_ok() }).await;
     let before = writer.lineage;
     // The former primary is well and goes on to answer: only the Sentinels know better.
     sentinels.fail_over();
@@ -262,7 +262,7 @@ async fn a_failover_in_a_cluster_is_followed_and_concerns_its_shard_only() {
     for name in ["a", "b", "c", "d", "e", "f"] {
         let mut writer = Writer::make(store.clone(), name).await;
         writer.join(2).await;
-        store.confirm(&writer.id).await.unwrap();
+        store.confirm(&writer.id, writer.lineage).await.unwrap();
         writers.push(writer);
     }
     let key = |writer: &Writer| format!("anteroom:0:{{r/{}}}:room", writer.id);

@@ -120,7 +120,7 @@ async fn a_dropped_store_leaves_no_connection_behind() {
     let news = store.subscribe();
     let mut writer = Writer::make(store.clone(), "room").await;
     writer.join(1).await;
-    store.confirm(&writer.id).await.unwrap();
+    store.confirm(&writer.id, writer.lineage).await.unwrap();
     wait_until("it has subscribed", || async { clients() > alone + 1 }).await;
     drop((store, writer, news));
     wait_until("everything is closed", || async { clients() == alone }).await;

@@ -41,6 +41,18 @@ impl Owner {
         self.room = Some(snapshot.room);
     }
 
+    /// A whole history in which a line that this node has seen does not exist yet is that of a server which was replaced: whoever goes
+    /// on from it would be left behind.
+    pub(super) fn refuse_the_past(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        let is_past = snapshot.is_continuous
+            && snapshot.lineage != self.lineage
+            && self.remembered.newest().is_some_and(|newest| newest > snapshot.room.newest().generation);
+        if is_past {
+            return Err(StoreError::Transient("a server that was replaced still answers".into()));
+        }
+        Ok(())
+    }
+
     /// What has to be done to the room first, if anything has.
     pub(super) fn first_operation(&mut self) -> Option<Operation> {
         let room = self.room.as_ref()?;
@@ -80,7 +92,10 @@ impl Owner {
 
     pub(super) async fn load(&mut self) -> Result<(), TurnError> {
         match self.store.load(&self.id, self.node).await? {
-            Some(snapshot) => self.adopt(snapshot),
+            Some(snapshot) => {
+                self.refuse_the_past(&snapshot)?;
+                self.adopt(snapshot);
+            }
             None if self.store.is_shared() && self.store.trace(&self.id).await?.is_none() => {
                 self.make_again().await?;
             }

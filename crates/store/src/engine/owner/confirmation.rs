@@ -6,7 +6,7 @@ use anteroom_core::{Answer, Room, RoomId};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::contract::{Store, StoreError};
+use crate::contract::{Lineage, Store, StoreError};
 use crate::engine::EngineError;
 use crate::engine::remembered::{Confirmed, claims_of, note_confirmed};
 
@@ -18,11 +18,11 @@ type Untold = (oneshot::Sender<Result<Answer, EngineError>>, Answer);
 pub(in crate::engine) struct Confirmations(JoinSet<()>);
 
 impl Confirmations {
-    /// Answers these claims, which `room` contains, when the store has confirmed them.
+    /// Answers these claims, which `room` contains and which were written under this lineage, when the store has confirmed them.
     pub(super) fn answer(
         &mut self,
         store: Arc<dyn Store>,
-        id: RoomId,
+        (id, lineage): (RoomId, Lineage),
         room: &Room,
         confirmed: Confirmed,
         claims: Vec<Untold>,
@@ -30,7 +30,7 @@ impl Confirmations {
         while self.0.try_join_next().is_some() {}
         let claimed = claims_of(room);
         self.0.spawn(async move {
-            let outcome = store.confirm(&id).await;
+            let outcome = store.confirm(&id, lineage).await;
             if outcome.is_ok() {
                 note_confirmed(&confirmed, &claimed);
             }

@@ -45,10 +45,11 @@ impl Computed {
 
     /// Other nodes may have joined visitors in between: this node's then stand behind them.
     pub(super) fn shift_joins(&mut self, joined: u64) {
-        let shift = joined - self.room.newest().joined;
+        let before = self.room.newest().joined;
         let newest = self.room.newest().generation;
         for range in self.answers.joins.iter_mut().filter(|range| range.generation == newest) {
-            range.first += shift;
+            // The store's word counts, also where it has fallen behind what was seen.
+            range.first = (range.first + joined).saturating_sub(before);
         }
         if let Some(segment) = self.room.segments.back_mut() {
             segment.joined = joined;

@@ -8,7 +8,7 @@
 --       19-20 epoch and last position the caller has seen there ('' if the lineage protects them), 21 channel, 22 what to tell,
 --       then lists, each with its length first: sessions (index of its generation, position, bytes, end, '1' if active),
 --       chunks (field, bytes or '' to delete), prefixes of chunk fields to delete, keys to delete, records (kind, bytes)
--- Answer  {1, joined, lineage} done, {2, token} frozen by a restore, else a snapshot (see above) that it conflicts with
+-- Answer  {1, joined} done, {2, token} frozen by a restore, else a snapshot (see above) that it conflicts with
 
 local lineage = lineage_now(ARGV[1])
 local stored = redis.call('HMGET', KEYS[1], 'v', 'j', 'b', 'r', 'e', 'f')
@@ -18,7 +18,7 @@ local function conflict() return snapshot(KEYS[1], KEYS[2], KEYS[3], lineage) en
 if frozen then return {2, frozen} end
 if version then
   local number, answered = last_write(KEYS[3], birth)
-  if number == ARGV[2] then return {1, answered, lineage} end
+  if number == ARGV[2] then return {1, answered} end
   if number and is_below(ARGV[2], number) then return conflict() end
   if ARGV[4] ~= lineage then return conflict() end
   if stored_lineage ~= lineage and ARGV[5] ~= '1' then return conflict() end
@@ -95,4 +95,4 @@ for first = 6, #KEYS, 3 do
   end
 end
 tell(ARGV[21], ARGV[22])
-return {1, after, lineage}
+return {1, after}

@@ -14,6 +14,8 @@ mod nodes;
 mod opening;
 #[path = "redis/outages.rs"]
 mod outages;
+#[path = "redis/records.rs"]
+mod records;
 #[path = "redis/restores.rs"]
 mod restores;
 #[path = "redis/support.rs"]

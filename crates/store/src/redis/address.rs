@@ -116,24 +116,6 @@ impl RedisUrl {
         let sentinel_login = parse_query(query).ok_or_else(|| wrong("an option in it is not known"))?;
         Ok(Self { kind, with_tls, login, sentinel_login, addresses, database })
     }
-
-    /// Whether every server named is on this machine.
-    pub fn is_loopback(&self) -> bool {
-        self.addresses.iter().all(|address| {
-            let ip = address.host.parse::<std::net::IpAddr>();
-            ip.map_or(address.host == "localhost", |ip| ip.is_loopback())
-        })
-    }
-
-    /// Whether what is sent is encrypted.
-    pub fn has_tls(&self) -> bool {
-        self.with_tls
-    }
-
-    /// Whether a password is given.
-    pub fn has_password(&self) -> bool {
-        self.login.password.is_some()
-    }
 }
 
 fn parse_login(login: &str) -> Option<Login> {
@@ -230,14 +212,13 @@ mod tests {
         let url = RedisUrl::parse("redis://127.0.0.1").unwrap();
         assert_eq!((url.kind.clone(), url.with_tls, url.database), (Kind::Single, false, 0));
         assert_eq!(url.addresses, [Address { host: "127.0.0.1".into(), port: 6379 }]);
-        assert!(url.is_loopback() && !url.has_password());
+        assert!(url.login.password.is_none());
         let url = RedisUrl::parse("rediss://some%20body:p%40ss:w@ord@redis.example:7000/3").unwrap();
         assert_eq!(
             (url.login.user.as_deref(), url.login.password()),
             (Some("some body"), Some("p@ss:w@ord"))
         );
         assert_eq!((url.to_string().as_str(), url.with_tls), ("rediss://redis.example:7000/3", true));
-        assert!(!url.is_loopback() && url.has_password() && url.has_tls());
         let url =
             RedisUrl::parse("redis+sentinel://:secret@[::1]:1,localhost/main/2?sentinel_password=other")
                 .unwrap();
@@ -245,7 +226,6 @@ mod tests {
         assert_eq!((url.login.user.as_deref(), url.login.password()), (None, Some("secret")));
         assert_eq!(url.sentinel_login.password(), Some("other"));
         assert_eq!(format!("{url:?}"), "redis+sentinel://[::1]:1,localhost:26379/main/2");
-        assert!(url.is_loopback());
         let url = RedisUrl::parse("rediss+cluster://10.0.0.1:7001,10.0.0.2:7001").unwrap();
         assert_eq!((url.kind.clone(), url.addresses.len()), (Kind::Cluster, 2));
     }

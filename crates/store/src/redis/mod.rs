@@ -85,6 +85,8 @@ struct Inner {
     replicas: Replicas,
     /// Whether there ever were replicas.
     replicas_seen: AtomicBool,
+    /// Whether the store says so to whoever opens it later.
+    replicas_noted: AtomicBool,
     /// What tells that the store has not been emptied.
     mark: Mutex<String>,
     /// Values as last read or written.

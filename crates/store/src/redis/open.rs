@@ -13,11 +13,11 @@ use super::keys::{Keys, Place};
 use super::news::Subscriptions;
 use super::reply::read;
 use super::values::random_mark;
-use super::{Guarantee, Inner, Ordering, RedisOptions, RedisStore, Replicas, StoreClock, Tasks};
+use super::{Inner, Ordering, RedisOptions, RedisStore, Replicas, StoreClock, Tasks};
 use crate::clock::Stopwatch;
 use crate::contract::{Lineage, StoreError};
 
-/// The oldest version that has everything we use: sharded channels, functions in expiry, streams.
+/// The oldest version that has everything we use: sharded channels, and streams whose entries are numbered within a moment.
 const VERSION_MIN: (u32, u32) = (7, 0);
 /// How often the servers are looked at without being asked to.
 const WATCH_PAUSE: Duration = Duration::from_secs(2);
@@ -53,6 +53,7 @@ pub(super) async fn open(options: &RedisOptions) -> Result<RedisStore, StoreErro
         confirmations: super::Confirmations::default(),
         replicas: options.replicas,
         replicas_seen: AtomicBool::new(false),
+        replicas_noted: AtomicBool::new(false),
         mark: std::sync::Mutex::default(),
         remembered: std::sync::Mutex::default(),
         seen: std::sync::Mutex::default(),
@@ -60,6 +61,9 @@ pub(super) async fn open(options: &RedisOptions) -> Result<RedisStore, StoreErro
         connections,
     });
     inner.begin().await?;
+    if let Err(error) = inner.look_for_replicas(may_ask_info).await {
+        tracing::debug!(%error, "replicas are looked for later");
+    }
     let mut tasks = Tasks::default();
     tasks.start(watch(inner.clone(), may_ask_info));
     tasks.start(super::news::listen(inner.clone()));
@@ -84,17 +88,19 @@ impl Inner {
         let command = Command::plain(&Place::Store, "EXISTS").arg(keys.replicas());
         if read(self.connections.one(command, Intent::Read).await?)? {
             self.replicas_seen.store(true, Atomically::Relaxed);
+            self.replicas_noted.store(true, Atomically::Relaxed);
         }
         Ok(())
     }
 
     /// Looks for replicas; once there were any, writes are not confirmed without them.
     async fn look_for_replicas(&self, may_ask_info: bool) -> Result<(), StoreError> {
-        if self.replicas != Replicas::Auto || self.replicas_seen.load(Atomically::Relaxed) {
+        if self.replicas != Replicas::Auto || self.replicas_noted.load(Atomically::Relaxed) {
             return Ok(());
         }
-        let mut seen = self.connections.topology().shards.iter().any(|shard| shard.has_replicas);
-        if may_ask_info {
+        let mut seen = self.replicas_seen.load(Atomically::Relaxed);
+        seen |= self.connections.topology().shards.iter().any(|shard| shard.has_replicas);
+        if may_ask_info && !seen {
             let info = |slot| Command::at_slot(slot, "INFO").arg("replication");
             let commands: Vec<Command> = self.connections.slots().into_iter().map(info).collect();
             for told in self.connections.all(&commands, Intent::Read, Patience::Short).await? {
@@ -103,10 +109,12 @@ impl Inner {
             }
         }
         if seen {
+            if !self.replicas_seen.swap(true, Atomically::Relaxed) {
+                tracing::info!("the store has replicas: passes leave when one of them has them");
+            }
             let command = Command::plain(&Place::Store, "SET").arg(self.keys.load().replicas()).arg(1);
             self.connections.one(command, Intent::Read).await?;
-            self.replicas_seen.store(true, Atomically::Relaxed);
-            tracing::info!("the store has replicas: passes leave when one of them has them");
+            self.replicas_noted.store(true, Atomically::Relaxed);
         }
         Ok(())
     }
@@ -186,14 +194,4 @@ pub(super) fn field_of<'a>(told: &'a str, name: &str) -> Option<&'a str> {
 pub(super) fn lineage_told(told: &str) -> Option<Lineage> {
     let digits = field_of(told, "master_replid").filter(|_| field_of(told, "role") == Some("master"))?;
     u128::from_str_radix(digits.get(..32)?, 16).ok().map(Lineage)
-}
-
-/// Shown where somebody asks what a store promises.
-impl std::fmt::Display for Guarantee {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::Full => "full",
-            Self::Downgraded => "downgraded",
-        })
-    }
 }

@@ -33,6 +33,15 @@ pub enum Guarantee {
     Downgraded,
 }
 
+impl fmt::Display for Guarantee {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Full => "full",
+            Self::Downgraded => "downgraded",
+        })
+    }
+}
+
 /// How many replicas must have a write before it counts as confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Replicas {

@@ -153,6 +153,10 @@ impl Inner {
         match parts.next::<i64>()? {
             1 => {
                 self.remember(name, new);
+                // Keys that a failover forgets are missed by everybody, so a replica should have them; but it is done already.
+                if let Err(error) = self.confirm_place(&store, None).await {
+                    tracing::warn!(name, %error, "a value is on the primary only");
+                }
                 Ok(Some(true))
             }
             0 => Ok(Some(false)),

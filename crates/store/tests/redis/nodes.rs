@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_core::{Operation, RoomId};
+use anteroom_core::{Operation, Position, RoomId, SessionKey};
 use anteroom_store::contract::{Deletion, DeletionOutcome, JoinOutcome, News, Store, StoreError, TRACES_MAX};
 use anteroom_store::redis::{RedisOptions, RedisStore, Replicas};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess, Sentinels};
@@ -285,6 +285,43 @@ async fn a_failover_in_a_cluster_is_followed_and_concerns_its_shard_only() {
         );
         assert_eq!(snapshot.room.newest().joined, 2, "confirmed, so it is there");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_room_is_found_where_its_slot_has_moved_to() {
+    if !require_redis() {
+        return;
+    }
+    let cluster = RedisCluster::start();
+    let store = Arc::new(open(&cluster.url()).await);
+    let mut writer = Writer::make(store.clone(), "room").await;
+    writer.join(4).await;
+    let key = "anteroom:0:{r/room}:room";
+    let from = cluster.primary_of(key);
+    let to = cluster.nodes().iter().find(|node| node.is_primary() && node.port() != from.port()).unwrap();
+    let slot = from.command(&["CLUSTER", "KEYSLOT", key]).text();
+    let [from_id, to_id] = [from, to].map(|node| node.command(&["CLUSTER", "MYID"]).text());
+    to.command(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).no_error();
+    from.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).no_error();
+    let keys = from.command(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+    for moved in keys.array() {
+        let port = to.port().to_string();
+        from.command(&["MIGRATE", "127.0.0.1", &port, &moved.text(), "0", "5000"]).no_error();
+    }
+    // Half-way: what is one key is asked for where it has gone; what is several keys has to wait.
+    let missing =
+        SessionKey { generation: writer.room.newest().generation, position: Position::new(1).unwrap() };
+    assert_eq!(store.session(&writer.id, missing).await.unwrap(), None);
+    let half_way = writer.try_join(1).await;
+    assert!(half_way.as_ref().is_ok() || is_transient(&half_way), "{half_way:?}");
+    for node in [to, from] {
+        node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).no_error();
+    }
+    let snapshot = writer.snapshot().await;
+    assert!(snapshot.room.newest().joined >= 4);
+    assert_ne!(snapshot.lineage, writer.lineage, "another server, another history");
+    writer.mend().await;
+    writer.join(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

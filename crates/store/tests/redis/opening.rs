@@ -109,6 +109,25 @@ async fn a_server_is_reached_over_tls_by_its_certificate_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stores_with_another_prefix_or_database_see_nothing_of_each_other() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let another_prefix = RedisOptions { prefix: "another".into(), ..options(&redis.url()) };
+    for options in [options(&redis.url()), options(&format!("{}/3", redis.url())), another_prefix] {
+        let store = Arc::new(RedisStore::open(&options).await.unwrap());
+        assert_eq!(store.rooms().await.unwrap(), []);
+        let mut writer = Writer::make(store.clone(), "room").await;
+        assert_eq!(writer.join(1).await, 1);
+    }
+    for bad in ["", "brace{", "star*", &"long".repeat(20)] {
+        let why = refused(RedisOptions { prefix: bad.into(), ..options(&redis.url()) }).await;
+        assert!(why.starts_with("the prefix of the Redis store must be"), "{why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_sealed_by_others_is_not_read() {
     if !require_redis() {
         return;

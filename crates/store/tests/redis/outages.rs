@@ -27,14 +27,14 @@ async fn nobody_waits_for_a_server_that_is_gone() {
             store.load(&writer.id, NODE).await.is_err() && !store.is_ready()
         })
         .await;
-        // Hundreds ask while somebody is told once that there is no connection; all of them in the time of a few attempts.
+        // Did each of these wait for an answer that does not come, it would take half an hour.
         let started = now();
         for _ in 0..300 {
             assert!(is_transient(&store.load(&writer.id, NODE).await));
             let joined = writer.try_join(1).await;
             assert!(joined.is_err(), "{joined:?}");
         }
-        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
         proxy.set(Mode::Pass);
         wait_until("it is back", || async { store.load(&writer.id, NODE).await.is_ok() && store.is_ready() })
             .await;

@@ -76,17 +76,6 @@ impl Scene {
         reads.into_iter().filter(|is_marked| *is_marked).count()
     }
 
-    /// A claim of somebody who is offered a place: true for a pass, false for "not now". Nothing else, and not much later.
-    #[track_caller]
-    fn claim(&self, client: &mut Client, id: &str) -> bool {
-        let began = now();
-        let answer = native::claim(client, "Hall", id).expect("claims are answered");
-        assert!(began.elapsed() < ANSWER_MAX, "{answer:?} took {:?}", began.elapsed());
-        assert!(matches!(answer.status, 200 | 503), "{answer:?}");
-        assert!(answer.status == 200 || answer.header("Retry-After").is_some(), "{answer:?}");
-        answer.status == 200
-    }
-
     #[track_caller]
     fn wait_for_joins(&self, more: usize) {
         let enough = self.acknowledged.load(Ordering::SeqCst) + more;
@@ -102,6 +91,17 @@ impl Scene {
         );
         operator.get("/readyz").expect("an answer").status == 200
     }
+}
+
+/// A claim of somebody who is offered a place: true for a pass, false for "not now". Nothing else, and not much later.
+#[track_caller]
+fn claim(client: &mut Client, id: &str) -> bool {
+    let began = now();
+    let answer = native::claim(client, "Hall", id).expect("claims are answered");
+    assert!(began.elapsed() < ANSWER_MAX, "{answer:?} took {:?}", began.elapsed());
+    assert!(matches!(answer.status, 200 | 503), "{answer:?}");
+    assert!(answer.status == 200 || answer.header("Retry-After").is_some(), "{answer:?}");
+    answer.status == 200
 }
 
 /// Reads all boards of one node until the story is over.
@@ -123,7 +123,7 @@ fn lose_and_find(scene: &Scene, lose: impl FnOnce(&Scene), find: impl FnOnce(&Sc
     for (node, client) in visitors.iter_mut().enumerate() {
         wait_until("every read is marked", PATIENCE, || scene.marked(client) == 5);
         assert!(!Scene::is_ready(&scene.nodes.all()[node]), "a node without its store is not ready");
-        assert!(!scene.claim(client, &scene.ids[node + 1]), "a pass needs the store");
+        assert!(!claim(client, &scene.ids[node + 1]), "a pass needs the store");
         let joined = native::join(client, "Hall").expect("joins are answered");
         assert_eq!(joined.status, 503, "{joined:?}");
         assert!(joined.header("Retry-After").is_some(), "{joined:?}");
@@ -136,7 +136,7 @@ fn lose_and_find(scene: &Scene, lose: impl FnOnce(&Scene), find: impl FnOnce(&Sc
     for (node, client) in visitors.iter_mut().enumerate() {
         wait_until("no read is marked", PATIENCE, || scene.marked(client) == 0);
         wait_until("the node is ready", PATIENCE, || Scene::is_ready(&scene.nodes.all()[node]));
-        wait_until("a pass is given", PATIENCE, || scene.claim(client, &scene.ids[node + 1]));
+        wait_until("a pass is given", PATIENCE, || claim(client, &scene.ids[node + 1]));
         assert_eq!(scene.nodes.all()[node].line("Hall").tokens(&scene.ids[0]), scene.pass);
     }
     scene.wait_for_joins(20);

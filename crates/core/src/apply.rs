@@ -123,7 +123,7 @@ fn change(
         Operation::Leave { ticket } => leave(room, ticket, session, effects),
         Operation::Close { outcome, .. } => close(room, *outcome, session, effects),
         Operation::Exits { count } => {
-            let counted = (*count).min(room.active());
+            let counted = (*count).min(room.active() - room.losses.phantoms);
             room.exit_credits += counted;
             effects.changed |= counted > 0;
             Ok(Answer::Exited { counted })
@@ -492,6 +492,9 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     fresh.forecast.forget_notes();
     fresh.moves = room.moves;
     fresh.losses = Losses { honours_after: None, learning_until: UnixMillis(0), ..room.losses.clone() };
+    // Like everything else it comes out of a future that the clock once saw.
+    let latest_end = now.plus(fresh.settings.validity_period.get() * 1000);
+    fresh.losses.phantoms_end_at = fresh.losses.phantoms_end_at.min(latest_end);
     fresh.steps_missed = room.steps_missed;
     *room = fresh;
     Answer::LineOpened(generation)

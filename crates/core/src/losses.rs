@@ -287,6 +287,8 @@ fn close_one_that_is_over(room: &mut Room, effects: &mut Effects) {
     if let Some(closed) = place.and_then(|place| room.segments.remove(place)) {
         room.past.add(&closed.counts);
         effects.closed_generations.push(closed.generation);
+        // Its tickets are unknown for good; whoever has claimed must not claim again.
+        room.losses.honours_after = room.losses.honours_after.map(|after| after.max(closed.generation));
     }
 }
 

@@ -90,7 +90,7 @@ mod tests {
             key
         };
         for number in 0..ANSWERS_MAX + 10 {
-            assert_eq!(answers.keep(&room, key(number), b"answer", Duration::from_secs(600)), None);
+            assert_eq!(answers.keep(&room, key(number), b"answer", Duration::from_mins(10)), None);
         }
         assert_eq!(answers.0.lock().unwrap()[&room].order.len(), ANSWERS_MAX);
         assert_eq!(answers.kept(&room, &key(9)), None);

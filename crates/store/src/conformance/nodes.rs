@@ -11,7 +11,7 @@ use crate::contract::{
 };
 
 /// Longer than a scenario takes.
-const LONG_LEASE: Duration = Duration::from_secs(600);
+const LONG_LEASE: Duration = Duration::from_mins(10);
 /// Runs out while a scenario waits.
 const SHORT_LEASE: Duration = Duration::from_millis(50);
 
@@ -114,7 +114,7 @@ pub(super) async fn a_room_made_again_takes_nothing_of_before(store: Arc<dyn Sto
 
 pub(super) async fn an_answer_is_kept_once_for_its_room_and_its_time(store: Arc<dyn Store>) {
     let [one, other] = ["one", "other"].map(|name| RoomId::parse(name).unwrap());
-    let (key, long) = ([7; 32], Duration::from_secs(600));
+    let (key, long) = ([7; 32], Duration::from_mins(10));
     assert_eq!(store.kept_answer(&one, &key).await.unwrap(), None);
     assert_eq!(store.keep_answer(&one, key, b"first", long).await.unwrap(), None);
     assert_eq!(store.keep_answer(&one, key, b"second", long).await.unwrap(), Some(b"first".to_vec()));

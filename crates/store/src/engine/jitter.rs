@@ -13,9 +13,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 pub(super) struct Jitter(u64);
 
 impl Jitter {
-    pub(super) const fn new(node: NodeId) -> Self {
-        let [low, high] = [node.0 as u64, (node.0 >> 64) as u64];
-        Self(low ^ high)
+    pub(super) fn new(node: NodeId) -> Self {
+        let bytes = node.0.to_le_bytes();
+        Self(
+            bytes
+                .chunks(8)
+                .fold(0, |mixed, half| mixed ^ u64::from_le_bytes(half.try_into().unwrap_or_default())),
+        )
     }
 
     /// The next number of a well-known sequence in which neighbours look unrelated (splitmix64).

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anteroom_core::RoomId;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 
 use super::handle::{Request, RoomHandle};
 use super::{ENDED_ERA, Engine};
@@ -35,10 +35,13 @@ pub(super) async fn run(engine: Weak<Engine>, mut news: mpsc::Receiver<News>) {
         let everything;
         tokio::select! {
             _ = clock.tick() => everything = true,
-            first = news.recv(), if !news_end => match first {
-                Some(first) => everything = gather(first, &mut news, &mut named).await,
-                None => { news_end = true; continue }
-            },
+            first = news.recv(), if !news_end => {
+                let Some(first) = first else {
+                    news_end = true;
+                    continue;
+                };
+                everything = gather(first, &mut news, &mut named).await;
+            }
         }
         let Some(engine) = engine.upgrade() else { return };
         if *engine.era.borrow() == ENDED_ERA {
@@ -54,10 +57,13 @@ pub(super) async fn run(engine: Weak<Engine>, mut news: mpsc::Receiver<News>) {
 /// Takes the news that follow closely; returns whether they concern more than single rooms.
 async fn gather(first: News, news: &mut mpsc::Receiver<News>, named: &mut BTreeSet<RoomId>) -> bool {
     let mut everything = note(first, named);
-    let until = Instant::now() + NEWS_SPACING;
-    while let Ok(Some(next)) = tokio::time::timeout_at(until, news.recv()).await {
-        everything |= note(next, named);
-    }
+    let gathering = async {
+        while let Some(next) = news.recv().await {
+            everything |= note(next, named);
+        }
+    };
+    // Its end is the end of the time, or of all news.
+    let _ = tokio::time::timeout(NEWS_SPACING, gathering).await;
     everything
 }
 

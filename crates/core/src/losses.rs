@@ -141,13 +141,11 @@ pub(crate) fn mend(
     let before = room.newest().generation;
     honour_lost_lines(room, before, mend.oldest);
     for line in &mend.lines {
-        if line.generation > before {
-            // Opened, and lost again.
-            if is_plausible(line.generation, now) {
-                give_back(room, now, line);
-            }
-        } else {
+        let was_lost_again = line.generation > before && is_plausible(line.generation, now);
+        if room.segment_mut(line.generation).is_some() {
             recall_line(room, now, line);
+        } else if was_lost_again || honours(room, line.generation) {
+            give_back(room, now, line);
         }
     }
     room.losses.offers_recalled += make_offers(room, now, effects);
@@ -161,8 +159,10 @@ pub(crate) fn mend(
     let has_places = base < MAX_POSITION;
     match open_segment(room, now, mend.incarnation, if has_places { base } else { 0 }, effects) {
         Err(Refusal::SegmentsFull) => {
-            // The line stays the same, so its own numbers are the only ones that could come twice.
-            skip(room, room.newest().joined.saturating_add(margin).min(MAX_POSITION), effects);
+            // The line stays the same, so nothing but its numbers tells apart what is mended from the same room again, elsewhere
+            // or after another loss: whoever mends leaves out so many margins as his incarnation says.
+            let left_out = margin.saturating_mul(1 + u64::from(mend.incarnation)).min(MARGIN_MAX);
+            skip(room, room.newest().joined.saturating_add(left_out).min(MAX_POSITION), effects);
             room.epoch += 1;
             Ok(Answer::LineOpened(before))
         }
@@ -192,6 +192,11 @@ fn skip(room: &mut Room, base: u64, effects: &mut Effects) {
     if segment.serving >= segment.joined {
         // How far the frontier is ahead is owed to people, not to numbers.
         segment.serving += count;
+    }
+    if segment.joined == segment.base {
+        // A line without people begins later.
+        (segment.base, segment.floor, segment.joined) = (base, base, base);
+        return;
     }
     segment.counts.left += count;
     segment.joined += count;
@@ -224,14 +229,9 @@ pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: 
     let newest = room.newest().generation;
     let known: Vec<_> = room.segments.iter().cloned().collect();
     for line in lines.iter().filter(|line| line.generation < newest) {
-        let honoured = honours(room, line.generation);
-        if let Some(segment) = room.segment_mut(line.generation) {
-            if honoured && line.base < segment.base && is_untouched(segment) {
-                // So far it was known from tickets alone.
-                begin_earlier(segment, line);
-            }
+        if room.segment_mut(line.generation).is_some() {
             recall_line(room, now, line);
-        } else if honoured {
+        } else if honours(room, line.generation) {
             give_back(room, now, line);
         }
     }
@@ -247,7 +247,6 @@ const fn is_untouched(segment: &Segment) -> bool {
 
 /// A line of which nobody was served since it was lost, as somebody remembers its beginning.
 fn begin_earlier(segment: &mut Segment, line: &Line) {
-    segment.joined = segment.joined.max(line.joined.min(MAX_POSITION));
     segment.base = segment.base.min(line.base);
     segment.floor = line.floor.clamp(segment.base, segment.joined);
     segment.serving = segment.floor;
@@ -263,15 +262,14 @@ fn give_back(room: &mut Room, now: UnixMillis, line: &Line) {
     let joined = line.joined.clamp(base, MAX_POSITION);
     let floor = line.floor.clamp(base, joined);
     let mut segment = Segment::open(generation, base);
-    (segment.joined, segment.floor) = (joined, floor);
-    segment.serving = if room.settings.is_auction() { floor } else { line.serving.clamp(floor, joined) };
-    segment.won = if room.settings.is_auction() { line.serving.min(joined) } else { 0 };
+    (segment.joined, segment.floor, segment.serving) = (joined, floor, floor);
     // What is at or below the floor was claimed, left or lapsed; which of it is not known any more.
     segment.counts.lapsed = floor - base;
     segment.recalled = line.claimed.min(joined - base);
     let inside = line.inside.min(joined - base);
     let place = room.segments.partition_point(|other| other.generation < generation);
     room.segments.insert(place, segment);
+    recall_line(room, now, line);
     add_phantoms(room, now, inside);
 }
 
@@ -314,8 +312,13 @@ fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
     let is_auction = room.settings.is_auction();
     let may_run_ahead = !room.settings.inlet.is_capped() && !is_auction;
     let newest = room.newest().generation;
+    let honoured = honours(room, line.generation);
     let Some(segment) = room.segment_mut(line.generation) else { return };
     segment.joined = segment.joined.max(line.joined.min(MAX_POSITION));
+    if honoured && line.base < segment.base && is_untouched(segment) {
+        // So far it was known from tickets alone.
+        begin_earlier(segment, line);
+    }
     let ahead = may_run_ahead && line.generation == newest;
     let reached = if ahead { line.serving.min(SERVING_MAX) } else { line.serving.min(segment.joined) };
     let frontier = if is_auction { &mut segment.won } else { &mut segment.serving };
@@ -323,6 +326,12 @@ fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
     let claimed = line.claimed.min(segment.joined - segment.base);
     let lost = claimed.saturating_sub(segment.recalled);
     segment.recalled += lost;
+    let ahead = line.serving.min(SERVING_MAX).saturating_sub(segment.joined);
+    if may_run_ahead && line.generation < newest && ahead > 0 {
+        // What an operator let the frontier run ahead is owed to whoever joins next, as where a line is opened.
+        let newest = room.newest_mut();
+        newest.serving = newest.serving.max(newest.base + ahead);
+    }
     add_phantoms(room, now, lost);
 }
 

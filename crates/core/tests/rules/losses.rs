@@ -317,12 +317,27 @@ fn where_there_is_no_place_for_another_line_the_newest_leaves_numbers_out() {
     let newest = mend(&mut replica, memory_of(&primary.room));
     assert_eq!((newest, replica.room.epoch), (lost[0].generation, epoch + 1));
     let new = replica.join_many(2);
-    assert_eq!(new[0].position.get(), lost[1].position.get() + MARGIN_MIN + 1);
+    assert!(new[0].position.get() > lost[1].position.get() + MARGIN_MIN);
     assert_eq!(replica.room.waiting(), SEGMENTS_MAX as u64 + 4);
     let left_out = ticket_of(newest, new[0].position.get() - 1);
     assert_eq!(replica.try_claim(left_out), Err(Refusal::Gone));
     line.extend(lost.into_iter().chain(new));
     assert_eq!(let_everybody_through(&mut replica, &line), line, "the numbers between take no slot");
+}
+
+#[test]
+fn two_primaries_without_place_for_another_line_hand_out_different_numbers() {
+    let (story, _) = full_of_lines(Story::max_size(2));
+    let mut handed_out = std::collections::BTreeSet::new();
+    for incarnation in 0..=u8::MAX {
+        let mut side = replica_of(&story);
+        let mend =
+            Mend { incarnation, margin: MARGIN_MIN, lines: vec![], oldest: None, sessions_lost: false };
+        side.does(Operation::Mend(mend));
+        for ticket in side.join_many(MARGIN_MIN) {
+            assert!(handed_out.insert((ticket.generation, ticket.position)), "{ticket:?} came twice");
+        }
+    }
 }
 
 #[test]

@@ -35,17 +35,25 @@ fn manual_what_the_operator_let_run_ahead_is_owed_to_whoever_joins_next() {
 }
 
 #[test]
-fn manual_an_advance_that_only_a_later_node_saw_counts_for_the_old_line() {
+fn manual_an_advance_that_only_a_later_node_saw_counts_the_same() {
     let mut primary = Story::manual();
     primary.join_many(5);
     let mut replica = replica_of(&primary);
     primary.advance(9);
     mend(&mut replica, vec![]);
-    let new = replica.join();
-    recall(&mut replica, memory_of(&primary.room));
-    assert_eq!(replica.room.segments[0].serving, 5, "as far as anybody has joined");
-    assert_eq!(replica.room.offers(), 5);
-    assert_eq!(replica.try_claim(new), Err(Refusal::NotServed), "it was not meant for this line");
+    let new = replica.join_many(5);
+    for _ in 0..3 {
+        recall(&mut replica, memory_of(&primary.room));
+        assert_eq!(replica.room.segments[0].serving, 5, "as far as anybody has joined");
+        assert_eq!(
+            replica.room.newest().serving,
+            5 + MARGIN_MIN + 4,
+            "the others are owed to whoever joined next"
+        );
+    }
+    replica.claim(new[3]);
+    assert_eq!(replica.try_claim(new[4]), Err(Refusal::NotServed));
+    assert_eq!(replica.room.losses.offers_recalled, 9);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //!
 //! # The path of an operation
 //! queue → `Owner::turn` in `owner` (tick, joins, operations, by `anteroom_core::apply`) → one [`Store::commit`] or [`Store::join`] →
-//! board published → answers. On a conflict the same operations are applied to the newer room. On an ambiguous failure
-//! nothing is tried again: the room is loaded anew and whoever asked is told that the outcome is unknown.
+//! board published → answers. On a conflict the same operations are applied to the newer room. On an ambiguous failure a shared
+//! store is asked again with the same number; where that tells nothing, the room is loaded anew and whoever asked is told that the
+//! outcome is unknown. On shared stores `lookout` follows what other nodes do.
 
 mod audit;
 mod handle;

@@ -162,7 +162,9 @@ impl RoomHandle {
             let newest = board.segments.last();
             let joined = newest.map_or(0, |newest| newest.joined);
             let same_line = newest.is_some_and(|newest| newest.generation == glance.generation);
+            let later_line = newest.is_some_and(|newest| glance.generation > newest.generation);
             glance.version > board.version
+                || later_line
                 || glance.version == board.version && (!same_line || glance.joined > joined)
         })
     }

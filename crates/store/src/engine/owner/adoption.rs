@@ -28,7 +28,9 @@ pub(in crate::engine) enum Duty {
 impl Owner {
     /// Goes on from what the store has.
     pub(in crate::engine) fn adopt(&mut self, snapshot: Snapshot) {
-        let other_history = self.lineage != snapshot.lineage;
+        // A store that was emptied and filled again counts on under the same lineage, but from further back.
+        let known_version = self.room.as_ref().or(self.fallback.as_ref()).map_or(0, |room| room.version);
+        let other_history = self.lineage != snapshot.lineage || snapshot.room.version < known_version;
         self.duty = match (snapshot.is_continuous, self.duty) {
             (false, _) => Duty::Mend,
             (true, Duty::None) if !other_history => Duty::None,
@@ -81,8 +83,11 @@ impl Owner {
         if glance.lineage != self.lineage || !glance.is_continuous {
             return true;
         }
-        if glance.version != room.version || glance.generation != room.newest().generation {
-            return glance.version >= room.version;
+        if glance.generation != room.newest().generation {
+            return glance.version >= room.version || glance.generation > room.newest().generation;
+        }
+        if glance.version != room.version {
+            return glance.version > room.version;
         }
         if let Some(newest) = room.segments.back_mut() {
             newest.joined = newest.joined.max(glance.joined);

@@ -206,12 +206,17 @@ impl Client {
             None => Wire::connect(self.address, self.read_timeout)?,
         };
         let told = || format!("{} {}", request.method, request.target);
-        wire.write(&request.encode(self.address, self.bearer.as_deref())).with_context(told)?;
+        let written = wire.write(&request.encode(self.address, self.bearer.as_deref()));
+        // A server may answer and close before it has read everything: what it says then is its answer.
+        let was_cut = matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        if !was_cut {
+            written.with_context(told)?;
+        }
         let (answer, reusable) = wire
             .read_message(request.method == "HEAD")
             .with_context(told)?
             .with_context(|| format!("{}: closed without an answer", told()))?;
-        self.wire = reusable.then_some(wire);
+        self.wire = (reusable && !was_cut).then_some(wire);
         Ok(answer)
     }
 

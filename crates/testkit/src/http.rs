@@ -208,7 +208,7 @@ impl Client {
         let told = || format!("{} {}", request.method, request.target);
         let written = wire.write(&request.encode(self.address, self.bearer.as_deref()));
         // A server may answer and close before it has read everything: what it says then is its answer.
-        let was_cut = matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        let was_cut = matches!(&written, Err(error) if error.kind() == ErrorKind::BrokenPipe);
         if !was_cut {
             written.with_context(told)?;
         }

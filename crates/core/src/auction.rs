@@ -163,6 +163,15 @@ fn open_round(room: &mut Room, now: UnixMillis, all_were_served: bool) {
     }
 }
 
+/// Whether a round can end now: `Some` if it has been settled already, and whoever asks again is told the same.
+fn known_winners(room: &Room, now: UnixMillis, round: UnixMillis) -> Result<Option<Answer>, Refusal> {
+    let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
+    if round == auction.settled {
+        return Ok(Some(Answer::Won { winners: auction.wins.iter().copied().collect() }));
+    }
+    if round != auction.round || now < round { Err(Refusal::NotThisRound) } else { Ok(None) }
+}
+
 /// The end of a round: the earliest of those present win.
 pub(crate) fn settle_round(
     room: &mut Room,
@@ -171,13 +180,8 @@ pub(crate) fn settle_round(
     came: Came<'_>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
-    let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
-    if round == auction.settled {
-        // Whoever asks again is told the same.
-        return Ok(Answer::Won { winners: auction.wins.iter().copied().collect() });
-    }
-    if round != auction.round || now < round {
-        return Err(Refusal::NotThisRound);
+    if let Some(known) = known_winners(room, now, round)? {
+        return Ok(known);
     }
     return_wins(room);
     let eligible: BTreeSet<SessionKey> =
@@ -216,12 +220,8 @@ pub(crate) fn collect(
     came: Came<'_>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
-    let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
-    if round == auction.settled {
-        return Ok(Answer::Won { winners: auction.wins.iter().copied().collect() });
-    }
-    if round != auction.round || now < round {
-        return Err(Refusal::NotThisRound);
+    if let Some(known) = known_winners(room, now, round)? {
+        return Ok(known);
     }
     // Whoever cannot win must not stand in the way of those who can.
     let eligible: Vec<SessionKey> = came.present.iter().copied().filter(|key| may_win(room, *key)).collect();

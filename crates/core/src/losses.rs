@@ -64,6 +64,13 @@ pub struct Losses {
     pub learning_until: UnixMillis,
 }
 
+impl Losses {
+    /// Of a room made in a store that can have lost one of its name: people may still hold tickets of that.
+    pub fn of_a_room_that_may_have_been_lost() -> Self {
+        Self { honours_after: Some(Generation { opened: 0, incarnation: 0 }), ..Self::default() }
+    }
+}
+
 impl Default for Losses {
     fn default() -> Self {
         let never = UnixMillis(0);
@@ -139,7 +146,7 @@ pub(crate) fn mend(
         segment.recalled = segment.counts.claimed;
     }
     let before = room.newest().generation;
-    honour_lost_lines(room, before, mend.oldest);
+    honour_lost_lines(room, mend);
     for line in &mend.lines {
         let was_lost_again = line.generation > before && is_plausible(line.generation, now);
         if room.segment_mut(line.generation).is_some() {
@@ -171,12 +178,19 @@ pub(crate) fn mend(
 }
 
 /// Lines opened after the newest that is stored may have been lost altogether; whoever remembers one, or has a ticket of it, may
-/// come later. Those before the oldest that is still there were closed for good.
-fn honour_lost_lines(room: &mut Room, newest_stored: Generation, oldest: Option<Generation>) {
+/// come later. Those before the oldest that is still there were closed for good. In a store that was emptied nothing is
+/// stored: there every line after the oldest that is given back may have been lost, and what was honoured before stays so.
+fn honour_lost_lines(room: &mut Room, mend: &Mend) {
     let preceding =
         |oldest: Generation| Generation { opened: oldest.opened.saturating_sub(1), incarnation: u8::MAX };
-    let after = room.losses.honours_after.unwrap_or(newest_stored);
-    room.losses.honours_after = Some(oldest.map_or(after, |oldest| after.max(preceding(oldest))));
+    let honoured = room.losses.honours_after;
+    room.losses.honours_after = Some(if mend.sessions_lost {
+        let oldest = room.segments.front().map(|segment| segment.generation);
+        honoured.into_iter().chain(oldest).min().unwrap_or(room.newest().generation)
+    } else {
+        let after = honoured.unwrap_or(room.newest().generation);
+        mend.oldest.map_or(after, |oldest| after.max(preceding(oldest)))
+    });
 }
 
 /// Whether a line can have been opened by now: generations run out if one from the end of time is believed.

@@ -447,7 +447,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns when what was written to this room under this lineage so far would survive whatever the store claims to survive, including the loss
     /// of the machine that answered. Where it cannot be told in time: transient, and it may be asked again.
-    async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError>;
+    /// A store that one process has makes everything safe before it answers.
+    async fn confirm(&self, _room: &RoomId, _lineage: Lineage) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Tells what others do, from now on, as well as it can.
     fn subscribe(&self) -> mpsc::Receiver<News>;
@@ -456,7 +459,9 @@ pub trait Store: Send + Sync + 'static {
     fn is_shared(&self) -> bool;
 
     /// The clock that all nodes on this store go by; `None`: the machine's.
-    fn clock(&self) -> Option<Arc<dyn Clock>>;
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        None
+    }
 
     /// Whether it works, as far as it knows without being asked to do something.
     fn is_ready(&self) -> bool;

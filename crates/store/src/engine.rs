@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{
-    Effects, Generation, Operation, Reads, Refusal, Room, RoomId, RoomState, Segment, Settings, UnixMillis,
-    apply,
+    Effects, Generation, Losses, Operation, Reads, Refusal, Room, RoomId, RoomState, Segment, Settings,
+    UnixMillis, apply,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -275,7 +275,7 @@ impl Engine {
             let mut room = room_behind(trace.as_ref(), settings.clone(), state, now, incarnation);
             if trace.is_none() && self.store.is_shared() {
                 // A shared store can have lost a room of this name, and people may still hold its tickets.
-                room.losses.honours_after = Some(Generation { opened: 0, incarnation: 0 });
+                room.losses = Losses::of_a_room_that_may_have_been_lost();
             }
             let commit = Commit {
                 room: id.clone(),

@@ -3,7 +3,7 @@
 mod backup;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 use crate::answers::Answers;
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
-use crate::clock::Clock;
 use crate::contract::{
     AUDIT_MAX, AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances,
     JoinBatch, JoinOutcome, Lineage, NEWS_MAX, News, NodeId, OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot,
@@ -396,10 +395,6 @@ impl Store for MemoryStore {
         Ok(self.answers.kept(room, key))
     }
 
-    async fn confirm(&self, _room: &RoomId, _lineage: Lineage) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn subscribe(&self) -> mpsc::Receiver<News> {
         let (subscriber, news) = mpsc::channel(NEWS_MAX);
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
@@ -408,10 +403,6 @@ impl Store for MemoryStore {
 
     fn is_shared(&self) -> bool {
         self.shared
-    }
-
-    fn clock(&self) -> Option<Arc<dyn Clock>> {
-        None
     }
 
     fn is_ready(&self) -> bool {

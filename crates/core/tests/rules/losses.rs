@@ -3,7 +3,7 @@
 
 use anteroom_core::losses::{Line, MARGIN_MIN, Mend};
 use anteroom_core::room::SEGMENTS_MAX;
-use anteroom_core::{Operation, Refusal, Standing, Standstill, Ticket};
+use anteroom_core::{Answer, Operation, Refusal, Standing, Standstill, Ticket};
 
 use super::interruption::{
     ORDERS, let_everybody_through, memory_of, mend, mend_without_sessions, recall, replica_of, show,
@@ -375,4 +375,42 @@ fn a_margin_is_never_wider_than_the_widest() {
     let mend = Mend { incarnation: 1, margin: u64::MAX, lines: vec![], oldest: None, sessions_lost: false };
     story.does(Operation::Mend(mend));
     assert_eq!(story.room.newest().joined, joined + anteroom_core::losses::MARGIN_MAX);
+}
+
+#[test]
+fn exits_without_names_are_of_those_inside_whose_sessions_are_known() {
+    let mut story = Story::max_size(5);
+    for ticket in story.join_many(5) {
+        story.claim(ticket);
+    }
+    let lines = memory_of(&story.room);
+    mend_without_sessions(&mut story, lines);
+    assert_eq!((story.room.losses.phantoms, story.room.active()), (5, 5));
+    assert_eq!(story.does(Operation::Exits { count: 3 }), Answer::Exited { counted: 0 });
+    assert_eq!(story.room.active(), 5, "nobody knows whether a phantom has gone");
+}
+
+#[test]
+fn a_line_between_others_that_is_over_makes_place_and_its_tickets_stay_gone() {
+    let mut story = Story::manual();
+    story.join_many(3);
+    mend(&mut story, vec![]);
+    let gone = story.join_many(1)[0];
+    story.does(Operation::Leave { ticket: gone });
+    for _ in 2..SEGMENTS_MAX {
+        mend(&mut story, vec![]);
+        story.join_many(2);
+    }
+    assert_eq!(story.room.segments.len(), SEGMENTS_MAX);
+    let lines = memory_of(&story.room);
+    let newest = mend_without_sessions(&mut story, lines);
+    let left: Vec<_> = story.room.segments.iter().map(|segment| segment.generation).collect();
+    assert_eq!(
+        (left.len(), left.last()),
+        (SEGMENTS_MAX, Some(&newest)),
+        "a line was opened, not numbers left out"
+    );
+    assert!(!left.contains(&gone.generation));
+    assert_eq!(show(&mut story, gone), Err(Refusal::UnknownTicket), "whoever gave up does not come back");
+    assert_eq!(story.room.waiting(), 3 + 2 * (SEGMENTS_MAX as u64 - 2));
 }

@@ -508,10 +508,6 @@ impl Store for EmbeddedStore {
         Ok(self.answers.kept(room, key))
     }
 
-    async fn confirm(&self, _room: &RoomId, _lineage: Lineage) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     /// One process has the file, so nobody else does anything.
     fn subscribe(&self) -> mpsc::Receiver<News> {
         mpsc::channel(1).1
@@ -519,10 +515,6 @@ impl Store for EmbeddedStore {
 
     fn is_shared(&self) -> bool {
         false
-    }
-
-    fn clock(&self) -> Option<Arc<dyn Clock>> {
-        None
     }
 
     fn is_ready(&self) -> bool {

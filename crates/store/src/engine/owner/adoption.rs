@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use anteroom_core::{Effects, Generation, Operation, Reads, Room, apply};
+use anteroom_core::{Effects, Operation, Reads, Room, apply};
 
 use super::{Owner, TurnError, in_time};
 use crate::contract::{Commit, CommitOutcome, Glance, Lineage, Snapshot, StoreError};
@@ -154,18 +154,10 @@ impl Owner {
 
     /// The room as it is given back: with everything this node knows of it, but without sessions, and with a new line.
     fn given_back(&mut self, room: Room) -> (Room, Effects) {
-        let known_lines: Vec<Generation> = room.segments.iter().map(|segment| segment.generation).collect();
-        let honoured = room.losses.honours_after;
         let mend = Operation::Mend(self.remembered.mend(self.jitter.byte(), true));
         let applied = apply(room, self.clock.now(), &mend, Reads::default());
         let mut room = applied.room;
         room.version += 1;
-        // Lines before the oldest known may have been lost before; what was honoured stays so.
-        let oldest = known_lines.first().copied();
-        room.losses.honours_after = match (honoured, oldest) {
-            (Some(honoured), Some(oldest)) => Some(honoured.min(oldest)),
-            (honoured, oldest) => honoured.or(oldest),
-        };
         let chunks = |segment: &anteroom_core::Segment| {
             let generation = segment.generation;
             segment.taken.chunks().map(move |(index, _)| (generation, index)).collect::<Vec<_>>()

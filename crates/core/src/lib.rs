@@ -13,6 +13,7 @@ pub mod alarms;
 pub mod apply;
 pub mod auction;
 pub mod board;
+pub mod bucket;
 pub mod effects;
 pub mod estimate;
 pub mod forecast;

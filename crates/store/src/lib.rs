@@ -6,6 +6,7 @@
 
 mod answers;
 pub mod backup;
+pub mod buckets;
 pub mod clock;
 pub mod codec;
 #[cfg(any(test, feature = "conformance"))]

@@ -1,0 +1,1 @@
+//! The token bucket: how many requests a client has left.

@@ -1,0 +1,1 @@
+//! Who asks: the address of a client, and its key.

@@ -1,0 +1,1 @@
+//! Keeps each client within its budget of requests.

@@ -1,6 +1,7 @@
 //! The path of a request, for both listeners, as named phases:
 //!
-//! accept (`listener`) → strip the prefix → the CDN's secret → hot (`hot`) → route (axum, by the tables in `routes`) →
+//! accept (`listener`) → the CDN's secret → the gateway, if the request is for a site it stands before (`anteroom_gateway`) → strip
+//! the prefix → hot (`hot`) → route (axum, by the tables in `routes`) →
 //! preflight → identify (`access`) → permit → the handler → account (write errors in the path's style, count, allow
 //! reading across origins).
 
@@ -9,6 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anteroom_gateway::Gateway;
+use anteroom_gateway::client::Peer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -71,6 +74,15 @@ impl Service {
         Self { app, listener, router }
     }
 
+    /// What is for a site that the gateway stands before.
+    fn by_gateway(gateway: Arc<Gateway>, request: Request<Incoming>) -> Answering {
+        let peer = request.extensions().get::<Peer>().copied();
+        Answering::Making(Box::pin(async move {
+            let peer = peer.expect("the listener tells of every request where it comes from");
+            gateway.answer(request, peer).await.map(AnswerBody::Gateway)
+        }))
+    }
+
     /// Everything that has no shorter way.
     fn routed(&self, request: Request<Incoming>) -> Answering {
         let router = self.router.clone();
@@ -91,7 +103,10 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         if self.listener == Listener::Private {
             return self.routed(request);
         }
-        strip_prefix(&mut request);
+        let is_for_a_site = self.app.gateway.covers(&request);
+        if !is_for_a_site {
+            strip_prefix(&mut request);
+        }
         if let Some(expected) = &self.app.origin_secret
             && !expected.is_shown_by(request.headers())
         {
@@ -100,6 +115,9 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             mark_cross_origin(refused.headers_mut());
             self.app.metrics.answered(self.listener.name(), UNKNOWN, refused.status().as_u16());
             return Answering::Routed(Some(refused));
+        }
+        if is_for_a_site {
+            return Self::by_gateway(Arc::clone(&self.app.gateway), request);
         }
         if let Some(answered) = hot::answer(&self.app, &request) {
             return Answering::Ready(Some(answered));

@@ -107,6 +107,12 @@ impl fmt::Display for Hint {
 /// One thing that is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
+    /// Nothing says how many visitors may come in.
+    #[error("origin is set, but nothing says how many visitors it takes: give a capacity (`--capacity N`), or a [[room]]")]
+    OriginWithoutRoom,
+    /// Two places say how many visitors may come in.
+    #[error("capacity is for a server without [[room]] tables; in a room it is called `total_active_users`")]
+    CapacityBesideRooms,
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
@@ -248,7 +254,9 @@ impl Problem {
             | Self::NotUnicode { .. }
             | Self::Value { origin: Origin::Variable(_), .. }
             | Self::HalfAPair { .. }
-            | Self::OneAddressTwice { .. } => None,
+            | Self::OneAddressTwice { .. }
+            | Self::OriginWithoutRoom
+            | Self::CapacityBesideRooms => None,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anteroom_gateway::client::Peer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -35,15 +36,23 @@ use crate::staleness::{self, Freshness};
 /// The route under which requests for unknown paths are counted.
 const UNKNOWN: &str = "unknown";
 
-/// What a listener's connections call for every request.
-#[derive(Clone)]
-pub(crate) struct Service {
+/// The services of a listener's connections.
+pub(crate) struct Services {
     app: Arc<App>,
     listener: Listener,
     router: Router,
 }
 
-impl Service {
+/// What one connection calls for every request.
+#[derive(Clone)]
+pub(crate) struct Service {
+    app: Arc<App>,
+    listener: Listener,
+    router: Router,
+    peer: Peer,
+}
+
+impl Services {
     pub(crate) fn new(app: Arc<App>, listener: Listener) -> Self {
         let mut router = Router::new();
         let mut paths: Vec<&'static str> = vec![];
@@ -71,8 +80,16 @@ impl Service {
         Self { app, listener, router }
     }
 
-    /// Everything that has no shorter way.
-    fn routed(&self, request: Request<Incoming>) -> Answering {
+    /// For a connection from this peer.
+    pub(crate) fn of(&self, peer: Peer) -> Service {
+        Service { app: Arc::clone(&self.app), listener: self.listener, router: self.router.clone(), peer }
+    }
+}
+
+impl Service {
+    /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
+    fn routed(&self, mut request: Request<Incoming>) -> Answering {
+        request.extensions_mut().insert(self.peer);
         let router = self.router.clone();
         Answering::Making(Box::pin(async move {
             let answered =

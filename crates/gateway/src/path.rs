@@ -115,6 +115,9 @@ impl Gateway {
 
     /// Whether a request is the gateway's. Its own prefix on a protected host is the API's, except for the line.
     pub fn covers<B>(&self, request: &Request<B>) -> bool {
+        if self.rooms.is_empty() {
+            return false;
+        }
         let path = request.uri().path();
         if path.starts_with(OWN_PREFIX) && !is_about_a_line(path) {
             return false;

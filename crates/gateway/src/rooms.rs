@@ -164,6 +164,11 @@ impl GatewayRooms {
         }
     }
 
+    /// Whether there is nothing to stand before.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.default_origins.is_none() && self.table.load().rules.is_empty()
+    }
+
     /// Whether requests for a host are the gateway's, whatever their path.
     pub(crate) fn serves_host(&self, host: &str) -> bool {
         self.default_origins.is_some()

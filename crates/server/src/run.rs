@@ -32,7 +32,7 @@ use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
 use crate::routes::Listener;
-use crate::service::Service;
+use crate::service::Services;
 use crate::shutdown::Shutdown;
 use crate::staleness;
 use crate::stores::{self, master_secrets};
@@ -145,22 +145,24 @@ pub async fn run(
         max_connections,
         ..Limits::default()
     };
+    let public_services = Services::new(Arc::clone(&app), Listener::Public);
     let public = listener::serve(
         "public",
         bound.public,
         public_tls.clone(),
         Limits { takeout_paths: WATCH_PATHS, ..limits(public_connections) },
         Arc::clone(&app.metrics.public_connections),
-        Service::new(Arc::clone(&app), Listener::Public),
+        move |peer| public_services.of(peer),
         shutdown.clone(),
     );
+    let private_services = Services::new(Arc::clone(&app), Listener::Private);
     let private = listener::serve(
         "private",
         bound.private,
         private_tls.clone(),
         limits(connections(&config, connections_max, PRIVATE_SHARE)),
         Arc::clone(&app.metrics.private_connections),
-        Service::new(Arc::clone(&app), Listener::Private),
+        move |peer| private_services.of(peer),
         shutdown.clone(),
     );
     // Ends with this function: dropping the set stops what is left in it.

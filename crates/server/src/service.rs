@@ -10,7 +10,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anteroom_gateway::Gateway;
+    /// For a connection from this peer.
+    pub(crate) fn of(&self, peer: Peer) -> Service {
+        Service { app: Arc::clone(&self.app), listener: self.listener, router: self.router.clone(), peer }
+    }
+}
+
+impl Service {
+    /// What is for a site that the gateway stands before.
+    fn by_gateway(&self, request: Request<Incoming>) -> Answering {
+        let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
+        Answering::Making(Box::pin(async move {
+            gateway.answer(request, peer).await.map(AnswerBody::Gateway)
+        }))
+    }
+
+    /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
+    fn routed(&self, mut request: Request<Incoming>) -> Answering {
+        request.extensions_mut().insert(self.peer);
 use anteroom_gateway::client::Peer;
 use axum::Router;
 use axum::body::Body;
@@ -38,15 +55,23 @@ use crate::staleness::{self, Freshness};
 /// The route under which requests for unknown paths are counted.
 const UNKNOWN: &str = "unknown";
 
-/// What a listener's connections call for every request.
-#[derive(Clone)]
-pub(crate) struct Service {
+/// The services of a listener's connections.
+pub(crate) struct Services {
     app: Arc<App>,
     listener: Listener,
     router: Router,
 }
 
-impl Service {
+/// What one connection calls for every request.
+#[derive(Clone)]
+pub(crate) struct Service {
+    app: Arc<App>,
+    listener: Listener,
+    router: Router,
+    peer: Peer,
+}
+
+impl Services {
     pub(crate) fn new(app: Arc<App>, listener: Listener) -> Self {
         let mut router = Router::new();
         let mut paths: Vec<&'static str> = vec![];
@@ -74,6 +99,7 @@ impl Service {
         Self { app, listener, router }
     }
 
+<<<<<<< HEAD
     /// What is for a site that the gateway stands before.
     fn by_gateway(gateway: Arc<Gateway>, request: Request<Incoming>) -> Answering {
         let peer = request.extensions().get::<Peer>().copied();
@@ -85,6 +111,18 @@ impl Service {
 
     /// Everything that has no shorter way.
     fn routed(&self, request: Request<Incoming>) -> Answering {
+=======
+    /// For a connection from this peer.
+    pub(crate) fn of(&self, peer: Peer) -> Service {
+        Service { app: Arc::clone(&self.app), listener: self.listener, router: self.router.clone(), peer }
+    }
+}
+
+impl Service {
+    /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
+    fn routed(&self, mut request: Request<Incoming>) -> Answering {
+        request.extensions_mut().insert(self.peer);
+>>>>>>> wip-2
         let router = self.router.clone();
         Answering::Making(Box::pin(async move {
             let answered =
@@ -117,7 +155,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             return Answering::Routed(Some(refused));
         }
         if is_for_a_site {
-            return Self::by_gateway(Arc::clone(&self.app.gateway), request);
+            return self.by_gateway(request);
         }
         if let Some(answered) = hot::answer(&self.app, &request) {
             return Answering::Ready(Some(answered));

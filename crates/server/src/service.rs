@@ -10,24 +10,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-    /// For a connection from this peer.
-    pub(crate) fn of(&self, peer: Peer) -> Service {
-        Service { app: Arc::clone(&self.app), listener: self.listener, router: self.router.clone(), peer }
-    }
-}
-
-impl Service {
-    /// What is for a site that the gateway stands before.
-    fn by_gateway(&self, request: Request<Incoming>) -> Answering {
-        let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
-        Answering::Making(Box::pin(async move {
-            gateway.answer(request, peer).await.map(AnswerBody::Gateway)
-        }))
-    }
-
-    /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
-    fn routed(&self, mut request: Request<Incoming>) -> Answering {
-        request.extensions_mut().insert(self.peer);
 use anteroom_gateway::client::Peer;
 use axum::Router;
 use axum::body::Body;
@@ -99,19 +81,6 @@ impl Services {
         Self { app, listener, router }
     }
 
-<<<<<<< HEAD
-    /// What is for a site that the gateway stands before.
-    fn by_gateway(gateway: Arc<Gateway>, request: Request<Incoming>) -> Answering {
-        let peer = request.extensions().get::<Peer>().copied();
-        Answering::Making(Box::pin(async move {
-            let peer = peer.expect("the listener tells of every request where it comes from");
-            gateway.answer(request, peer).await.map(AnswerBody::Gateway)
-        }))
-    }
-
-    /// Everything that has no shorter way.
-    fn routed(&self, request: Request<Incoming>) -> Answering {
-=======
     /// For a connection from this peer.
     pub(crate) fn of(&self, peer: Peer) -> Service {
         Service { app: Arc::clone(&self.app), listener: self.listener, router: self.router.clone(), peer }
@@ -119,10 +88,17 @@ impl Services {
 }
 
 impl Service {
+    /// What is for a site that the gateway stands before.
+    fn by_gateway(&self, request: Request<Incoming>) -> Answering {
+        let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
+        Answering::Making(Box::pin(async move {
+            gateway.answer(request, peer).await.map(AnswerBody::Gateway)
+        }))
+    }
+
     /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
     fn routed(&self, mut request: Request<Incoming>) -> Answering {
         request.extensions_mut().insert(self.peer);
->>>>>>> wip-2
         let router = self.router.clone();
         Answering::Making(Box::pin(async move {
             let answered =

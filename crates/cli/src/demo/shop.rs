@@ -33,21 +33,21 @@ ul{list-style:none;padding:0;display:grid;gap:.8rem}li,.card{background:var(--ca
 a{color:var(--mark)}button,input{font:inherit;padding:.5rem .8rem;border-radius:8px;border:1px solid var(--line);background:var(--card);color:inherit}\
 button{background:var(--mark);color:var(--on);border-color:var(--mark);cursor:pointer}";
 
-/// A shop that is open until it is dropped.
-pub(super) struct Shop {
-    pub(super) address: SocketAddr,
-    _doors: JoinSet<()>,
-}
-
-impl Shop {
-    /// Opens on a free port of this machine.
-    pub(super) async fn open() -> std::io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let mut doors = JoinSet::new();
-        doors.spawn(serve(listener));
-        Ok(Self { address, _doors: doors })
-    }
+/// Opens the shop on a free port of this machine, on a thread of its own, until the process ends.
+pub(super) fn open() -> anyhow::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+    let address = listener.local_addr()?;
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("shop".into()).spawn(move || {
+        runtime.block_on(async {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => serve(listener).await,
+                Err(error) => eprintln!("the sample shop does not open: {error}"),
+            }
+        });
+    })?;
+    Ok(address)
 }
 
 async fn serve(listener: TcpListener) {

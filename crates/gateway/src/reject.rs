@@ -49,7 +49,9 @@ impl Rejection {
             Self::NotInside { .. } => Verdict::NotInside,
             Self::Malformed(_) => Verdict::Malformed,
             Self::Misdirected => Verdict::Misdirected,
-            Self::Origin(error) if error.is_of_the_client() => Verdict::Malformed,
+            Self::Origin(ProxyError::Request(_) | ProxyError::ClientStalled | ProxyError::ClientBroke) => {
+                Verdict::Malformed
+            }
             Self::Origin(_) => Verdict::OriginFailed,
             Self::Line(..) => Verdict::Line,
         }
@@ -79,7 +81,7 @@ impl Rejection {
             }
             Self::Malformed(text) => ("Bad request", (*text).to_owned()),
             Self::Misdirected => ("Unknown site", "There is no site of this name here.".into()),
-            Self::Origin(error) => ("The site does not answer", error.public_text().to_owned()),
+            Self::Origin(error) => ("The site does not answer", error.sentence().to_owned()),
             Self::Line(_, text) => ("This did not work", (*text).to_owned()),
         }
     }

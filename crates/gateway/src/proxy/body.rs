@@ -73,35 +73,37 @@ impl ProxyBody {
         if incoming.size_hint().exact().is_some()
             && let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut incoming).poll_frame(context)
         {
-            let Ok(bytes) = frame.into_data() else { return Self::empty() };
+            // A body whose length is known has no trailers before its data.
+            let first = frame.into_data().unwrap_or_default();
             if incoming.is_end_stream() {
-                return Self(State::Whole(Some(bytes)));
+                return Self(State::Whole(Some(first)));
             }
-            let Self(State::Streamed(mut streamed)) = Self::streamed(incoming, Some(lease), settings) else {
-                unreachable!("a streamed body is one")
-            };
-            streamed.first = Some(bytes);
+            let mut streamed = Streamed::new(incoming, Some(lease), settings);
+            streamed.first = Some(first);
             return Self(State::Streamed(streamed));
         }
-        Self::streamed(incoming, Some(lease), settings)
+        Self(State::Streamed(Streamed::new(incoming, Some(lease), settings)))
     }
 
-    /// Reads what comes. Without a lease, somebody else drives the connection.
-    pub(super) fn streamed(incoming: Incoming, lease: Option<Lease>, settings: &ProxySettings) -> Self {
-        let has_own_patience = lease.as_ref().is_some_and(|lease| matches!(lease.channel, Channel::Http1(_)));
-        let patience = (!has_own_patience).then(|| Patience::new(settings.stall_timeout));
-        Self(State::Streamed(Box::new(Streamed {
-            first: None,
-            incoming,
-            lease,
-            patience,
-            is_waiting: false,
-            stall_timeout: settings.stall_timeout,
-        })))
+    /// Reads what comes over a connection that somebody else drives.
+    pub(super) fn streamed(incoming: Incoming, settings: &ProxySettings) -> Self {
+        Self(State::Streamed(Streamed::new(incoming, None, settings)))
     }
 }
 
 impl Streamed {
+    fn new(incoming: Incoming, lease: Option<Lease>, settings: &ProxySettings) -> Box<Self> {
+        let is_driven_here = lease.as_ref().is_some_and(|lease| matches!(lease.channel, Channel::Http1(_)));
+        Box::new(Self {
+            first: None,
+            incoming,
+            lease,
+            patience: (!is_driven_here).then(|| Patience::new(settings.stall_timeout)),
+            is_waiting: false,
+            stall_timeout: settings.stall_timeout,
+        })
+    }
+
     fn poll_frame(
         &mut self,
         context: &mut Context<'_>,

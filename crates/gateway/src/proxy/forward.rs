@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Extensions, Method, Request, Response, request};
+use http::{Extensions, Method, Request, Response, Version, request};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::TrySendError;
 use hyper::ext::ReasonPhrase;
@@ -22,7 +22,7 @@ use super::origins::Origins;
 use super::outgoing::{BoxError, Outgoing, Upload};
 use super::patience::Patience;
 use super::pool::{Channel, Lease, Origin, Wish};
-use super::settings::ProxySettings;
+use super::settings::{Http2ToOrigin, ProxySettings};
 use super::tunnel::Tunnel;
 
 /// Who asked us, and how.
@@ -63,8 +63,9 @@ where
     let upgrade = prepare_request(&mut parts, body.is_empty(), hop, extra, settings)?;
     let on_upgrade = parts.extensions.remove::<OnUpgrade>();
     parts.extensions = Extensions::new();
-    // Without the client's end there is nothing to connect a tunnel to.
-    let upgrade = upgrade.filter(|_| on_upgrade.is_some());
+    // Without the client's end there is nothing to connect a tunnel to, and over HTTP/2 nothing to connect it with.
+    let can_upgrade = on_upgrade.is_some() && settings.http2 != Http2ToOrigin::Always;
+    let upgrade = upgrade.filter(|_| can_upgrade);
     let exchange = Exchange { settings, upgrade };
 
     let first = origins.choose(None);
@@ -77,8 +78,8 @@ where
             let (error, again) = failure.again(copy);
             let second = origins.choose(Some(first));
             match again {
-                // A connection that could not be made to the only origin cannot be made now either.
-                Some(again) if !(is_connecting(&error) && Arc::ptr_eq(first, second)) => {
+                // A connection that the only origin did not give a moment ago will not be there now either.
+                Some(again) if !(is_without_connection(&error) && Arc::ptr_eq(first, second)) => {
                     debug!(%error, "sending the request again");
                     let wish = if wish == Wish::Any { Wish::New } else { wish };
                     let (parts, body) = again;
@@ -96,8 +97,8 @@ fn is_idempotent(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE)
 }
 
-fn is_connecting(error: &ProxyError) -> bool {
-    matches!(error, ProxyError::Connect { .. } | ProxyError::ConnectTimeout { .. })
+fn is_without_connection(error: &ProxyError) -> bool {
+    matches!(error, ProxyError::Connect { .. } | ProxyError::ConnectTimeout { .. } | ProxyError::Busy { .. })
 }
 
 /// What stays the same over all attempts at a request.
@@ -188,7 +189,7 @@ impl Exchange<'_> {
             Ok(lease) => lease,
             Err(error) => {
                 origin.observer.failed();
-                if is_connecting(&error) {
+                if is_without_connection(&error) {
                     origin.avoid();
                 }
                 return Err(Failure { error, remains: Remains::Unsent(Box::new((parts, body))) });
@@ -253,8 +254,13 @@ impl Exchange<'_> {
     ) -> Result<Forwarded, ProxyError> {
         let Answered { response, mut lease, upload } = answered;
         let (mut parts, incoming) = response.into_parts();
+        if let Channel::Http1(http1) = &mut lease.channel
+            && parts.version == Version::HTTP_10
+        {
+            http1.retire();
+        }
         // What the client hears is our version of HTTP, whatever the origin's is.
-        parts.version = http::Version::HTTP_11;
+        parts.version = Version::HTTP_11;
         if !parts.extensions.is_empty() {
             let reason = parts.extensions.remove::<ReasonPhrase>();
             parts.extensions = Extensions::new();
@@ -286,9 +292,10 @@ impl Exchange<'_> {
             }
             Ok(false) => {
                 let body = match upload {
-                    Some(upload) if !upload.is_over() => {
+                    // An HTTP/2 connection has a task of its own, which sends the rest.
+                    Some(upload) if !upload.is_over() && matches!(lease.channel, Channel::Http1(_)) => {
                         finish_in_background(lease, upload, self.settings);
-                        ProxyBody::streamed(incoming, None, self.settings)
+                        ProxyBody::streamed(incoming, self.settings)
                     }
                     _ => {
                         let mut pieces = Some((incoming, lease));

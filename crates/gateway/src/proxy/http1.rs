@@ -22,6 +22,7 @@ pub(super) struct Http1 {
     /// `None` once it has ended and was let go of.
     connection: Option<Connection>,
     is_ended: bool,
+    is_retired: bool,
     pub(super) patience: Patience,
     pub(super) heard: Heard,
 }
@@ -41,6 +42,7 @@ impl Http1 {
             sender,
             connection: Some(connection),
             is_ended: false,
+            is_retired: false,
             patience: Patience::new(shortest_wait),
             heard,
         }))
@@ -48,7 +50,13 @@ impl Http1 {
 
     /// Whether both messages of the last exchange are over and the next may begin.
     pub(super) fn is_ready(&self) -> bool {
-        !self.is_ended && self.sender.is_ready()
+        !self.is_ended && !self.is_retired && self.sender.is_ready()
+    }
+
+    /// This exchange is its last. hyper would speak HTTP/1.0 to an origin that did so once, and leave out bodies of unknown
+    /// length.
+    pub(super) fn retire(&mut self) {
+        self.is_retired = true;
     }
 
     /// Sends a request. The returned future has the answer, but it is [`Http1::drive`] that brings it.

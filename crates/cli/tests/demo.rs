@@ -81,14 +81,20 @@ fn assert_the_shop_takes_two(script: &str) {
     assert!(bought.text().contains("Thank you"), "{}", bought.text());
     assert_eq!(bought.header("anteroom-session"), None, "what the shop says about visits is for the gateway");
     let waiting = cookie(&third);
-    wait_until("the third visitor is let in", PATIENCE, || open(&waiting).text().contains("The Sample Theatre"));
-    assert!(!open(&cookie(&first)).text().contains("The Sample Theatre"), "whoever has bought stands in line again");
+    wait_until("the third visitor is let in", PATIENCE, || {
+        open(&waiting).text().contains("The Sample Theatre")
+    });
+    assert!(
+        !open(&cookie(&first)).text().contains("The Sample Theatre"),
+        "whoever has bought stands in line again"
+    );
 }
 
 /// Two Ctrl-C while a request is under way: the demo ends at once, and used to leave its directory behind.
 fn interrupted_twice_leaves_nothing(mut demo: Server, first_line: &str) {
     let (_, public) = first_line.split_once("P=http://").expect("the script names the public listener");
-    let public = public.split_once("/.anteroom ").expect("the API beside the shop, and then the private one").0;
+    let public =
+        public.split_once("/.anteroom ").expect("the API beside the shop, and then the private one").0;
     let mut under_way = Wire::connect(public.parse().expect("an address"), PATIENCE).expect("a connection");
     under_way.write(b"POST /.anteroom/assign_queue_num HTTP/1.1\r\nHost: demo\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n").expect("it is sent");
     under_way.read_answer().expect("the demo waits for the body");

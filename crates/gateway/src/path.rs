@@ -173,7 +173,11 @@ impl Gateway {
     }
 
     /// The path of one request.
-    pub async fn answer(self: Arc<Self>, mut request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
+    pub async fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<GatewayBody> {
         // identify
         let client = client::identify(&peer, request.headers(), &self.identification);
         let is_tls = peer.is_tls || self.public_is_tls;
@@ -204,14 +208,15 @@ impl Gateway {
         }
         // verdict
         let kind = classify::kind(&request);
-        let judgement = if rule.lets_by(request.method(), request.uri().path(), request.headers(), client.address) {
-            Judgement::Proxy(Entry::without_visit(Verdict::Bypassed))
-        } else {
-            match self.over_joining_budget(kind, shown_cookie.as_ref(), &request, &client).await {
-                Some(refused) => Judgement::Reject(refused),
-                None => self.judge(rule, kind, shown_cookie, now).await,
-            }
-        };
+        let judgement =
+            if rule.lets_by(request.method(), request.uri().path(), request.headers(), client.address) {
+                Judgement::Proxy(Entry::without_visit(Verdict::Bypassed))
+            } else {
+                match self.over_joining_budget(kind, shown_cookie.as_ref(), &request, &client).await {
+                    Some(refused) => Judgement::Reject(refused),
+                    None => self.judge(rule, kind, shown_cookie, now).await,
+                }
+            };
         match judgement {
             Judgement::Proxy(entry) => {
                 cookies::hide(request.headers_mut());
@@ -495,7 +500,8 @@ fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
         headers.insert(ROOM, room);
     }
     if let Some(Inside { ticket, .. }) = inside
-        && let Ok(visit) = HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
+        && let Ok(visit) =
+            HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
     {
         headers.insert(VISIT, visit);
     }

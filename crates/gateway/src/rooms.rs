@@ -173,11 +173,6 @@ impl GatewayRooms {
             })
     }
 
-    /// All rules.
-    pub(crate) fn rules(&self) -> Vec<Arc<Rule>> {
-        self.table.load().rules.clone()
-    }
-
     /// All groups of origins.
     pub(crate) fn origins(&self) -> Vec<Arc<Origins>> {
         let mut all: Vec<Arc<Origins>> = self.default_origins.iter().cloned().collect();
@@ -224,14 +219,16 @@ impl GatewayRooms {
         let settings = Arc::clone(&board.settings);
         let has_own = |settings: &Settings| !settings.origins.as_slice().is_empty();
         let names_something = !settings.hosts.as_slice().is_empty() || !settings.paths.as_slice().is_empty();
-        let takes_part = has_own(&settings) || self.default_origins.is_some() && (names_something || is_alone);
+        let takes_part =
+            has_own(&settings) || self.default_origins.is_some() && (names_something || is_alone);
         if !takes_part {
             return None;
         }
         let origins = match known.filter(|known| known.settings.origins == settings.origins) {
             Some(known) => known.origins.clone(),
             None if has_own(&settings) => {
-                let addresses = settings.origins.as_slice().iter().filter_map(|url| url.as_str().parse().ok());
+                let addresses =
+                    settings.origins.as_slice().iter().filter_map(|url| url.as_str().parse().ok());
                 let addresses: Vec<OriginAddress> = addresses.collect();
                 let origins = Origins::new(addresses, self.proxy.clone());
                 origins

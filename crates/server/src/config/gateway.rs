@@ -20,7 +20,8 @@ pub struct OriginList;
 impl Kind for OriginList {
     type Value = Vec<OriginAddress>;
     fn expected() -> String {
-        "the address of your site, such as \"http://127.0.0.1:3000\", or several with commas between them".to_owned()
+        "the address of your site, such as \"http://127.0.0.1:3000\", or several with commas between them"
+            .to_owned()
     }
     fn read(raw: Raw<'_>) -> Result<Vec<OriginAddress>, Refusal> {
         let addresses = raw.text()?.split(',').map(|text| {

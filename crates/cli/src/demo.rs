@@ -52,9 +52,7 @@ fn address(port: u16) -> String {
 
 fn script(public: &str, private: &str) -> String {
     format!(
-        r#"Anteroom stands before a small shop that takes {CAPACITY} visitors at once:
-
-  {public}/
+        r#"Anteroom stands before a small shop that takes {CAPACITY} visitors at once: {public}/
 
 Open it in a browser: you are in. Open it in {CAPACITY} more (private windows, other browsers), and the last one stands in line.
 Buy something: your visit is over, and whoever waits is let in. Somebody who does nothing is out after {SESSION_SECONDS} seconds.

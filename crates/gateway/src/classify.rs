@@ -83,11 +83,11 @@ fn is_crawler(headers: &HeaderMap) -> bool {
 
 /// Whether one of the `Accept` headers names a type of content.
 fn asks_for(headers: &HeaderMap, content: &str) -> bool {
-    headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|accept| accept.to_str().ok())
-        .any(|accept| accept.split(',').any(|range| range.split(';').next().is_some_and(|range| range.trim().eq_ignore_ascii_case(content))))
+    headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok()).any(|accept| {
+        accept.split(',').any(|range| {
+            range.split(';').next().is_some_and(|range| range.trim().eq_ignore_ascii_case(content))
+        })
+    })
 }
 
 /// Whether an answer of ours is read by a person. Programs get JSON.
@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn only_people_who_open_pages_navigate() {
         let html = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
-        let firefox = ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0");
+        let firefox =
+            ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0");
         assert_eq!(kind_of("GET", &[html, firefox]), Kind::Navigation);
         let (mode, dest) = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
         assert_eq!(kind_of("GET", &[html, mode, dest]), Kind::Navigation);
@@ -118,10 +119,19 @@ mod tests {
         assert_eq!(kind_of("GET", &[]), Kind::Read, "a probe");
         assert_eq!(kind_of("HEAD", &[html]), Kind::Read);
         assert_eq!(kind_of("POST", &[html, mode, dest]), Kind::Change);
-        assert_eq!(kind_of("GET", &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")]), Kind::SubResource);
+        assert_eq!(
+            kind_of("GET", &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")]),
+            Kind::SubResource
+        );
         assert_eq!(kind_of("GET", &[html, mode, ("sec-fetch-dest", "iframe")]), Kind::SubResource);
         assert_eq!(kind_of("GET", &[("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")]), Kind::Read);
-        assert_eq!(kind_of("GET", &[html, mode, dest, ("sec-purpose", "prefetch;prerender")]), Kind::SubResource);
-        assert_eq!(kind_of("GET", &[html, ("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")]), Kind::Read);
+        assert_eq!(
+            kind_of("GET", &[html, mode, dest, ("sec-purpose", "prefetch;prerender")]),
+            Kind::SubResource
+        );
+        assert_eq!(
+            kind_of("GET", &[html, ("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")]),
+            Kind::Read
+        );
     }
 }

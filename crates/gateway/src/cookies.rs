@@ -33,7 +33,8 @@ impl CookieNames {
     pub(crate) fn set(&self, is_tls: bool, value: &str, max_age_seconds: u64) -> HeaderValue {
         let secure = if is_tls { "; Secure" } else { "" };
         let name = self.name(is_tls);
-        let text = format!("{name}={value}; Path=/; Max-Age={max_age_seconds}; HttpOnly; SameSite=Lax{secure}");
+        let text =
+            format!("{name}={value}; Path=/; Max-Age={max_age_seconds}; HttpOnly; SameSite=Lax{secure}");
         HeaderValue::try_from(text).expect("names of rooms and sealed values are plain text")
     }
 
@@ -49,9 +50,9 @@ pub(crate) fn all<'request>(
     name: &'request str,
 ) -> impl Iterator<Item = &'request str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(';')).filter_map(move |pair| {
-        pair.trim_start().strip_prefix(name)?.strip_prefix('=')
-    })
+    lines
+        .flat_map(|line| line.split(';'))
+        .filter_map(move |pair| pair.trim_start().strip_prefix(name)?.strip_prefix('='))
 }
 
 /// Takes our cookies out of a request: they are nothing to the origin.

@@ -41,8 +41,12 @@ pub(crate) async fn answer<B>(called: &Called<'_>, request: &Request<B>) -> Resp
         ("/join", &Method::POST) => called.join(request, page).await,
         ("/leave", &Method::POST) => called.leave(page).await,
         ("", &Method::GET | &Method::HEAD) => called.ask(request, page).await,
-        ("/join" | "/leave", _) => with_allow(refused(StatusCode::METHOD_NOT_ALLOWED, "This call takes POST only"), "POST"),
-        ("", _) => with_allow(refused(StatusCode::METHOD_NOT_ALLOWED, "This call takes GET only"), "GET, HEAD"),
+        ("/join" | "/leave", _) => {
+            with_allow(refused(StatusCode::METHOD_NOT_ALLOWED, "This call takes POST only"), "POST")
+        }
+        ("", _) => {
+            with_allow(refused(StatusCode::METHOD_NOT_ALLOWED, "This call takes GET only"), "GET, HEAD")
+        }
         _ => refused(StatusCode::NOT_FOUND, "There is nothing at this path"),
     }
 }
@@ -95,16 +99,24 @@ impl Called<'_> {
                 Ok(_) | Err(EngineError::Refused(_)) => {}
                 Err(_) => {
                     let text = "The line cannot be reached just now; you still have your place";
-                    return reject::answer(&Rejection::Line(StatusCode::SERVICE_UNAVAILABLE, text), page, None);
+                    return reject::answer(
+                        &Rejection::Line(StatusCode::SERVICE_UNAVAILABLE, text),
+                        page,
+                        None,
+                    );
                 }
             }
             let session_millis = self.rule.settings.session_duration.get() * 1000;
             self.rule.room.visits.bury(key_of(&ticket), self.now, session_millis);
         }
         let mut response = if page {
-            let lead = "Your place has gone to the next in line. You can come back at any time, at the end of it.";
+            let lead =
+                "Your place has gone to the next in line. You can come back at any time, at the end of it.";
             let link = Some((HOME.to_owned(), "Back to the site"));
-            page::answer(StatusCode::OK, &Page { title: "You have left the line", lead, link, ..Page::default() })
+            page::answer(
+                StatusCode::OK,
+                &Page { title: "You have left the line", lead, link, ..Page::default() },
+            )
         } else {
             page::json(
                 StatusCode::OK,
@@ -191,7 +203,14 @@ mod tests {
     fn nobody_is_sent_to_another_site() {
         let to = |query: &str| return_address(Some(query));
         assert_eq!(to("room=Hall&return=/cart%3Fa%3D1").as_deref(), Some("/cart?a=1"));
-        for evil in ["//evil.example", "/%5Cevil.example", "https://evil.example", "/%0d%0aSet-Cookie:a", "/a%2", "%2F%2Fevil.example"] {
+        for evil in [
+            "//evil.example",
+            "/%5Cevil.example",
+            "https://evil.example",
+            "/%0d%0aSet-Cookie:a",
+            "/a%2",
+            "%2F%2Fevil.example",
+        ] {
             assert_eq!(to(&format!("return={evil}")), None, "{evil}");
         }
     }

@@ -67,7 +67,8 @@ fn offers_per_minute(board: &Board) -> f64 {
 fn steady_allowance(offers_per_minute: f64, lost_for_millis: u64) -> u64 {
     let lost_for = lost_for_millis as f64 / 1000.0 / STEADY_HALF_LIFE_SECONDS;
     let per_half_life = offers_per_minute * STEADY_HALF_LIFE_SECONDS / 60.0;
-    (per_half_life / std::f64::consts::LN_2 * (1.0 - (-lost_for * std::f64::consts::LN_2).exp())).floor() as u64
+    (per_half_life / std::f64::consts::LN_2 * (1.0 - (-lost_for * std::f64::consts::LN_2).exp())).floor()
+        as u64
 }
 
 #[cfg(test)]

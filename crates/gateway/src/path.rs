@@ -22,7 +22,7 @@ use crate::client::{self, Client, Identification, Peer};
 use crate::cookies::{self, WAITING_MAX_AGE_SECONDS};
 use crate::limiter::{Asked, Class, Decision, Limiter};
 use crate::line;
-use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, ProxySettings, Tunnel};
+use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, OriginsError, ProxySettings, Tunnel};
 use crate::reject::{self, Rejection};
 use crate::rooms::{Found, GatewayRooms, Rule, host_of};
 use crate::verdict::{self, Case, Entry, Inside, Judgement, PassTerms};
@@ -59,7 +59,7 @@ pub struct GatewayParts {
     /// Where requests go whose room names no origins of its own; empty if there is no such place.
     pub origins: Vec<OriginAddress>,
     /// How origins are spoken to.
-    pub proxy: Arc<ProxySettings>,
+    pub proxy: ProxySettings,
     /// How a client is known.
     pub identification: Arc<Identification>,
     /// Budgets of clients.
@@ -88,10 +88,13 @@ pub struct Gateway {
 
 impl Gateway {
     /// A gateway that answers as soon as it is asked.
-    pub fn new(parts: GatewayParts) -> Arc<Self> {
+    pub fn new(parts: GatewayParts) -> Result<Arc<Self>, OriginsError> {
         let verdicts = Verdicts::default();
-        let default_origins =
-            (!parts.origins.is_empty()).then(|| Origins::new(parts.origins, Arc::clone(&parts.proxy)));
+        let default_origins = if parts.origins.is_empty() {
+            None
+        } else {
+            Some(Origins::new(parts.origins, parts.proxy.clone())?)
+        };
         let rooms = GatewayRooms::new(
             Arc::clone(&parts.engine),
             parts.secrets,
@@ -99,7 +102,7 @@ impl Gateway {
             default_origins,
             verdicts.clone(),
         );
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             engine: parts.engine,
             rooms,
             identification: parts.identification,
@@ -110,7 +113,7 @@ impl Gateway {
             verdicts,
             tunnels: Arc::default(),
             closing: watch::Sender::new(false),
-        })
+        }))
     }
 
     /// Whether a request is the gateway's. Its own prefix on a protected host is the API's, except for the line.
@@ -170,7 +173,11 @@ impl Gateway {
     }
 
     /// The path of one request.
-    pub async fn answer(self: Arc<Self>, mut request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
+    pub async fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<GatewayBody> {
         // identify
         let client = client::identify(&peer, request.headers(), &self.identification);
         let is_tls = peer.is_tls || self.public_is_tls;
@@ -201,14 +208,15 @@ impl Gateway {
         }
         // verdict
         let kind = classify::kind(&request);
-        let judgement = if rule.lets_by(request.method(), request.uri().path(), request.headers(), client.address) {
-            Judgement::Proxy(Entry::without_visit(Verdict::Bypassed))
-        } else {
-            match self.over_joining_budget(kind, shown_cookie.as_ref(), &request, &client).await {
-                Some(refused) => Judgement::Reject(refused),
-                None => self.judge(rule, kind, shown_cookie, now).await,
-            }
-        };
+        let judgement =
+            if rule.lets_by(request.method(), request.uri().path(), request.headers(), client.address) {
+                Judgement::Proxy(Entry::without_visit(Verdict::Bypassed))
+            } else {
+                match self.over_joining_budget(kind, shown_cookie.as_ref(), &request, &client).await {
+                    Some(refused) => Judgement::Reject(refused),
+                    None => self.judge(rule, kind, shown_cookie, now).await,
+                }
+            };
         match judgement {
             Judgement::Proxy(entry) => {
                 cookies::hide(request.headers_mut());
@@ -492,7 +500,8 @@ fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
         headers.insert(ROOM, room);
     }
     if let Some(Inside { ticket, .. }) = inside
-        && let Ok(visit) = HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
+        && let Ok(visit) =
+            HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
     {
         headers.insert(VISIT, visit);
     }

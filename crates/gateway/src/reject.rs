@@ -30,8 +30,6 @@ pub(crate) enum Rejection {
         /// Whether it would have changed something.
         is_change: bool,
     },
-    /// Not a request that can be passed on.
-    Malformed(&'static str),
     /// No origin for this host.
     Misdirected,
     /// The origin did not do its part.
@@ -47,9 +45,10 @@ impl Rejection {
             Self::Limited(_) => Verdict::Limited,
             Self::Closed | Self::TurnedAway => Verdict::Closed,
             Self::NotInside { .. } => Verdict::NotInside,
-            Self::Malformed(_) => Verdict::Malformed,
             Self::Misdirected => Verdict::Misdirected,
-            Self::Origin(error) if error.is_of_the_client() => Verdict::Malformed,
+            Self::Origin(ProxyError::Request(_) | ProxyError::ClientStalled | ProxyError::ClientBroke) => {
+                Verdict::Malformed
+            }
             Self::Origin(_) => Verdict::OriginFailed,
             Self::Line(..) => Verdict::Line,
         }
@@ -59,7 +58,6 @@ impl Rejection {
         match self {
             Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Closed | Self::TurnedAway | Self::NotInside { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::Origin(error) => error.status(),
             Self::Line(status, _) => *status,
@@ -77,9 +75,8 @@ impl Rejection {
             Self::NotInside { is_change: false } => {
                 ("Not inside", "You are not inside. Open the site in a browser, or post to /.anteroom/line/join, to take a place in line.".into())
             }
-            Self::Malformed(text) => ("Bad request", (*text).to_owned()),
             Self::Misdirected => ("Unknown site", "There is no site of this name here.".into()),
-            Self::Origin(error) => ("The site does not answer", error.public_text().to_owned()),
+            Self::Origin(error) => ("The site does not answer", error.sentence().to_owned()),
             Self::Line(_, text) => ("This did not work", (*text).to_owned()),
         }
     }
@@ -87,7 +84,9 @@ impl Rejection {
     fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::Closed | Self::TurnedAway | Self::NotInside { .. } => Some(RETRY_AFTER_SECONDS),
-            Self::Origin(error) if error.status() == StatusCode::SERVICE_UNAVAILABLE => Some(RETRY_AFTER_SECONDS),
+            Self::Origin(error) if error.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                Some(RETRY_AFTER_SECONDS)
+            }
             Self::Line(status, _) if *status == StatusCode::SERVICE_UNAVAILABLE => Some(RETRY_AFTER_SECONDS),
             _ => None,
         }
@@ -104,7 +103,7 @@ pub(crate) fn answer(rejection: &Rejection, wants_page: bool, notice: Option<&st
         let kind = if matches!(rejection, Rejection::Limited(_)) { QUOTA_EXCEEDED } else { "about:blank" };
         let mut body = json!({ "type": kind, "title": title, "status": status.as_u16(), "detail": detail });
         if let Rejection::Limited(quota) = rejection {
-            body["violated-policies"] = json!(quota.violated_policies());
+            body["violated-policies"] = quota.violated_policies().collect::<Vec<_>>().into();
         }
         page::json(status, PROBLEM_JSON, &body)
     };

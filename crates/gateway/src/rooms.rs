@@ -47,14 +47,14 @@ pub(crate) struct Rule {
 impl Rule {
     fn matches(&self, host: &str, path: &str) -> Option<(bool, usize)> {
         let hosts = self.settings.hosts.as_slice();
-        if !hosts.is_empty() && !hosts.iter().any(|named| named.eq_ignore_ascii_case(host)) {
+        if !hosts.is_empty() && !hosts.iter().any(|named| named.as_str().eq_ignore_ascii_case(host)) {
             return None;
         }
         let paths = self.settings.paths.as_slice();
         let longest = if paths.is_empty() {
             0
         } else {
-            paths.iter().filter(|prefix| is_under(path, prefix)).map(String::len).max()?
+            paths.iter().filter(|prefix| prefix.covers(path)).map(|prefix| prefix.as_str().len()).max()?
         };
         Some((!hosts.is_empty(), longest))
     }
@@ -75,24 +75,19 @@ impl Rule {
 
     /// Whether a rule of the room lets a request by.
     pub(crate) fn lets_by(&self, method: &Method, path: &str, headers: &HeaderMap, client: IpAddr) -> bool {
-        self.settings.bypass.rules().iter().any(|rule| match rule {
-            BypassRule::Path(prefix) => is_under(path, prefix),
-            BypassRule::Network(network) => network.contains(client),
+        self.settings.bypass.as_slice().iter().any(|rule| match rule {
+            BypassRule::Path(prefix) => prefix.covers(path),
+            BypassRule::Cidr(network) => network.contains(client),
             BypassRule::Method(name) => method.as_str() == name,
-            BypassRule::Header { name, value } => headers.get_all(name.as_str()).iter().any(|shown| {
-                value.as_ref().is_none_or(|value| shown.as_bytes() == value.as_bytes())
-            }),
-            BypassRule::Cookie { name, value } => crate::cookies::all(headers, name)
-                .any(|shown| value.as_ref().is_none_or(|value| shown == value)),
+            BypassRule::Header(named) => {
+                let mut shown = headers.get_all(named.name.as_str()).iter();
+                shown.any(|value| value.to_str().is_ok_and(|value| named.accepts(value)))
+            }
+            BypassRule::Cookie(named) => {
+                crate::cookies::all(headers, &named.name).any(|value| named.accepts(value))
+            }
         })
     }
-}
-
-/// Whether a path lies under a prefix: `/shop` has `/shop` and `/shop/cart` under it, and not `/shopping`.
-fn is_under(path: &str, prefix: &str) -> bool {
-    path.strip_prefix(prefix).is_some_and(|rest| {
-        rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
-    })
 }
 
 /// Which room a request belongs to.
@@ -115,7 +110,7 @@ struct Table {
 pub(crate) struct GatewayRooms {
     engine: Arc<Engine>,
     secrets: Arc<MasterSecrets>,
-    proxy: Arc<ProxySettings>,
+    proxy: ProxySettings,
     /// Where requests go whose room names no origins.
     default_origins: Option<Arc<Origins>>,
     verdicts: Verdicts,
@@ -128,7 +123,7 @@ impl GatewayRooms {
     pub(crate) fn new(
         engine: Arc<Engine>,
         secrets: Arc<MasterSecrets>,
-        proxy: Arc<ProxySettings>,
+        proxy: ProxySettings,
         default_origins: Option<Arc<Origins>>,
         verdicts: Verdicts,
     ) -> Self {
@@ -174,13 +169,8 @@ impl GatewayRooms {
         self.default_origins.is_some()
             || self.table.load().rules.iter().any(|rule| {
                 let hosts = rule.settings.hosts.as_slice();
-                hosts.is_empty() || hosts.iter().any(|named| named.eq_ignore_ascii_case(host))
+                hosts.is_empty() || hosts.iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
             })
-    }
-
-    /// All rules.
-    pub(crate) fn rules(&self) -> Vec<Arc<Rule>> {
-        self.table.load().rules.clone()
     }
 
     /// All groups of origins.
@@ -229,16 +219,21 @@ impl GatewayRooms {
         let settings = Arc::clone(&board.settings);
         let has_own = |settings: &Settings| !settings.origins.as_slice().is_empty();
         let names_something = !settings.hosts.as_slice().is_empty() || !settings.paths.as_slice().is_empty();
-        let takes_part = has_own(&settings) || self.default_origins.is_some() && (names_something || is_alone);
+        let takes_part =
+            has_own(&settings) || self.default_origins.is_some() && (names_something || is_alone);
         if !takes_part {
             return None;
         }
         let origins = match known.filter(|known| known.settings.origins == settings.origins) {
             Some(known) => known.origins.clone(),
             None if has_own(&settings) => {
-                let addresses = settings.origins.as_slice().iter().filter_map(|text| text.parse().ok());
+                let addresses =
+                    settings.origins.as_slice().iter().filter_map(|url| url.as_str().parse().ok());
                 let addresses: Vec<OriginAddress> = addresses.collect();
-                Some(Origins::new(addresses, Arc::clone(&self.proxy)))
+                let origins = Origins::new(addresses, self.proxy.clone());
+                origins
+                    .inspect_err(|error| tracing::error!(room = %handle.id(), %error, "the room's origins cannot be used"))
+                    .ok()
             }
             None => self.default_origins.clone(),
         };
@@ -305,25 +300,16 @@ pub(crate) fn host_of<B>(request: &http::Request<B>) -> &str {
         None => request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or(""),
     };
     let authority = authority.rsplit('@').next().unwrap_or(authority);
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split(']').next().unwrap_or(rest);
+    match authority.rsplit_once(':') {
+        // The last colon of an address in brackets is not one before a port.
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
     }
-    authority.split(':').next().unwrap_or(authority)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_prefix_ends_where_a_name_ends() {
-        assert!(is_under("/shop", "/shop"));
-        assert!(is_under("/shop/cart", "/shop"));
-        assert!(is_under("/shop/cart", "/shop/"));
-        assert!(is_under("/anything", "/"));
-        assert!(!is_under("/shopping", "/shop"));
-        assert!(!is_under("/", "/shop"));
-    }
 
     #[test]
     fn the_host_is_named_without_its_port() {
@@ -332,7 +318,8 @@ mod tests {
             host_of(&request).to_owned()
         };
         assert_eq!(host("shop.example:8080"), "shop.example");
-        assert_eq!(host("[::1]:80"), "::1");
+        assert_eq!(host("[::1]:80"), "[::1]");
+        assert_eq!(host("[::1]"), "[::1]");
         assert_eq!(host("shop.example"), "shop.example");
     }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
-    Answer, Board, Claim, Operation, Recognition, Refusal, RoomState, SessionStatus, Standing, Standstill, Ticket, UnixMillis,
+    Answer, Board, Claim, Operation, Recognition, Refusal, RoomState, SessionStatus, Standing, Standstill,
+    Ticket, UnixMillis,
 };
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -95,7 +96,8 @@ pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
     let board = case.rule.room.handle.board();
     match case.cookie {
         Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional }) => {
-            let inside = Inside { ticket, admitted_at, ends_at, is_provisional: provisional, due: Due::Nothing };
+            let inside =
+                Inside { ticket, admitted_at, ends_at, is_provisional: provisional, due: Due::Nothing };
             match case.inside(&board, inside) {
                 Some(entry) => Judgement::Proxy(entry),
                 // His visit is over, and his cookie did come back.
@@ -119,7 +121,8 @@ impl Case<'_> {
             return None;
         }
         if ticket.lane == LOSS_LANE {
-            let is_of_this_line = board.segments.iter().any(|segment| segment.generation == ticket.generation);
+            let is_of_this_line =
+                board.segments.iter().any(|segment| segment.generation == ticket.generation);
             return is_of_this_line.then(|| Entry::without_visit(Verdict::LetInByLossMode));
         }
         // A cookie that is newer than the board is of a line that this node has not heard of yet; a reset makes it foreign.
@@ -142,17 +145,20 @@ impl Case<'_> {
     async fn in_line(&self, ticket: Ticket) -> Judgement {
         let room = &self.rule.room;
         let proof = crate::tickets::Proof::Signed;
-        let board = match crate::tickets::recognise(&room.handle, &room.refreshes, ticket, proof, self.now).await {
-            Ok(Some(board)) => board,
-            // The line was reset: he stands in none, and his cookie did come back.
-            Ok(None) => return self.newcomer(&room.handle.board(), true).await,
-            Err(_) if self.kind == Kind::SubResource => return not_inside(self.kind),
-            Err(_) => return self.without_store(&room.handle.board(), Some(ticket)),
-        };
+        let board =
+            match crate::tickets::recognise(&room.handle, &room.refreshes, ticket, proof, self.now).await {
+                Ok(Some(board)) => board,
+                // The line was reset: he stands in none, and his cookie did come back.
+                Ok(None) => return self.newcomer(&room.handle.board(), true).await,
+                Err(_) if self.kind == Kind::SubResource => return not_inside(self.kind),
+                Err(_) => return self.without_store(&room.handle.board(), Some(ticket)),
+            };
         match board.standing(&ticket, self.now) {
             _ if self.kind == Kind::SubResource => not_inside(self.kind),
             Standing::Waiting { .. } => self.keeps_waiting(ticket),
-            Standing::Offered { .. } | Standing::Passed | Standing::Settled => self.enter(ticket, false).await,
+            Standing::Offered { .. } | Standing::Passed | Standing::Settled => {
+                self.enter(ticket, false).await
+            }
         }
     }
 
@@ -206,7 +212,9 @@ impl Case<'_> {
 
     fn not_joined(&self, board: &Arc<Board>, error: &EngineError) -> Judgement {
         match error {
-            EngineError::Refused(Refusal::NotJoinable(_) | Refusal::RoomClosed) => Judgement::Reject(Rejection::Closed),
+            EngineError::Refused(Refusal::NotJoinable(_) | Refusal::RoomClosed) => {
+                Judgement::Reject(Rejection::Closed)
+            }
             EngineError::Store(_) => self.without_store(board, None),
             _ => Judgement::Wait(Wait::Held(None), None),
         }

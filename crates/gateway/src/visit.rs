@@ -140,8 +140,7 @@ impl Visits {
     /// Touches a visit and remembers what the store said; returns whether it goes on as far as anybody knows.
     pub(crate) async fn touch(&self, handle: &RoomHandle, key: SessionKey, touch: Touch) -> bool {
         let Touch { now, session_millis, confirms } = touch;
-        let operation =
-            Operation::Touch { key, stay_millis: session_millis + STAY_GRACE_MILLIS, confirms };
+        let operation = Operation::Touch { key, stay_millis: session_millis + STAY_GRACE_MILLIS, confirms };
         match handle.operate(operation, Actor::Visitor).await {
             Ok(Answer::Session(session)) => {
                 let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
@@ -172,9 +171,7 @@ impl Visits {
     pub(crate) fn sweep(&self, now: UnixMillis, session_millis: u64) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, until| *until > now);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, visit| {
-            visit.ends_at.unwrap_or_else(|| visit.asked_at.plus(session_millis)) > now
-        });
+        known.retain(|_, visit| visit.ends_at.unwrap_or_else(|| visit.asked_at.plus(session_millis)) > now);
     }
 }
 

@@ -106,11 +106,19 @@ fn as_page(
         Wait::InLine(_) if !shown.board.state.admits() || shown.board.settings.queue_all => {
             ("You are in line", "Nobody is being let in at the moment. Your place is safe.")
         }
-        Wait::InLine(_) => ("You are in line", "Many people want to come in just now. You keep your place, also if you close this page."),
+        Wait::InLine(_) => (
+            "You are in line",
+            "Many people want to come in just now. You keep your place, also if you close this page.",
+        ),
         Wait::Arriving => ("You are joining the line", "One moment: your place is being taken."),
         Wait::Held(Some(_)) => ("You are in line", "The line stands still for a moment. Your place is safe."),
-        Wait::Held(None) => ("One moment, please", "The line cannot be reached just now. This page tries again by itself."),
-        Wait::Gone => ("Your turn has passed", "Your place was given to the next in line, because nobody came for it, or because you left."),
+        Wait::Held(None) => {
+            ("One moment, please", "The line cannot be reached just now. This page tries again by itself.")
+        }
+        Wait::Gone => (
+            "Your turn has passed",
+            "Your place was given to the next in line, because nobody came for it, or because you left.",
+        ),
     };
     let mut remarks = vec![];
     match wait {
@@ -120,7 +128,8 @@ fn as_page(
             ));
         }
         Wait::Arriving => {
-            remarks.push("If nothing happens: your browser must accept cookies to hold a place for you.".into());
+            remarks
+                .push("If nothing happens: your browser must accept cookies to hold a place for you.".into());
         }
         Wait::Gone => {}
     }
@@ -190,7 +199,9 @@ pub(crate) fn escaped(address: &str) -> String {
     let mut text = String::with_capacity(address.len());
     for byte in address.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => text.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                text.push(char::from(byte))
+            }
             _ => text.push_str(&format!("%{byte:02X}")),
         }
     }

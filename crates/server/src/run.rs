@@ -263,7 +263,7 @@ fn gateway(
         issuer: board.settings.issuer.clone().unwrap_or_else(|| default_issuer.clone()),
         key_id: keys.current(clock.now()).kid().to_owned(),
     };
-    Ok(Gateway::new(GatewayParts {
+    let gateway = Gateway::new(GatewayParts {
         engine: Arc::clone(engine),
         secrets: Arc::clone(secrets),
         origins: config.origin.clone().unwrap_or_default(),
@@ -272,7 +272,11 @@ fn gateway(
         limiter: Arc::clone(limiter),
         terms: Box::new(terms),
         public_is_tls: public_url.starts_with("https://"),
-    }))
+    });
+    gateway.map_err(|error| {
+        let hint = "origin is the address of your site, such as http://127.0.0.1:3000".into();
+        Hinted { what: error.to_string(), hint }.into()
+    })
 }
 
 /// The keys the private listener accepts: those of the store, and the one of the environment. Without any, one is made.

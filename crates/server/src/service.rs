@@ -91,9 +91,9 @@ impl Service {
     /// What is for a site that the gateway stands before.
     fn by_gateway(&self, request: Request<Incoming>) -> Answering {
         let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
-        Answering::Making(Box::pin(async move {
-            gateway.answer(request, peer).await.map(AnswerBody::Gateway)
-        }))
+        Answering::Making(Box::pin(
+            async move { gateway.answer(request, peer).await.map(AnswerBody::Gateway) },
+        ))
     }
 
     /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.

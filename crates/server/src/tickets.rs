@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use anteroom_core::{Board, Recognition, RequestId, Ticket, UnixMillis};
-pub(crate) use anteroom_gateway::tickets::{Proof, Refreshes};
 use anteroom_gateway::tickets::recognise;
+pub(crate) use anteroom_gateway::tickets::{Proof, Refreshes};
 use anteroom_store::EngineError;
 
 use crate::app::RoomView;

@@ -80,7 +80,10 @@ fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
             response.headers_mut().insert(VISIT_COMPLETE.0, VISIT_COMPLETE.1);
             response
         }
-        (&Method::GET | &Method::HEAD, path) => match GOODS.iter().find(|(name, ..)| path.strip_prefix("/product/") == Some(name)) {
+        (&Method::GET | &Method::HEAD, path) => match GOODS
+            .iter()
+            .find(|(name, ..)| path.strip_prefix("/product/") == Some(name))
+        {
             Some((name, price, words)) => {
                 let content = format!(
                     "<div class=card><p>{words}</p><p><strong>€ {price}</strong></p>\
@@ -88,18 +91,26 @@ fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
                 );
                 page(StatusCode::OK, name, &content)
             }
-            None => page(StatusCode::NOT_FOUND, "Not here", "<p>We do not sell that. <a href=\"/\">Back</a></p>"),
+            None => {
+                page(StatusCode::NOT_FOUND, "Not here", "<p>We do not sell that. <a href=\"/\">Back</a></p>")
+            }
         },
         _ => page(StatusCode::METHOD_NOT_ALLOWED, "Not like that", "<p><a href=\"/\">Back</a></p>"),
     }
 }
 
 fn search(wanted: &str) -> String {
-    let found = GOODS.iter().filter(|(name, _, words)| name.contains(wanted) || words.to_ascii_lowercase().contains(wanted));
+    let found = GOODS
+        .iter()
+        .filter(|(name, _, words)| name.contains(wanted) || words.to_ascii_lowercase().contains(wanted));
     let items: String = found
-        .map(|(name, price, words)| format!("<li><a href=\"/product/{name}\">{name}</a> · € {price}<br>{words}</li>"))
+        .map(|(name, price, words)| {
+            format!("<li><a href=\"/product/{name}\">{name}</a> · € {price}<br>{words}</li>")
+        })
         .collect();
-    format!("<form action=\"/search\"><input name=q aria-label=\"What do you look for?\"> <button>Search</button></form><ul>{items}</ul>")
+    format!(
+        "<form action=\"/search\"><input name=q aria-label=\"What do you look for?\"> <button>Search</button></form><ul>{items}</ul>"
+    )
 }
 
 fn page(status: StatusCode, title: &str, content: &str) -> Response<Full<Bytes>> {

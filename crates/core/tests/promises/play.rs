@@ -83,6 +83,7 @@ impl Play {
                 issuer: "issuer".into(),
                 validity_seconds: None,
                 key_id: "key".into(),
+                stay_millis: None,
             }),
             Step::Leave(index) => Operation::Leave { ticket: self.ticket(*index) },
             Step::Close(index, completed) => Operation::Close {
@@ -164,7 +165,7 @@ impl Play {
             }
         }
         let before = Board::of(&self.room);
-        let reads = Reads { session: session.clone(), ended: ended.clone(), actor: None };
+        let reads = Reads { session: session.clone(), ended: ended.clone(), ..Reads::default() };
         let applied = apply(self.room.clone(), self.now, &operation, reads);
         // What time alone did, to tell the model what it is to be told while the operation happens.
         let only_time = Reads { ended, ..Reads::default() };
@@ -274,7 +275,10 @@ impl Play {
             | Operation::Inspect { .. }
             | Operation::KeepSignatures { .. } => {}
             // What a store loses is played in tests of its own.
-            Operation::Mend(_) | Operation::Recall { .. } | Operation::Show { .. } => {
+            Operation::Touch { .. }
+            | Operation::Mend(_)
+            | Operation::Recall { .. }
+            | Operation::Show { .. } => {
                 unreachable!("no such step is played")
             }
         }

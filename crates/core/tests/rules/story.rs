@@ -52,7 +52,8 @@ impl Story {
         {
             session.status = SessionStatus::Expired;
         }
-        let applied = apply(self.room.clone(), self.now, operation, Reads { session, ended, actor: None });
+        let applied =
+            apply(self.room.clone(), self.now, operation, Reads { session, ended, ..Reads::default() });
         self.room = applied.room;
         for session in applied.effects.sessions {
             self.sessions.insert(session.key, session);
@@ -91,6 +92,7 @@ impl Story {
             issuer: "https://issuer.example".into(),
             validity_seconds: None,
             key_id: "key".into(),
+            stay_millis: None,
         };
         self.attempt(&Operation::Claim(claim)).map(|answer| match answer {
             Answer::Claimed { session, .. } => session,

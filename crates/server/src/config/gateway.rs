@@ -1,7 +1,6 @@
 //! Kinds of the gateway's settings: origins, and how they are spoken to.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anteroom_gateway::proxy::{
     ForwardedPolicy, HealthCheck, Http2ToOrigin, OriginAddress, OriginTrust, ProxySettings,
@@ -21,7 +20,8 @@ pub struct OriginList;
 impl Kind for OriginList {
     type Value = Vec<OriginAddress>;
     fn expected() -> String {
-        "the address of your site, such as \"http://127.0.0.1:3000\", or several with commas between them".to_owned()
+        "the address of your site, such as \"http://127.0.0.1:3000\", or several with commas between them"
+            .to_owned()
     }
     fn read(raw: Raw<'_>) -> Result<Vec<OriginAddress>, Refusal> {
         let addresses = raw.text()?.split(',').map(|text| {
@@ -93,16 +93,16 @@ one_of! {
 
 impl Config {
     /// How origins are spoken to.
-    pub(crate) fn proxy_settings(&self) -> anyhow::Result<Arc<ProxySettings>> {
+    pub(crate) fn proxy_settings(&self) -> anyhow::Result<ProxySettings> {
         let health = self.origin_health_path.clone().map(|path| HealthCheck {
             interval: self.origin_health_interval_seconds,
             ..HealthCheck::new(path)
         });
         let trust = match &self.origin_tls_ca {
-            Some(file) => OriginTrust::Roots(Arc::new(roots(file)?)),
+            Some(file) => OriginTrust::Roots(roots(file)?),
             None => OriginTrust::System,
         };
-        Ok(Arc::new(ProxySettings {
+        Ok(ProxySettings {
             connect_timeout: self.origin_connect_timeout_seconds,
             response_timeout: self.origin_response_timeout_seconds,
             idle_timeout: self.origin_idle_timeout_seconds,
@@ -113,7 +113,7 @@ impl Config {
             preserve_host: self.origin_preserve_host,
             trust,
             ..ProxySettings::default()
-        }))
+        })
     }
 }
 

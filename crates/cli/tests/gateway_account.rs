@@ -74,8 +74,12 @@ fn mixed(stand: &Stand, seed: u64, rounds: usize, sent: &AtomicU64) {
             9 => {
                 // Somebody who does not wait for his answer.
                 let mut wire = Wire::connect(stand.server.public(), ANSWER_MAX).expect("it connects");
-                let headers: String = NAVIGATION.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-                let cookies = browser.cookies.header().map_or(String::new(), |cookies| format!("Cookie: {cookies}\r\n"));
+                let headers: String =
+                    NAVIGATION.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+                let cookies = browser
+                    .cookies
+                    .header()
+                    .map_or(String::new(), |cookies| format!("Cookie: {cookies}\r\n"));
                 let request = format!("GET /hall/slow HTTP/1.1\r\nHost: a\r\n{headers}{cookies}\r\n");
                 wire.write(request.as_bytes()).expect("it is sent");
                 for _ in 0..dice.below(4) {

@@ -58,7 +58,10 @@ fn visit(stand: &Stand, sizes: &Sizes, number: usize, together: &Barrier) -> Tol
         }
         assert_eq!(answer.status, 200, "{answer:?}");
         if let Some(shown) = answer.shown_position() {
-            assert!(position.is_none_or(|before| before == shown), "a place that changes: {position:?} {shown}");
+            assert!(
+                position.is_none_or(|before| before == shown),
+                "a place that changes: {position:?} {shown}"
+            );
             position = Some(shown);
             last_asked_in_vain = Some(asked);
         }
@@ -82,8 +85,7 @@ fn visit(stand: &Stand, sizes: &Sizes, number: usize, together: &Barrier) -> Tol
 
 /// Nobody was told to wait after somebody behind him was in.
 fn assert_served_in_order(told: &[Told]) {
-    let mut placed: Vec<(u64, &Told)> =
-        told.iter().filter_map(|told| Some((told.position?, told))).collect();
+    let mut placed: Vec<(u64, &Told)> = told.iter().filter_map(|told| Some((told.position?, told))).collect();
     placed.sort_by_key(|(position, _)| *position);
     assert!(placed.windows(2).all(|two| two[0].0 != two[1].0), "two share a place");
     let mut first_in_behind: Option<Instant> = None;
@@ -182,9 +184,39 @@ fn a_flood_without_cookies_does_not_lock_real_visitors_out() {
 
 /// How many visits asked for what only real visitors ask for.
 fn real_visits(site: &Site) -> usize {
-    let mut visits: Vec<_> =
-        site.seen().into_iter().filter(|seen| seen.path() == "/real/more").filter_map(|seen| seen.visit()).collect();
+    let mut visits: Vec<_> = site
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.path() == "/real/more")
+        .filter_map(|seen| seen.visit())
+        .collect();
     visits.sort();
     visits.dedup();
     visits.len()
+}
+
+/// Many short visits one after the other: each slot is free again at once, however many visits have ended in the last seconds.
+#[test]
+fn slots_come_back_however_many_visits_end_in_a_moment() {
+    const VISITS: usize = 1_500;
+    const AT_ONCE: usize = 8;
+    let stand = Stand::open(AT_ONCE, "");
+    let begun = AtomicUsize::new(0);
+    let began = now();
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                let mut browser = stand.browser();
+                while begun.fetch_add(1, Ordering::SeqCst) < VISITS {
+                    browser.enter("/", Asking::Every(Duration::from_millis(5)), PATIENCE);
+                    assert!(browser.open("/complete").is_from_site());
+                }
+            });
+        }
+    });
+    println!("{VISITS} visits in {:?}", began.elapsed());
+    assert_eq!(stand.site.visits().len(), VISITS);
+    assert!(stand.site.most_living() <= AT_ONCE);
+    stand.wait_for_figure("active", 0);
+    assert_eq!(stand.figure("expired"), 0, "nobody's slot was kept until his time was over");
 }

@@ -65,7 +65,9 @@ fn an_edited_or_shortened_cookie_is_refused() {
         assert_refused(&stand.site, &mut thief, &format!("{length} characters"));
     }
     let long = "A".repeat(4_000);
-    for strange in [format!("{good}A"), format!("{good}="), format!("\"{good}\""), format!("{good}.{good}"), long] {
+    for strange in
+        [format!("{good}A"), format!("{good}="), format!("\"{good}\""), format!("{good}.{good}"), long]
+    {
         thief.cookies.put(COOKIE, &strange);
         assert_refused(&stand.site, &mut thief, &strange);
     }
@@ -224,7 +226,8 @@ fn the_origin_sees_neither_our_cookies_nor_headers_that_a_client_made_up() {
 #[test]
 fn an_answer_that_sets_our_cookie_is_for_one_person() {
     let stand = Stand::open(2, "");
-    let public = Reply::new(200).header("Cache-Control", "public, max-age=600").header("Set-Cookie", "theirs=1");
+    let public =
+        Reply::new(200).header("Cache-Control", "public, max-age=600").header("Set-Cookie", "theirs=1");
     stand.site.answer("/cached", public);
     let mut browser = stand.browser();
     let admitted = browser.open("/cached");

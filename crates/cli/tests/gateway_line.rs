@@ -131,7 +131,12 @@ fn a_form_leads_back_to_a_page_of_this_site_and_to_no_other() {
         assert_eq!(location(evil), "/", "{evil}");
     }
     // Full by now.
-    for evil in ["?return=/%5Cevil.example", "?return=/%0d%0aSet-Cookie:%20a=b", "?return=javascript:alert(1)", "?return=/%ff"] {
+    for evil in [
+        "?return=/%5Cevil.example",
+        "?return=/%0d%0aSet-Cookie:%20a=b",
+        "?return=javascript:alert(1)",
+        "?return=/%ff",
+    ] {
         let answer = stand.browser().post(&format!("/.anteroom/line/join{evil}"), "");
         assert_eq!((answer.status, answer.header("Location")), (303, Some("/")), "{evil}: {answer:?}");
         assert!(answer.set_cookies().iter().all(|cookie| cookie.name == COOKIE), "{answer:?}");

@@ -16,7 +16,8 @@ fn request(method: &str, headers: &[(&str, &str)]) -> Request {
 fn takes_nothing() -> Vec<(&'static str, Request)> {
     let page = ("Accept", PAGE_ACCEPT);
     let navigates = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")];
-    let fetched = |destination| [("Accept", "*/*"), ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", destination)];
+    let fetched =
+        |destination| [("Accept", "*/*"), ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", destination)];
     let ahead = |name, value| [page, navigates[0], navigates[1], (name, value)];
     let crawler = |agent| [page, ("User-Agent", agent)];
     let robot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
@@ -24,8 +25,14 @@ fn takes_nothing() -> Vec<(&'static str, Request)> {
         ("curl", request("GET", &[("Accept", "*/*"), ("User-Agent", "curl/8.5.0")])),
         ("a probe", request("GET", &[])),
         ("an app", request("GET", &[("Accept", "application/json")])),
-        ("a script of a page", request("GET", &[("Accept", "*/*"), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")])),
-        ("a script that asks for HTML", request("GET", &[page, ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")])),
+        (
+            "a script of a page",
+            request("GET", &[("Accept", "*/*"), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")]),
+        ),
+        (
+            "a script that asks for HTML",
+            request("GET", &[page, ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")]),
+        ),
         ("an image", request("GET", &fetched("image"))),
         ("a script", request("GET", &fetched("script"))),
         ("a style", request("GET", &fetched("style"))),
@@ -44,7 +51,9 @@ fn takes_nothing() -> Vec<(&'static str, Request)> {
 
 /// Requests that would change something.
 fn changes() -> Vec<(&'static str, Request)> {
-    ["POST", "PUT", "PATCH", "DELETE"].map(|method| (method, request(method, &NAVIGATION).body("amount=1"))).into()
+    ["POST", "PUT", "PATCH", "DELETE"]
+        .map(|method| (method, request(method, &NAVIGATION).body("amount=1")))
+        .into()
 }
 
 #[test]
@@ -71,7 +80,10 @@ fn what_opens_no_page_takes_nothing_whether_or_not_there_is_room() {
 fn a_page_is_a_page_and_a_problem_is_a_problem() {
     let stand = Stand::open(0, "");
     let mut browser = stand.browser();
-    let page = browser.send(request("GET", &[("Accept", PAGE_ACCEPT), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")]));
+    let page = browser.send(request(
+        "GET",
+        &[("Accept", PAGE_ACCEPT), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")],
+    ));
     assert_eq!(page.header("Content-Type"), Some("text/html; charset=utf-8"), "{page:?}");
     let problem = browser.fetch("/data");
     assert_eq!(problem.header("Content-Type"), Some("application/problem+json"), "{problem:?}");
@@ -119,14 +131,24 @@ fn somebody_new_is_let_in_on_the_spot_or_waits_by_the_cookie_that_comes_back() {
     let arriving = second.open("/late?b=2");
     assert_eq!((arriving.status, arriving.shown_position()), (200, None), "{arriving:?}");
     assert_not_kept(&arriving);
-    assert_eq!((arriving.refresh_seconds(), arriving.header("Retry-After")), (Some(1), Some("1")), "{arriving:?}");
+    assert_eq!(
+        (arriving.refresh_seconds(), arriving.header("Retry-After")),
+        (Some(1), Some("1")),
+        "{arriving:?}"
+    );
     assert!(second.cookies.get(COOKIE).is_some());
     assert_eq!(stand.figure("waiting"), 0, "no place before the cookie has come back");
     let waits = second.open("/late?b=2");
     assert_waits(&waits);
     assert_eq!((stand.figure("waiting"), waits.shown_people_ahead()), (1, Some(0)));
-    assert_eq!(waits.refresh_seconds().map(|seconds| seconds.to_string()).as_deref(), waits.header("Retry-After"));
-    assert!(waits.text().contains("href=\"/late?b=2\"") || waits.text().contains("href=\"/late?b&#61;2\""), "{waits:?}");
+    assert_eq!(
+        waits.refresh_seconds().map(|seconds| seconds.to_string()).as_deref(),
+        waits.header("Retry-After")
+    );
+    assert!(
+        waits.text().contains("href=\"/late?b=2\"") || waits.text().contains("href=\"/late?b&#61;2\""),
+        "{waits:?}"
+    );
     // People who wait go first: a slot that comes free is theirs, not that of somebody new.
     let (mut third, page) = stand.in_line();
     assert_eq!(page.shown_people_ahead(), Some(1));
@@ -158,9 +180,15 @@ fn in_line_programs_read_json_and_parts_of_pages_are_refused() {
     assert_eq!((told.status, told.header("Content-Type")), (200, Some("application/json")), "{told:?}");
     assert_not_kept(&told);
     let body = told.json();
-    assert_eq!((&body["status"], &body["room"], &body["people_ahead"]), (&json!("waiting"), &json!("Hall"), &json!(0)));
+    assert_eq!(
+        (&body["status"], &body["room"], &body["people_ahead"]),
+        (&json!("waiting"), &json!("Hall"), &json!(0))
+    );
     assert_eq!(body["position"].as_u64(), page.shown_position());
-    assert_eq!(body["next_poll_seconds"].as_u64().map(|seconds| seconds.to_string()).as_deref(), told.header("Retry-After"));
+    assert_eq!(
+        body["next_poll_seconds"].as_u64().map(|seconds| seconds.to_string()).as_deref(),
+        told.header("Retry-After")
+    );
     for destination in ["image", "script", "style", "iframe"] {
         let answer = waiting.load("/part", destination);
         assert_eq!(answer.status, 503, "{destination}: {answer:?}");
@@ -208,7 +236,8 @@ fn the_status_of_the_waiting_page_is_the_operators_choice() {
         let told = waiting.send(request("GET", &[("Accept", "application/json")]));
         assert_eq!((told.status, told.json()["status"].clone()), (status, json!("waiting")), "{told:?}");
     }
-    let refused = Request::new("PATCH", "/rooms/Hall").body("{\"settings\": {\"queueing_status_code\": 503}}");
+    let refused =
+        Request::new("PATCH", "/rooms/Hall").body("{\"settings\": {\"queueing_status_code\": 503}}");
     let answer: Answer = stand.server.operator().send(&refused).expect("an answer");
     assert!((400..500).contains(&answer.status), "{answer:?}");
 }

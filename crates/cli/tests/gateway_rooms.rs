@@ -80,7 +80,15 @@ fn without_an_origin_what_fits_no_room_is_misdirected() {
 fn the_api_is_under_its_prefix_on_a_protected_host_and_the_rest_is_the_sites() {
     let stand = Stand::open(1, "");
     let mut browser = stand.inside();
-    for path in ["/rooms/Hall", "/join", "/status", "/serving_num?event_id=Hall", "/.well-known/jwks.json", "/watch", "/line"] {
+    for path in [
+        "/rooms/Hall",
+        "/join",
+        "/status",
+        "/serving_num?event_id=Hall",
+        "/.well-known/jwks.json",
+        "/watch",
+        "/line",
+    ] {
         let answer = browser.open(path);
         assert!(answer.is_from_site(), "{path}: {answer:?}");
     }
@@ -104,7 +112,11 @@ fn each_kind_of_rule_lets_requests_by_and_nothing_else() {
     let stand = Stand::open(0, "");
     let get = |path: &str| Request::new("GET", path);
     let cases: [(&str, Vec<Request>, Vec<Request>); 8] = [
-        ("path:/static/", vec![get("/static/a.css"), get("/static/")], vec![get("/static"), get("/statics"), get("/")]),
+        (
+            "path:/static/",
+            vec![get("/static/a.css"), get("/static/")],
+            vec![get("/static"), get("/statics"), get("/")],
+        ),
         ("path:/api", vec![get("/api"), get("/api/x?y")], vec![get("/apis"), get("/x/api")]),
         ("cidr:127.0.0.0/8", vec![get("/"), Request::new("POST", "/")], vec![]),
         ("cidr:10.0.0.0/8", vec![], vec![get("/"), get("/").header("X-Forwarded-For", "10.1.2.3")]),
@@ -130,7 +142,10 @@ fn each_kind_of_rule_lets_requests_by_and_nothing_else() {
         let mut client = stand.server.visitor();
         for request in by {
             let answer = client.send(&request).expect("an answer");
-            assert!(answer.is_from_site() && answer.set_cookies().is_empty(), "{rule} {request:?}: {answer:?}");
+            assert!(
+                answer.is_from_site() && answer.set_cookies().is_empty(),
+                "{rule} {request:?}: {answer:?}"
+            );
         }
         for request in refused {
             let answer = client.send(&request).expect("an answer");
@@ -145,7 +160,11 @@ fn each_kind_of_rule_lets_requests_by_and_nothing_else() {
     assert!(stand.site.visits().is_empty() && stand.figure("joined") == 0, "nothing was counted");
     for wrong in ["everything", "path:static", "cidr:10.0.0.0/99", "header:", "method:", "cookie:a b"] {
         let body = json!({"settings": {"bypass": [wrong]}}).to_string();
-        let answer = stand.server.operator().send(&Request::new("PATCH", "/rooms/Hall").body(body)).expect("an answer");
+        let answer = stand
+            .server
+            .operator()
+            .send(&Request::new("PATCH", "/rooms/Hall").body(body))
+            .expect("an answer");
         assert!((400..500).contains(&answer.status), "{wrong}: {answer:?}");
     }
 }
@@ -184,7 +203,11 @@ fn reject_turns_away_who_is_neither_inside_nor_in_line() {
     assert!(inside.open("/complete").is_from_site());
     waiting.enter("/", SOON, PATIENCE);
     let json = ask(&stand, "a", "/");
-    assert_eq!((json.status, json.header("Content-Type")), (503, Some("application/problem+json")), "{json:?}");
+    assert_eq!(
+        (json.status, json.header("Content-Type")),
+        (503, Some("application/problem+json")),
+        "{json:?}"
+    );
     // Also by name nobody gets a place.
     let join = stand.browser().post("/.anteroom/line/join", "");
     assert_eq!((join.status, stand.figure("joined")), (503, 2), "{join:?}");

@@ -92,10 +92,15 @@ fn an_origin_needs_a_capacity_or_a_room_and_a_capacity_no_rooms_beside_it() {
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("total_active_users"), "{}", ended.stderr);
     let config = Server::builder(BINARY).command("check-config");
-    let ended = config.config("origin = \"http://127.0.0.1:3000/shop\"\n[[room]]\nid = \"Hall\"\n").run_to_end();
+    let ended =
+        config.config("origin = \"http://127.0.0.1:3000/shop\"\n[[room]]\nid = \"Hall\"\n").run_to_end();
     let ended = ended.expect("it ends");
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("origin") && ended.stderr.contains(":1"), "where it stands: {}", ended.stderr);
+    assert!(
+        ended.stderr.contains("origin") && ended.stderr.contains(":1"),
+        "where it stands: {}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -115,7 +120,11 @@ fn an_origin_that_is_down_is_said_to_be_and_costs_nobody_his_visit() {
     assert!(page.header("Content-Type").is_some_and(|kind| kind.starts_with("text/html")), "{page:?}");
     assert!(page.header_lists("Cache-Control", "no-store") && page.text().contains("<h1>"), "{page:?}");
     let json = browser.send(Request::new("GET", "/data").header("Accept", "application/json"));
-    assert_eq!((json.status, json.header("Content-Type")), (502, Some("application/problem+json")), "{json:?}");
+    assert_eq!(
+        (json.status, json.header("Content-Type")),
+        (502, Some("application/problem+json")),
+        "{json:?}"
+    );
     assert_eq!(json.json()["status"], 502);
     json.error();
     assert_eq!(browser.post("/buy", "a=b").status, 502, "not sent, and said so");

@@ -23,7 +23,8 @@ const SECURE_COOKIE: &str = "__Host-anteroom-Hall";
 
 /// A server with TLS on its public listener, and who trusts it.
 fn start(directory: &Path, site: &Site, protocol: &str) -> (Server, Arc<ClientConfig>) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate can be made");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate can be made");
     let path = |name: &str| directory.join(name).display().to_string();
     fs::write(path("cert.pem"), made.cert.pem()).expect("a file can be written");
     fs::write(path("key.pem"), made.signing_key.serialize_pem()).expect("a file can be written");
@@ -47,7 +48,12 @@ fn start(directory: &Path, site: &Site, protocol: &str) -> (Server, Arc<ClientCo
 }
 
 /// Somebody opens a page over TLS; his cookies go along and are kept.
-async fn open(address: SocketAddr, config: &Arc<ClientConfig>, jar: &mut CookieJar, target: &str) -> (Answer, Version) {
+async fn open(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    jar: &mut CookieJar,
+    target: &str,
+) -> (Answer, Version) {
     let name = ServerName::try_from("localhost").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
     let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await.unwrap();
@@ -72,7 +78,8 @@ async fn open(address: SocketAddr, config: &Arc<ClientConfig>, jar: &mut CookieJ
         connections.spawn(async move { connection.await.ok() });
         sender.send_request(request).await.unwrap()
     } else {
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         connections.spawn(async move { connection.await.ok() });
         sender.send_request(request).await.unwrap()
     };
@@ -95,7 +102,10 @@ fn assert_secure(cookie: &SetCookie) {
     for attribute in ["Secure", "HttpOnly", "Path=/", "SameSite=Lax"] {
         assert!(cookie.has(attribute), "{attribute}: {cookie:?}");
     }
-    assert!(cookie.attributes.iter().all(|other| !other.to_ascii_lowercase().starts_with("domain")), "{cookie:?}");
+    assert!(
+        cookie.attributes.iter().all(|other| !other.to_ascii_lowercase().starts_with("domain")),
+        "{cookie:?}"
+    );
     assert!(cookie.max_age_seconds().is_some(), "{cookie:?}");
 }
 

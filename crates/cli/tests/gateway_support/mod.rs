@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anteroom_testkit::{Answer, Asking, Browser, Request, Server, Site, wait_until};
+use anteroom_testkit::{Answer, Asking, Browser, Request, Seen, Server, Site, wait_until};
 use serde_json::{Value, json};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -158,4 +158,17 @@ pub(crate) fn assert_not_inside(answer: &Answer) {
     assert_not_kept(answer);
     assert!(answer.header("Retry-After").is_some(), "{answer:?}");
     assert!(answer.set_cookies().is_empty(), "nothing is taken: {answer:?}");
+}
+
+/// How many visits were at the site at once, each from its first request to its last: what nobody can dispute.
+pub(crate) fn most_at_once(seen: &[Seen]) -> usize {
+    let mut stays: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for (index, seen) in seen.iter().enumerate() {
+        if let Some(visit) = seen.visit() {
+            stays.entry(visit).or_insert((index, index)).1 = index;
+        }
+    }
+    let inside_at = |index| stays.values().filter(|(first, last)| (*first..=*last).contains(index)).count();
+    let starts: Vec<usize> = stays.values().map(|(first, _)| *first).collect();
+    starts.iter().map(inside_at).max().unwrap_or(0)
 }

@@ -108,7 +108,9 @@ impl fmt::Display for Hint {
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// Nothing says how many visitors may come in.
-    #[error("origin is set, but nothing says how many visitors it takes: give a capacity (`--capacity N`), or a [[room]]")]
+    #[error(
+        "origin is set, but nothing says how many visitors it takes: give a capacity (`--capacity N`), or a [[room]]"
+    )]
     OriginWithoutRoom,
     /// Two places say how many visitors may come in.
     #[error("capacity is for a server without [[room]] tables; in a room it is called `total_active_users`")]

@@ -214,7 +214,7 @@ fn begin_or_find_session(
     }
     if let Some(mut session) = session {
         if claim.stay_millis.is_some() {
-            visits::carries_cookie(&mut session, now, effects);
+            visits::give_cookie(&mut session, now, effects);
         }
         return Ok(Answer::Claimed { session, begun: false });
     }

@@ -48,8 +48,8 @@ pub(crate) fn latest_end(issued_at_seconds: u64, settings: &Settings) -> UnixMil
     began.plus(settings.session_max.get() * 1000).plus(STAY_GRACE_MILLIS)
 }
 
-/// From now on a cookie is out that goes with the session: whoever ends it by name must tell all nodes.
-pub(crate) fn carries_cookie(session: &mut Session, now: UnixMillis, effects: &mut Effects) {
+/// From now on a cookie is out that goes with a session which had a pass alone: whoever ends it by name must tell all nodes.
+pub(crate) fn give_cookie(session: &mut Session, now: UnixMillis, effects: &mut Effects) {
     if session.stay.is_none() && session.is_alive(now) {
         session.stay = Some(Stay { until: session.ends_at(), ending: None });
         effects.changed = true;
@@ -70,11 +70,15 @@ pub(crate) fn touch(
     if !session.is_alive(now) {
         return Err(Refusal::AlreadyEnded);
     }
-    carries_cookie(&mut session, now, effects);
-    let until = now.plus(stay_millis).min(latest_end(session.issued_at_seconds, &room.settings));
-    let is_renewed = confirms || !room.settings.disable_session_renewal;
-    if is_renewed && until > session.ends_at() {
-        session.stay = Some(Stay { until, ending: None });
+    let mut until = session.ends_at();
+    if confirms || !room.settings.disable_session_renewal {
+        let latest = latest_end(session.issued_at_seconds, &room.settings);
+        until = until.max(now.plus(stay_millis).min(latest));
+    }
+    // One that had a pass alone has a cookie from now on, even if that makes its visit no longer.
+    let stay = Some(Stay { until, ending: None });
+    if session.stay != stay {
+        session.stay = stay;
         effects.changed = true;
         effects.sessions.push(session.clone());
     }

@@ -3,8 +3,8 @@
 //! A socket's other end is believed, what a client says about itself is not: `X-Forwarded-For` is read only where a trusted
 //! proxy wrote it, from the right, so that what a client put there beforehand is never reached.
 //!
-//! *Invariant:* two spellings of one address are one client, and a network of its own (an IPv6 /64) is one client too: whoever
-//! has one has all its addresses.
+//! *Invariant:* two spellings of one address are one client. (That a /64 of IPv6 addresses is one too, because whoever has one of
+//! them has all, is a rule of budgets: `anteroom_store::buckets::Who`.)
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,10 +20,8 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROXIES_FOLLOWED_MAX: usize = 32;
 /// How many networks a list may name: every request may be compared with each.
 pub const NETWORKS_MAX: usize = 1_024;
-/// How much of an IPv6 address names a client: what a provider gives to one household at least.
-const IPV6_CLIENT_PREFIX_BITS: u32 = 64;
-/// How much of a key's digest is kept: enough that nobody finds a second key of the same.
-const KEY_DIGEST_BYTES: usize = 16;
+/// The size of a key's digest, which is a SHA-256.
+const DIGEST_BYTES: usize = 32;
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,19 +39,6 @@ pub struct Client {
     pub address: IpAddr,
     /// The digest of the key it showed.
     pub key: Option<KeyDigest>,
-}
-
-impl Client {
-    /// The network that counts as one client: the address itself, or the first of the /64 of an IPv6 address.
-    pub fn network(&self) -> IpAddr {
-        match self.address {
-            IpAddr::V4(address) => IpAddr::V4(address),
-            IpAddr::V6(address) => {
-                let mask = u128::MAX << (Ipv6Addr::BITS - IPV6_CLIENT_PREFIX_BITS);
-                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
-            }
-        }
-    }
 }
 
 /// How clients are told apart.
@@ -107,12 +92,12 @@ fn parse_entry(entry: &[u8]) -> Option<IpAddr> {
 
 /// The digest of a key that a client showed. The key itself is kept nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeyDigest([u8; KEY_DIGEST_BYTES]);
+pub struct KeyDigest([u8; DIGEST_BYTES]);
 
 impl KeyDigest {
     /// What all requests that show several keys share: nobody could say which one was meant, and a made-up second one must
     /// not be a way out of the budget of the first.
-    const SEVERAL: Self = Self([0; KEY_DIGEST_BYTES]);
+    const SEVERAL: Self = Self([0; DIGEST_BYTES]);
 
     /// Of the key that a request shows.
     fn shown(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
@@ -129,13 +114,11 @@ impl KeyDigest {
                 ApiKeyDigest::of(&value.as_bytes().iter().map(|byte| char::from(*byte)).collect::<String>())
             }
         };
-        let mut kept = [0; KEY_DIGEST_BYTES];
-        kept.copy_from_slice(&digest.to_bytes()[..KEY_DIGEST_BYTES]);
-        Self(kept)
+        Self(digest.to_bytes())
     }
 
     /// Its bytes, for the names of buckets.
-    pub const fn as_bytes(&self) -> &[u8; KEY_DIGEST_BYTES] {
+    pub const fn as_bytes(&self) -> &[u8; DIGEST_BYTES] {
         &self.0
     }
 }
@@ -151,9 +134,12 @@ impl fmt::Debug for KeyDigest {
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {
-    /// Of these; each IPv4 network in its own form.
-    pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
-        Self(networks.into_iter().map(canonical).collect())
+    /// Of these.
+    pub fn new(networks: Vec<IpNet>) -> Result<Self, NetworksError> {
+        if networks.len() > NETWORKS_MAX {
+            return Err(NetworksError::TooMany);
+        }
+        Ok(Self(networks.into_iter().map(canonical).collect()))
     }
 
     /// Whether one of them holds the address.
@@ -184,11 +170,7 @@ impl FromStr for Networks {
 
     fn from_str(text: &str) -> Result<Self, NetworksError> {
         let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-        let parsed: Vec<IpNet> = entries.map(parse_network).collect::<Result<_, _>>()?;
-        if parsed.len() > NETWORKS_MAX {
-            return Err(NetworksError::TooMany);
-        }
-        Ok(Self::new(parsed))
+        Self::new(entries.map(parse_network).collect::<Result<_, _>>()?)
     }
 }
 
@@ -285,20 +267,6 @@ mod tests {
     fn a_chain_that_never_ends_is_not_followed_forever() {
         let chain = vec!["10.0.0.2"; 5_000].join(", ");
         assert_eq!(address_of("10.0.0.1", "10.0.0.0/8", &[&format!("203.0.113.7, {chain}")]), "10.0.0.2");
-    }
-
-    #[test]
-    fn an_ipv6_network_is_one_client_and_an_ipv4_address_is_one_however_it_is_written() {
-        let network = |text: &str| {
-            let client = Client { address: text.parse::<IpAddr>().unwrap().to_canonical(), key: None };
-            client.network().to_string()
-        };
-        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(network("2001:db8:1:2:ffff::"), "2001:db8:1:2::");
-        assert_ne!(network("2001:db8:1:3::1"), network("2001:db8:1:2::1"));
-        assert_eq!(network("203.0.113.7"), "203.0.113.7");
-        assert_eq!(network("::ffff:203.0.113.7"), "203.0.113.7");
-        assert_ne!(network("::ffff:203.0.113.7"), network("::ffff:203.0.113.8"));
     }
 
     #[test]

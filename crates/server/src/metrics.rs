@@ -235,6 +235,7 @@ impl Collector for Figures {
             gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
         app.alarms.encode(&mut encoder, now)?;
+        app.limiter.encode(&mut encoder)?;
         encode_store(&mut encoder, app)?;
         encode_gateway(&mut encoder, app)?;
         let help = "Rooms whose last change failed";

@@ -17,6 +17,11 @@ pub(crate) const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
 /// What a page may read beside the body.
 const EXPOSED_HEADERS: HeaderValue =
     HeaderValue::from_static("ETag,Retry-After,Allow,WWW-Authenticate,Anteroom-Stale");
+/// The same for an answer that says what is left of a client's budget.
+pub(crate) const EXPOSED_WITH_LIMITS: HeaderValue = HeaderValue::from_static(
+    "ETag,Retry-After,Allow,WWW-Authenticate,Anteroom-Stale,RateLimit,RateLimit-Policy,\
+     X-RateLimit-Limit,X-RateLimit-Remaining,X-RateLimit-Reset",
+);
 /// How long a browser may remember a preflight.
 pub(crate) const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 

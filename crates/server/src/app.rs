@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
+use anteroom_gateway::client::Identification;
+use anteroom_gateway::limiter::Limiter;
 use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
@@ -33,6 +35,10 @@ pub(crate) struct App {
     pub(crate) access: Doorkeeper,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
+    /// Keeps clients within their budgets of requests.
+    pub(crate) limiter: Arc<Limiter>,
+    /// How clients are told apart.
+    pub(crate) identification: Identification,
     pub(crate) watch: Watch,
     /// The store, where it is one that several nodes share.
     pub(crate) redis: Option<Arc<RedisStore>>,

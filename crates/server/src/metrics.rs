@@ -233,6 +233,7 @@ impl Collector for Figures {
             gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
         app.alarms.encode(&mut encoder, now)?;
+        app.limiter.encode(&mut encoder)?;
         encode_store(&mut encoder, app)?;
         let help = "Rooms whose last change failed";
         let metric = encoder.encode_descriptor("rooms_failing", help, None, MetricType::Gauge)?;

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anteroom_gateway::client::Identification;
+use anteroom_gateway::limiter::Policy;
 use anteroom_store::{Engine, NodeId, SystemClock};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::random;
@@ -24,6 +26,7 @@ use crate::auction::Auctions;
 use crate::config::{Config, Loaded, Secrets};
 use crate::follow;
 use crate::keys::{self, Keys};
+use crate::limits;
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
@@ -112,7 +115,7 @@ pub async fn run(
     reread: watch::Receiver<u64>,
     ready: impl FnOnce(&Addresses, FirstStart),
 ) -> anyhow::Result<()> {
-    let Loaded { config, secrets, rooms, .. } = loaded;
+    let Loaded { config, secrets, rooms, limits: policies, .. } = loaded;
     let rooms = ConfiguredRoom::all(&rooms)?;
     let connections_max = raise_file_limit();
     let public_tls = certificates(config.public_tls())?;
@@ -134,7 +137,7 @@ pub async fn run(
         streams_max: public_connections - public_connections.div_ceil(WATCH_RESERVE_SHARE),
     })
     .context("the threads for live streams do not start")?;
-    let (app, first_start) = compose(&config, &secrets, &rooms, &addresses, watch).await?;
+    let (app, first_start) = compose(&config, &secrets, &rooms, policies, &addresses, watch).await?;
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
@@ -170,6 +173,7 @@ pub async fn run(
     watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(follow::keep_up(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(Arc::clone(&app.limiter).keep_probing());
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
     // Polled after the listeners, so that these have counted their connections before the streams among them close.
@@ -198,6 +202,7 @@ async fn compose(
     config: &Config,
     secrets: &Secrets,
     rooms: &[ConfiguredRoom],
+    policies: Vec<Policy>,
     addresses: &Addresses,
     watch: Watch,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
@@ -225,6 +230,11 @@ async fn compose(
         metrics: Metrics::new(),
         access,
         origin_secret: origin_secret(config, secrets)?,
+        limiter: limits::open(config, policies)?,
+        identification: Identification {
+            trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
+            key_header: config.limits_key_header.clone(),
+        },
         watch,
         redis,
         alarms,

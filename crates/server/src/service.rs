@@ -1,6 +1,6 @@
 //! The path of a request, for both listeners, as named phases:
 //!
-//! accept (`listener`) → strip the prefix → the CDN's secret → hot (`hot`) → route (axum, by the tables in `routes`) →
+//! accept (`listener`) → strip the prefix → the CDN's secret → identify and limit (`limits`) → hot (`hot`) → route (axum, by the tables in `routes`) →
 //! preflight → identify (`access`) → permit → the handler → account (write errors in the path's style, count, allow
 //! reading across origins).
 
@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use anteroom_gateway::client::Peer;
+use anteroom_gateway::client::{Peer, identify};
+use anteroom_gateway::limiter::{Asked, Class, Decision, Quota};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -28,13 +29,14 @@ use crate::answer::{self, AnswerBody, Answered, mark_cross_origin};
 use crate::app::App;
 use crate::error::{ApiError, Style};
 use crate::hot;
+use crate::limits;
 use crate::problem::Problem;
 use crate::request::{BodyMax, read_body_within};
 use crate::routes::{Access, BodyLimit, Listener, PREFIX, Route};
 use crate::staleness::{self, Freshness};
 
 /// The route under which requests for unknown paths are counted.
-const UNKNOWN: &str = "unknown";
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// The services of a listener's connections.
 pub(crate) struct Services {
@@ -87,6 +89,41 @@ impl Services {
 }
 
 impl Service {
+    /// Finds out whether the client is within its budgets, then goes on.
+    fn limited(&self, class: Class, request: Request<Incoming>) -> Answering {
+        let app = &self.app;
+        let client = identify(&self.peer, request.headers(), &app.identification);
+        let decided = app.limiter.decide_at_once(&asked(class, &request), &client);
+        if let Some(decision) = decided {
+            return self.decided(decision, request);
+        }
+        let service = self.clone();
+        Answering::Making(Box::pin(async move {
+            let decision = service.app.limiter.decide(&asked(class, &request), &client).await;
+            service.decided(decision, request).await.unwrap_or_else(|never| match never {})
+        }))
+    }
+
+    fn decided(&self, decision: Decision, request: Request<Incoming>) -> Answering {
+        match decision {
+            Decision::Unlimited | Decision::FailedOpen => self.within_limits(request),
+            Decision::Allowed(quota) => self.within_limits(request).marked(quota),
+            Decision::Refused(quota) => {
+                Answering::Routed(Some(limits::refused(&self.app, request.uri().path(), &quota)))
+            }
+        }
+    }
+
+    fn within_limits(&self, request: Request<Incoming>) -> Answering {
+        if let Some(answered) = hot::answer(&self.app, &request) {
+            return Answering::Ready(Some(answered));
+        }
+        match hot::join(&self.app, request) {
+            Ok(joining) => Answering::Making(joining),
+            Err(request) => self.routed(request),
+        }
+    }
+
     /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
     fn routed(&self, mut request: Request<Incoming>) -> Answering {
         request.extensions_mut().insert(self.peer);
@@ -118,13 +155,12 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             self.app.metrics.answered(self.listener.name(), UNKNOWN, refused.status().as_u16());
             return Answering::Routed(Some(refused));
         }
-        if let Some(answered) = hot::answer(&self.app, &request) {
-            return Answering::Ready(Some(answered));
+        let class = limits::class_of(request.method(), request.uri().path());
+        // Most reads end here: nothing else has to be known about them.
+        if !self.app.limiter.concerns(class) {
+            return self.within_limits(request);
         }
-        match hot::join(&self.app, request) {
-            Ok(joining) => Answering::Making(joining),
-            Err(request) => self.routed(request),
-        }
+        self.limited(class, request)
     }
 }
 
@@ -133,6 +169,24 @@ pub(crate) enum Answering {
     Ready(Option<Response<Full<Bytes>>>),
     Routed(Option<Answered>),
     Making(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+}
+
+impl Answering {
+    /// With what is left of the client's budgets.
+    fn marked(self, quota: Quota) -> Self {
+        match self {
+            Self::Ready(answered) => Self::Ready(answered.map(|answered| limits::marked(answered, &quota))),
+            Self::Routed(answered) => Self::Routed(answered.map(|answered| limits::marked(answered, &quota))),
+            Self::Making(making) => {
+                Self::Making(Box::pin(async move { limits::marked(making.await, &quota) }))
+            }
+        }
+    }
+}
+
+/// A request as the limiter sees it.
+fn asked<B>(class: Class, request: &Request<B>) -> Asked<'_> {
+    Asked { class, method: request.method(), path: request.uri().path() }
 }
 
 impl Future for Answering {

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use anteroom_gateway::GatewayBody;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
@@ -52,6 +53,8 @@ pub(crate) enum AnswerBody {
     Whole(Full<Bytes>),
     /// From the router.
     Routed(axum::body::Body),
+    /// From the gateway.
+    Gateway(GatewayBody),
 }
 
 impl Body for AnswerBody {
@@ -65,6 +68,7 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Whole(body) => Pin::new(body).poll_frame(context).map_err(|never| match never {}),
             Self::Routed(body) => Pin::new(body).poll_frame(context),
+            Self::Gateway(body) => Pin::new(body).poll_frame(context).map_err(axum::Error::new),
         }
     }
 
@@ -72,6 +76,7 @@ impl Body for AnswerBody {
         match self {
             Self::Whole(body) => body.is_end_stream(),
             Self::Routed(body) => body.is_end_stream(),
+            Self::Gateway(body) => body.is_end_stream(),
         }
     }
 
@@ -79,6 +84,7 @@ impl Body for AnswerBody {
         match self {
             Self::Whole(body) => body.size_hint(),
             Self::Routed(body) => body.size_hint(),
+            Self::Gateway(body) => body.size_hint(),
         }
     }
 }

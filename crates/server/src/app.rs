@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
+use anteroom_gateway::Gateway;
 use anteroom_gateway::client::Identification;
 use anteroom_gateway::limiter::Limiter;
 use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
@@ -29,7 +30,7 @@ use crate::watch::{Feed, Watch};
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) rooms: Rooms,
-    pub(crate) keys: Keys,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) signer: Signer,
     pub(crate) metrics: Metrics,
     pub(crate) access: Doorkeeper,
@@ -38,12 +39,14 @@ pub(crate) struct App {
     /// Keeps clients within their budgets of requests.
     pub(crate) limiter: Arc<Limiter>,
     /// How clients are told apart.
-    pub(crate) identification: Identification,
+    pub(crate) identification: Arc<Identification>,
     pub(crate) watch: Watch,
     /// The store, where it is one that several nodes share.
     pub(crate) redis: Option<Arc<RedisStore>>,
     pub(crate) alarms: Alarms,
     pub(crate) auctions: Auctions,
+    /// Stands before the sites of rooms that have origins.
+    pub(crate) gateway: Arc<Gateway>,
     /// Held by the one restore that runs, from its first byte on.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// The issuer of rooms that have none of their own.

@@ -9,6 +9,7 @@
 //!
 //! *Invariant:* reading depends on the arguments only, so tests need no process environment.
 
+pub mod gateway;
 pub mod kinds;
 pub mod limits;
 pub mod problems;
@@ -118,6 +119,7 @@ impl Config {
         source.refuse_what_is_left();
         if let Some(config) = &config {
             source.problems.extend(config.contradictions());
+            source.problems.extend(config.gateway_contradictions(!rooms.is_empty()));
         }
         let Source { problems, .. } = source;
         match (config, problems.is_empty()) {
@@ -134,6 +136,15 @@ impl Config {
     /// The files of the private listener's certificate and key, if it speaks TLS.
     pub fn private_tls(&self) -> Option<(&Path, &Path)> {
         self.private_tls_cert.as_deref().zip(self.private_tls_key.as_deref())
+    }
+
+    /// What the gateway's settings lack.
+    fn gateway_contradictions(&self, has_rooms: bool) -> Option<Problem> {
+        match (&self.origin, self.capacity, has_rooms) {
+            (Some(_), None, false) => Some(Problem::OriginWithoutRoom),
+            (_, Some(_), true) => Some(Problem::CapacityBesideRooms),
+            _ => None,
+        }
     }
 
     /// Settings that are fine alone and not together.

@@ -1,6 +1,7 @@
 //! The path of a request, for both listeners, as named phases:
 //!
-//! accept (`listener`) → strip the prefix → the CDN's secret → identify and limit (`limits`) → hot (`hot`) → route (axum, by the tables in `routes`) →
+//! accept (`listener`) → the CDN's secret → the gateway, if the request is for a site it stands before (`anteroom_gateway`) → strip
+//! the prefix → identify and limit (`limits`) → hot (`hot`) → route (axum, by the tables in `routes`) →
 //! preflight → identify (`access`) → permit → the handler → account (write errors in the path's style, count, allow
 //! reading across origins).
 
@@ -89,6 +90,14 @@ impl Services {
 }
 
 impl Service {
+    /// What is for a site that the gateway stands before.
+    fn by_gateway(&self, request: Request<Incoming>) -> Answering {
+        let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
+        Answering::Making(Box::pin(
+            async move { gateway.answer(request, peer).await.map(AnswerBody::Gateway) },
+        ))
+    }
+
     /// Finds out whether the client is within its budgets, then goes on.
     fn limited(&self, class: Class, request: Request<Incoming>) -> Answering {
         let app = &self.app;
@@ -145,7 +154,10 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         if self.listener == Listener::Private {
             return self.routed(request);
         }
-        strip_prefix(&mut request);
+        let is_for_a_site = self.app.gateway.covers(&request);
+        if !is_for_a_site {
+            strip_prefix(&mut request);
+        }
         if let Some(expected) = &self.app.origin_secret
             && !expected.is_shown_by(request.headers())
         {
@@ -154,6 +166,9 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             mark_cross_origin(refused.headers_mut());
             self.app.metrics.answered(self.listener.name(), UNKNOWN, refused.status().as_u16());
             return Answering::Routed(Some(refused));
+        }
+        if is_for_a_site {
+            return self.by_gateway(request);
         }
         let class = limits::class_of(request.method(), request.uri().path());
         // Most reads end here: nothing else has to be known about them.

@@ -452,9 +452,9 @@ fn mistakes_in_rooms_were_hidden_behind_those_in_server_settings() {
 
 #[test]
 fn a_setting_that_a_later_version_brings_is_told_from_a_typing_error() {
-    let messages = messages("[[room]]\nid = \"a\"\nqueue_all = true\nrun_ahaed = true\n", &[]);
+    let messages = messages("[[room]]\nid = \"a\"\nenable_events_generation = true\nrun_ahaed = true\n", &[]);
     let expected = [
-        "anteroom.toml:3: queue_all = \"true\": is planned, but this version does not have it yet",
+        "anteroom.toml:3: enable_events_generation = \"true\": is planned, but this version does not have it yet",
         "anteroom.toml:4: unknown key `run_ahaed`; did you mean `run_ahead`?",
     ];
     assert_eq!(messages, expected);

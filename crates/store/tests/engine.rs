@@ -52,6 +52,7 @@ fn claim(ticket: Ticket) -> Operation {
         issuer: "https://issuer.example".into(),
         validity_seconds: None,
         key_id: "key".into(),
+        stay_millis: None,
     })
 }
 

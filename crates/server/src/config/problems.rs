@@ -108,6 +108,14 @@ impl fmt::Display for Hint {
 /// One thing that is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
+    /// Nothing says how many visitors may come in.
+    #[error(
+        "origin is set, but nothing says how many visitors it takes: give a capacity (`--capacity N`), or a [[room]]"
+    )]
+    OriginWithoutRoom,
+    /// Two places say how many visitors may come in.
+    #[error("capacity is for a server without [[room]] tables; in a room it is called `total_active_users`")]
+    CapacityBesideRooms,
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
@@ -329,7 +337,9 @@ impl Problem {
             | Self::Value { origin: Origin::Variable(_), .. }
             | Self::HalfAPair { .. }
             | Self::OneHeaderTwice { .. }
-            | Self::OneAddressTwice { .. } => None,
+            | Self::OneAddressTwice { .. }
+            | Self::OriginWithoutRoom
+            | Self::CapacityBesideRooms => None,
         }
     }
 }

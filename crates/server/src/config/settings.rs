@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::gateway::{Forwarding, OriginHttp2, OriginList, RequestPath};
 use super::kinds::{
     Address, AlarmPrefix, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, NetworkList, Optional,
     Presence, PublicUrl, Required, Room, Seconds, Thresholds,
@@ -85,6 +86,32 @@ settings! {
     store_ordering: Required<Ordering> = "strict";
     /// How long reads are answered from the last board, marked as stale, while a Redis is lost. After that they get 503.
     stale_reads_max_seconds: Required<Seconds<5, 86_400>> = "300";
+    /// The site that the gateway stands before, as this machine reaches it; several that share its requests with commas between
+    /// them. When set, every request outside `/.anteroom/` is the gateway's, except those of rooms with `origins` of their own.
+    origin: Optional<OriginList> = "http://127.0.0.1:3000";
+    /// How many visitors the site takes at once. Makes a room `site` for it, where no `[[room]]` is configured.
+    capacity: Optional<Integer<0, 1_000_000_000>> = "500";
+    /// How long a connection to an origin may take to come about.
+    origin_connect_timeout_seconds: Required<Seconds<1, 300>> = "5";
+    /// How long an origin may take to begin its answer.
+    origin_response_timeout_seconds: Required<Seconds<1, 3600>> = "60";
+    /// How long a connection to an origin is kept without use. Shorter than the origin keeps its own.
+    origin_idle_timeout_seconds: Required<Seconds<1, 3600>> = "4";
+    /// Connections that one origin gets at most.
+    origin_connections_max: Required<Integer<1, 65_535>> = "256";
+    /// Whether origins are spoken to in HTTP/2: `auto` where TLS is spoken and the origin chooses it.
+    origin_http2: Required<OriginHttp2> = "never";
+    /// Whether origins see the host that the visitor asked for, or their own.
+    origin_preserve_host: Required<Flag> = "true";
+    /// The PEM certificates of those who vouch for origins over TLS. When unset: whom the system trusts.
+    origin_tls_ca: Optional<FilePath> = "/etc/anteroom/origin-ca.crt";
+    /// What origins are asked for to find out whether they are well. When unset, all are taken to be.
+    origin_health_path: Optional<RequestPath> = "/healthz";
+    /// How often.
+    origin_health_interval_seconds: Required<Seconds<1, 3600>> = "5";
+    /// What origins read in `Forwarded` and `X-Forwarded-*`: what we have seen (`replace`), that behind what came (`append`, for a
+    /// trusted proxy before us), or nothing (`remove`).
+    forwarded_headers: Required<Forwarding> = "replace";
     /// A file with the master secret. When neither this nor `ANTEROOM_SECRET` is set, a secret is made in the
     /// data directory; with a Redis one must be given, the same on every node.
     secret_file: Optional<FilePath> = "/run/secrets/anteroom";

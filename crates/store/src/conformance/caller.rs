@@ -269,5 +269,6 @@ pub(super) fn claim(ticket: Ticket, validity_seconds: Option<u64>) -> Operation 
         issuer: "https://issuer.example".into(),
         validity_seconds,
         key_id: "key-1".into(),
+        stay_millis: None,
     })
 }

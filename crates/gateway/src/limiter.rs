@@ -12,6 +12,7 @@
 
 mod breaker;
 mod counts;
+mod plain_path;
 mod policy;
 mod quota;
 mod refusals;
@@ -280,6 +281,13 @@ impl Limiter {
     /// By a clock that never goes back, and says nothing about the time of day.
     fn now_micros(&self) -> u64 {
         u64::try_from(self.running.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Makes the connection to a shared store. To be waited for before the first decision; without it that one fails open.
+    pub async fn connect(&self) {
+        if let Err(error) = self.buckets.probe().await {
+            self.breaker.failed(&error);
+        }
     }
 
     /// Closes the breaker whenever the shared store answers again, and in time. Runs until it is dropped.

@@ -1,4 +1,5 @@
-//! Where the token buckets of limits are kept: in this process ([`MemoryBuckets`]) or in a Redis that several nodes share. The rule is [`anteroom_core::bucket::take`], the same in both; here is only whose bucket it is, and where.
+//! Where the token buckets of limits are kept: in this process ([`MemoryBuckets`]) or in a Redis that several nodes share
+//! ([`RedisBuckets`]). The rule is [`anteroom_core::bucket::take`], the same in both; here is only whose bucket it is, and where.
 
 mod memory;
 
@@ -12,6 +13,7 @@ use async_trait::async_trait;
 pub use self::memory::{ENTRIES_MAX_DEFAULT, MemoryBuckets};
 
 use crate::contract::StoreError;
+pub use crate::redis::RedisBuckets;
 
 /// The longest name of a policy, in characters (all of them ASCII).
 pub const POLICY_NAME_MAX_LENGTH: usize = 64;

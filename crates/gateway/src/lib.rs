@@ -22,6 +22,7 @@ mod loss;
 mod page;
 mod path;
 mod place;
+mod plain_path;
 pub mod proxy;
 mod reject;
 pub mod repeatable;

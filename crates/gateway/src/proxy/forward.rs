@@ -236,8 +236,9 @@ impl Exchange<'_> {
                 Ok(Answered { response, lease, upload })
             }
             Err((unanswered, was_heard)) => {
-                lease.discard();
+                // How far the body was is asked before the connection, and the body with it, is let go.
                 let failure = Failure::of(origin, unanswered, was_heard, upload.as_deref());
+                lease.discard();
                 if failure.error.is_of_origin() && !matches!(failure.remains, Remains::Unsent(..)) {
                     origin.observer.failed();
                 }

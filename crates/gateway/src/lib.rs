@@ -19,6 +19,7 @@ mod cookies;
 pub mod limiter;
 mod line;
 mod loss;
+mod observe;
 mod page;
 mod path;
 mod place;

@@ -56,6 +56,8 @@ pub(in crate::proxy) fn prepare_request(
     for (name, value) in extra {
         headers.append(name.clone(), value.clone());
     }
+    // Whatever the client speaks.
+    parts.version = Version::HTTP_11;
     Ok(upgrade)
 }
 

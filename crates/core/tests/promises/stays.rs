@@ -41,7 +41,8 @@ impl Stays {
     pub(crate) fn give_pass(&mut self, session: &mut Session, clock: UnixMillis) {
         let pass_ends_at = UnixMillis(session.expires_at_seconds * 1000);
         let Some(stay) = session.stay else { return };
-        let is_inside = session.status == SessionStatus::Active && stay.ending.is_none() && stay.until > clock;
+        let is_inside =
+            session.status == SessionStatus::Active && stay.ending.is_none() && stay.until > clock;
         if is_inside && stay.until < pass_ends_at {
             session.stay = Some(Stay { until: pass_ends_at, ending: None });
             self.promise(session);

@@ -125,7 +125,7 @@ async fn the_script_is_exact_at_the_edges() {
     let buckets = open(&redis.url()).await;
     let largest = |period: u64| {
         let rates = (1..2_000_000u64).rev();
-        rates.filter_map(|rate| Limit::new(rate, period, 10).ok()).max_by_key(|limit| limit.tokens()).unwrap()
+        rates.filter_map(|rate| Limit::new(rate, period, 10).ok()).max_by_key(Limit::tokens).unwrap()
     };
     let limits = [
         limit(1, 31_536_000, 100),

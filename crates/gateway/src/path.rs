@@ -7,6 +7,7 @@ use std::time::Duration;
 use anteroom_core::{Board, Recognition, UnixMillis};
 use anteroom_store::Engine;
 use anteroom_tokens::cookie::CookieContent;
+use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode};
@@ -22,6 +23,7 @@ use crate::client::{self, Client, Identification, Peer};
 use crate::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
 use crate::limiter::{Asked, Class, Decision, Limiter};
 use crate::line;
+use crate::observe;
 use crate::place::{Path, host_of};
 use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, OriginsError, ProxySettings, Tunnel};
 use crate::reject::{self, Rejection};
@@ -46,6 +48,8 @@ const VISIT: HeaderName = HeaderName::from_static("anteroom-visit");
 const STORE_LOST_AFTER: Duration = Duration::from_secs(2);
 /// How often the gateway looks after what must happen also while nobody asks.
 const LOOK_PERIOD: Duration = Duration::from_millis(250);
+/// How many random bytes tell the nodes of a shared store apart as reporters.
+const REPORTER_NAME_BYTES: usize = 6;
 /// How often an upgraded connection looks whether its visit is over.
 const TUNNEL_LOOK_PERIOD: Duration = Duration::from_secs(1);
 
@@ -153,8 +157,13 @@ impl Gateway {
     /// Follows rooms, origins and departed visitors until it is dropped.
     pub async fn keep_watch(self: Arc<Self>) {
         let mut watched: Vec<Arc<Origins>> = vec![];
-        // Ends with this function.
+        // Both end with this function.
         let mut health = JoinSet::new();
+        let mut reports = JoinSet::new();
+        let gateway = Arc::clone(&self);
+        reports.spawn(async move {
+            observe::report(&gateway.reporter_name(), || gateway.rooms.sites()).await;
+        });
         let mut clock = tokio::time::interval(LOOK_PERIOD);
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -171,6 +180,16 @@ impl Gateway {
                 }
                 watched = origins;
             }
+        }
+    }
+
+    /// What adaptive rooms know this node's view of their origins by. Where there is one node, the next one that runs takes it over.
+    fn reporter_name(&self) -> String {
+        let is_shared = self.engine.store().is_shared();
+        if is_shared {
+            format!("gateway-{}", random::text(REPORTER_NAME_BYTES))
+        } else {
+            "gateway".to_owned()
         }
     }
 

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::account::{RoomVerdicts, Verdicts};
 use crate::cookies::CookieNames;
+use crate::observe::Site;
 use crate::path::background;
 use crate::place::Path;
 use crate::proxy::{OriginAddress, Origins, ProxySettings};
@@ -223,6 +224,17 @@ impl GatewayRooms {
             }
         }
         all
+    }
+
+    /// Each group of origins with the rooms before it.
+    pub(crate) fn sites(&self) -> Vec<Site<Origins>> {
+        let table = self.table.load();
+        let rooms_before = |origins: &Arc<Origins>| {
+            let is_before = |rule: &Rule| rule.origins.as_ref().is_some_and(|own| Arc::ptr_eq(own, origins));
+            let rules = table.rules.iter().filter(|rule| is_before(rule));
+            rules.map(|rule| Arc::clone(&rule.room.handle)).collect()
+        };
+        self.origins().into_iter().map(|origins| Site { rooms: rooms_before(&origins), origins }).collect()
     }
 
     /// Takes in what has changed about rooms and their settings.

@@ -79,17 +79,17 @@ pub(crate) fn remaining(answer: &Answer, policy: &str) -> i64 {
     parameters.iter().find(|(name, _)| name == "r").expect("r is required").1
 }
 
-/// A figure of `/metrics`, by its whole name with labels.
+/// A figure of `/metrics` that counts something, by its whole name with labels.
 #[track_caller]
-pub(crate) fn figure(server: &Server, series: &str) -> f64 {
+pub(crate) fn figure(server: &Server, series: &str) -> u64 {
     let text = server.operator().get("/metrics").expect("figures").text();
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().expect("a number")
+    line.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().expect("a whole number")
 }
 
 /// How often a budget decided so.
 #[track_caller]
-pub(crate) fn decided(server: &Server, policy: &str, decision: &str) -> f64 {
+pub(crate) fn decided(server: &Server, policy: &str, decision: &str) -> u64 {
     figure(
         server,
         &format!("anteroom_limiter_decisions_total{{policy=\"{policy}\",decision=\"{decision}\"}}"),

@@ -6,7 +6,7 @@ use anteroom_server::rooms::{ConfiguredRoom, Drift};
 
 /// Prints what was read, and how the stored rooms differ from it.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
-    let rooms = ConfiguredRoom::all(&loaded.rooms)?;
+    let rooms = ConfiguredRoom::all(&loaded.rooms, loaded.config.capacity)?;
     match &loaded.file {
         Some(file) => println!("{} is valid: {} room(s)", file.display(), rooms.len()),
         None => println!("no configuration file; defaults: room {}", rooms[0].id),

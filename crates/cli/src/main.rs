@@ -22,10 +22,11 @@ mod serve;
 mod session;
 mod ticket;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anteroom_server::config::{Config, Loaded};
+use anteroom_server::config::{Config, Loaded, variable_name};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// A virtual waiting room and admission gateway: lets in as many visitors as your site can serve, and gives everybody
@@ -40,10 +41,18 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Run the server until SIGTERM or SIGINT
-    #[command(after_help = "Examples:\n  anteroom serve\n  anteroom serve --config anteroom.toml")]
+    #[command(
+        after_help = "Examples:\n  anteroom serve --origin http://127.0.0.1:3000 --capacity 500\n  anteroom serve\n  anteroom serve --config anteroom.toml"
+    )]
     Serve {
         #[command(flatten)]
         configuration: Configuration,
+        /// The site to stand before, as this machine reaches it; several with commas between them
+        #[arg(long, value_name = "URL")]
+        origin: Option<String>,
+        /// How many visitors the site takes at once
+        #[arg(long, value_name = "N")]
+        capacity: Option<String>,
     },
     /// Check the configuration and show how stored rooms differ from it (with the server stopped); changes no room
     #[command(
@@ -78,8 +87,21 @@ struct Configuration {
 
 impl Configuration {
     fn load(&self) -> anyhow::Result<Loaded> {
+        self.load_with(&[])
+    }
+
+    /// With settings from the command line, which win over the environment as that does over the file.
+    fn load_with(&self, given: &[(&str, Option<&String>)]) -> anyhow::Result<Loaded> {
         let directory = std::env::current_dir()?;
-        Ok(Config::load(self.config.as_deref(), &directory, std::env::vars_os())?)
+        let given: Vec<(OsString, OsString)> = given
+            .iter()
+            .filter_map(|(name, value)| Some((variable_name(name).into(), value.as_ref()?.into())))
+            .collect();
+        let is_given = |name: &OsString| given.iter().any(|(given, _)| given == name);
+        let mut environment: Vec<(OsString, OsString)> =
+            std::env::vars_os().filter(|(name, _)| !is_given(name)).collect();
+        environment.extend(given.iter().cloned());
+        Ok(Config::load(self.config.as_deref(), &directory, environment)?)
     }
 }
 
@@ -92,7 +114,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Serve { configuration } => serve::serve(configuration.load()?),
+        Command::Serve { configuration, origin, capacity } => {
+            let given = [("origin", origin.as_ref()), ("capacity", capacity.as_ref())];
+            serve::serve(configuration.load_with(&given)?)
+        }
         Command::CheckConfig { configuration } => check_config::check(&configuration.load()?),
         Command::Demo => demo::demo(),
         Command::Load(arguments) => load::load(&arguments),

@@ -4,11 +4,12 @@
 //! them, and which one gets them is of no interest.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anteroom_testkit::{Server, Wire, require, wait_for, wait_until};
+use anteroom_testkit::{Answer, Client, Request, Server, Wire, require, wait_for, wait_until};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -16,8 +17,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The last words of the demo, after which nothing more is printed.
 const LAST_WORDS: &str = "Ctrl-C ends it and deletes its data.\n";
-/// "About a dozen lines": few enough to be read at a glance.
-const LINES_MAX: usize = 14;
+/// About a dozen lines: few enough to be read at a glance.
+const LINES_MAX: usize = 18;
 
 fn start(temporary_directory: &Path) -> Server {
     let directory = temporary_directory.display().to_string();
@@ -55,12 +56,47 @@ fn run_in_bash(script: &str) -> Vec<Value> {
     stdout.lines().map(read).collect()
 }
 
+/// Two visitors are in, the third one stands in line; a purchase lets him in.
+fn assert_the_shop_takes_two(script: &str) {
+    let address = script.split_once("P=http://").and_then(|(_, rest)| rest.split_once("/.anteroom "));
+    let address: SocketAddr = address.expect("the shop's address").0.parse().expect("an address");
+    let open = |cookie: &str| {
+        let request = Request::new("GET", "/").header("accept", "text/html").header("cookie", cookie);
+        Client::new(address).send(&request).expect("an answer")
+    };
+    let cookie = |answer: &Answer| {
+        let header = answer.header("set-cookie").expect("a cookie");
+        header.split_once(';').expect("with attributes").0.to_owned()
+    };
+    let (first, second) = (open(""), open(""));
+    for inside in [&first, &second] {
+        assert!(inside.text().contains("The Sample Theatre"), "{}", inside.text());
+    }
+    let third = open("");
+    assert!(third.text().contains("You are joining the line"), "{}", third.text());
+    let third = open(&cookie(&third));
+    assert!(third.text().contains("People ahead of you"), "{}", third.text());
+    let buy = Request::new("POST", "/checkout").header("cookie", &cookie(&first));
+    let bought = Client::new(address).send(&buy).expect("an answer");
+    assert!(bought.text().contains("Thank you"), "{}", bought.text());
+    assert_eq!(bought.header("anteroom-session"), None, "what the shop says about visits is for the gateway");
+    let waiting = cookie(&third);
+    wait_until("the third visitor is let in", PATIENCE, || {
+        open(&waiting).text().contains("The Sample Theatre")
+    });
+    assert!(
+        !open(&cookie(&first)).text().contains("The Sample Theatre"),
+        "whoever has bought stands in line again"
+    );
+}
+
 /// Two Ctrl-C while a request is under way: the demo ends at once, and used to leave its directory behind.
 fn interrupted_twice_leaves_nothing(mut demo: Server, first_line: &str) {
     let (_, public) = first_line.split_once("P=http://").expect("the script names the public listener");
-    let public = public.split_once(' ').expect("and then the private one").0;
+    let public =
+        public.split_once("/.anteroom ").expect("the API beside the shop, and then the private one").0;
     let mut under_way = Wire::connect(public.parse().expect("an address"), PATIENCE).expect("a connection");
-    under_way.write(b"POST /assign_queue_num HTTP/1.1\r\nHost: demo\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n").expect("it is sent");
+    under_way.write(b"POST /.anteroom/assign_queue_num HTTP/1.1\r\nHost: demo\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n").expect("it is sent");
     under_way.read_answer().expect("the demo waits for the body");
     demo.signal("INT").expect("a signal");
     wait_until("it finishes what is under way", PATIENCE, || {
@@ -97,6 +133,7 @@ fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
         }
         assert_eq!(printed[5]["kty"], "RSA", "the key that any JWT library checks them with");
         assert_eq!(printed[6]["active_tokens"], 1, "visitors inside");
+        assert_the_shop_takes_two(&script);
         demos.push(demo);
     }
     assert_ne!(first_lines[0], first_lines[1], "each has addresses of its own");

@@ -16,9 +16,10 @@ use crate::operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refu
 use crate::reports::Reported;
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
-use crate::session::{Outcome, Session, SessionStatus};
+use crate::session::{Outcome, Session, SessionStatus, Stay};
 use crate::settings::{InletKind, Settings};
 use crate::standstill::Standstill;
+use crate::visits;
 
 /// A room after an operation.
 #[derive(Debug)]
@@ -39,7 +40,11 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
     let answer = match operation {
         // A new line begins with the machine's clock: that is how an operator gets a room out of a future it once saw.
         Operation::Reset { incarnation } => Ok(reset(&mut room, machine_now, *incarnation, &mut effects)),
-        other => change(&mut room, now, other, reads.session, reads.actor, &mut effects),
+        other => {
+            let asked =
+                Asked { session: reads.session, actor: reads.actor, spread_millis: reads.spread_millis };
+            change(&mut room, now, other, asked, &mut effects)
+        }
     };
     let now = room.clock.min(now);
     inlet::settle(&mut room, now, &mut effects);
@@ -51,22 +56,11 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
 fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Effects) -> UnixMillis {
     let now = now.max(room.clock);
     room.clock = now;
-    for mut session in ended {
-        let Some(segment) = room.segment_mut(session.key.generation) else {
-            continue;
-        };
-        if session.status == SessionStatus::Active && session.ends_at() <= now {
-            session.status = SessionStatus::Expired;
-            segment.counts.expired += 1;
-            pay_off_exit_credit(room);
-            effects.changed = true;
-            effects.sessions.push(session);
-        }
-    }
+    visits::tick(room, now, ended, effects);
     if let Some(window) = room.settings.claim_window_millis().filter(|_| room.state.admits()) {
         let lapsed = room.segments.iter_mut().map(|segment| segment.lapse(now, window, effects)).sum();
         let by_hand_only = room.settings.inlet == InletKind::Manual;
-        let is_held = !by_hand_only && Standstill::held(room, now).is_some();
+        let is_held = room.settings.queue_all || !by_hand_only && Standstill::held(room, now).is_some();
         if lapsed > 0 && room.settings.moves_on_over_lapsed() && !is_held {
             move_on_over_lapsed(room, now, lapsed, effects);
         }
@@ -77,11 +71,6 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     // What the tick served is an offer before anybody can claim it.
     inlet::make_offers(room, now, effects);
     now
-}
-
-/// Each end by name or by time first pays off an exit that was reported without a name.
-fn pay_off_exit_credit(room: &mut Room) {
-    room.exit_credits = room.exit_credits.saturating_sub(1);
 }
 
 fn move_on_over_lapsed(room: &mut Room, now: UnixMillis, lapsed: u64, effects: &mut Effects) {
@@ -106,22 +95,35 @@ pub(crate) fn advance_within_line(room: &mut Room, by: u64) -> u64 {
     left_over
 }
 
+/// What a change needs to know beside the room.
+struct Asked {
+    session: Option<Session>,
+    actor: Option<String>,
+    spread_millis: u64,
+}
+
 fn change(
     room: &mut Room,
     now: UnixMillis,
     operation: &Operation,
-    session: Option<Session>,
-    actor: Option<String>,
+    asked: Asked,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
+    let Asked { session, actor, spread_millis } = asked;
     // A store may still have the record of a line that is closed for good; nothing counts it any more.
     let session = session.filter(|session| room.segment_mut(session.key.generation).is_some());
     match operation {
         Operation::Tick => Ok(Answer::Done),
         Operation::Join { count } => join(room, now, *count),
         Operation::Claim(claim) => begin_or_find_session(room, now, claim, session, effects),
-        Operation::Leave { ticket } => leave(room, ticket, session, effects),
-        Operation::Close { outcome, .. } => close(room, *outcome, session, effects),
+        Operation::Leave { ticket } => match session {
+            Some(_) => visits::end(room, now, Outcome::Abandoned, session, spread_millis, effects),
+            None => leave(room, ticket, effects),
+        },
+        Operation::Close { outcome, .. } => visits::end(room, now, *outcome, session, spread_millis, effects),
+        Operation::Touch { stay_millis, confirms, .. } => {
+            visits::touch(room, now, *stay_millis, *confirms, session, effects)
+        }
         Operation::Exits { count } => {
             let counted = (*count).min(room.active() - room.losses.phantoms);
             room.exit_credits += counted;
@@ -210,7 +212,12 @@ fn begin_or_find_session(
     if room.segment_mut(key.generation).is_none() {
         return Err(Refusal::UnknownTicket);
     }
-    if let Some(session) = session {
+    if let Some(mut session) = session {
+        if claim.stay_millis.is_some() {
+            visits::give_cookie(&mut session, now, effects);
+        } else {
+            visits::give_pass(&mut session, now, effects);
+        }
         return Ok(Answer::Claimed { session, begun: false });
     }
     let state = room.state;
@@ -249,6 +256,10 @@ fn begin_or_find_session(
         status: SessionStatus::Active,
         signatures: Vec::new(),
         enter_by_seconds,
+        stay: claim.stay_millis.map(|millis| Stay {
+            until: visits::latest_end(now.seconds(), &room.settings).min(now.plus(millis)),
+            ending: None,
+        }),
     };
     effects.sessions.push(session.clone());
     effects.events.push(Event::TokenGenerated { request_id: session.request_id });
@@ -269,15 +280,7 @@ fn inspect(room: &mut Room, ticket: &Ticket, session: Option<Session>) -> Result
     })
 }
 
-fn leave(
-    room: &mut Room,
-    ticket: &Ticket,
-    session: Option<Session>,
-    effects: &mut Effects,
-) -> Result<Answer, Refusal> {
-    if let Some(session) = session {
-        return close(room, Outcome::Abandoned, Some(session), effects);
-    }
+fn leave(room: &mut Room, ticket: &Ticket, effects: &mut Effects) -> Result<Answer, Refusal> {
     let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
     let position = ticket.position.get();
     if position <= segment.base || position > segment.joined {
@@ -294,40 +297,8 @@ fn leave(
     Ok(Answer::Done)
 }
 
-fn close(
-    room: &mut Room,
-    outcome: Outcome,
-    session: Option<Session>,
-    effects: &mut Effects,
-) -> Result<Answer, Refusal> {
-    let mut session = session.ok_or(Refusal::UnknownSession)?;
-    let segment = room.segment_mut(session.key.generation).ok_or(Refusal::UnknownSession)?;
-    let counts = &mut segment.counts;
-    let was_active = match session.status {
-        SessionStatus::Ended(_) => return Err(Refusal::AlreadyEnded),
-        SessionStatus::Active => true,
-        SessionStatus::Expired => {
-            // Only the label changes: its slot was freed when it expired.
-            counts.expired -= 1;
-            false
-        }
-    };
-    match outcome {
-        Outcome::Completed => counts.completed += 1,
-        Outcome::Abandoned => counts.abandoned += 1,
-    }
-    if was_active {
-        pay_off_exit_credit(room);
-    }
-    session.status = SessionStatus::Ended(outcome);
-    effects.changed = true;
-    effects.sessions.push(session.clone());
-    effects.events.push(Event::SessionUpdated { request_id: session.request_id, outcome });
-    Ok(Answer::Session(session))
-}
-
 /// The operator's hand. Forward over an inlet with a capacity is a one-off, counted, and stops at the last join (a frontier
-/// ahead of the tail would admit later joins past the capacity). Back over an automatic inlet lays it to rest.
+/// ahead of the tail would admit later joins past the capacity), and so it does where everybody is to wait. Back over an automatic inlet lays it to rest.
 fn advance(
     room: &mut Room,
     now: UnixMillis,
@@ -349,11 +320,12 @@ fn advance(
     } else {
         let newest = room.newest();
         let beyond = newest.serving.max(newest.joined).checked_add(by.unsigned_abs());
-        if !room.settings.inlet.is_capped() && beyond.is_none_or(|reach| reach > SERVING_MAX) {
+        let runs_ahead = !room.settings.inlet.is_capped() && !room.settings.queue_all;
+        if runs_ahead && beyond.is_none_or(|reach| reach > SERVING_MAX) {
             return Err(Refusal::CounterOverflow);
         }
         let left_over = advance_within_line(room, by.unsigned_abs());
-        if !room.settings.inlet.is_capped() {
+        if runs_ahead {
             room.newest_mut().serving += left_over;
         }
         effects.changed |= by > 0;
@@ -419,8 +391,8 @@ fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: 
     inlet::reconfigured(room, now, &before);
     auction::reconfigured(room, now);
     auction::tick(room, now, effects);
-    if settings.inlet.is_capped() || settings.is_auction() {
-        // What the frontier ran ahead would admit later joins past the capacity.
+    if settings.inlet.is_capped() || settings.is_auction() || settings.queue_all {
+        // What the frontier ran ahead would admit later joins past the capacity, or past everybody who is to wait.
         for segment in &mut room.segments {
             segment.serving = segment.serving.min(segment.joined.max(segment.base));
         }
@@ -493,7 +465,7 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     fresh.moves = room.moves;
     fresh.losses = Losses { honours_after: None, learning_until: UnixMillis(0), ..room.losses.clone() };
     // Like everything else it comes out of a future that the clock once saw.
-    let latest_end = now.plus(fresh.settings.validity_period.get() * 1000);
+    let latest_end = now.plus(fresh.settings.longest_unseen_visit_millis());
     fresh.losses.phantoms_end_at = fresh.losses.phantoms_end_at.min(latest_end);
     fresh.steps_missed = room.steps_missed;
     *room = fresh;

@@ -10,6 +10,7 @@ use crate::operation::key_of;
 use crate::reports::Reports;
 use crate::room::{Room, RoomState};
 use crate::segment::{Counts, Step, step_of};
+use crate::session::Departed;
 use crate::settings::Settings;
 use crate::standstill::Standstill;
 
@@ -84,6 +85,8 @@ pub struct Board {
     pub reports: Arc<Reports>,
     /// The auction.
     pub auction: Option<Arc<Auction>>,
+    /// Visits that were ended by name a moment ago, oldest first: their cookies are worth nothing any more.
+    pub departed: Arc<[Departed]>,
     /// Those of its alarms that fire.
     pub firing: Vec<String>,
     /// Who paused or closed the room, or moved its frontier back.
@@ -169,6 +172,7 @@ impl Board {
             adaptive: room.adaptive,
             reports: Arc::new(room.reports.clone()),
             auction: room.auction.clone().map(Arc::new),
+            departed: room.departed.iter().copied().collect(),
             firing: room.firing_alarms().map(str::to_owned).collect(),
             stopped_by: room.stopped_by.clone(),
             last_move: room.last_move,
@@ -243,6 +247,7 @@ impl Board {
             self.standstill,
             Some(
                 Standstill::Paused
+                    | Standstill::QueueAll
                     | Standstill::MovedBack
                     | Standstill::Recovering
                     | Standstill::Alarm

@@ -5,7 +5,8 @@
 //!
 //! *The path of one position:* [`Operation::Join`] hands it out (`apply.rs`); the frontier passes it, by an operator's
 //! [`Operation::Advance`] or an inlet's settle (`inlet.rs`), and it becomes an offer in a [`Step`] (`segment.rs`);
-//! [`Operation::Claim`] turns the offer into a [`Session`], or its claim window ends and it lapses in a tick (`apply.rs`).
+//! [`Operation::Claim`] turns the offer into a [`Session`], or its claim window ends and it lapses in a tick (`apply.rs`). How the
+//! visit goes on and ends is in `visits.rs`.
 //! Readers see all of it on the [`Board`] (`board.rs`). What happens when a store has lost some of it is in `losses.rs`.
 
 pub mod adaptive;
@@ -28,6 +29,7 @@ pub mod session;
 pub mod settings;
 pub mod standstill;
 pub mod taken;
+mod visits;
 
 pub use adaptive::{Adaptive, Adjustment};
 pub use apply::{Applied, apply};
@@ -42,6 +44,6 @@ pub use operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal
 pub use reports::{Report, Reported, Reporter, Reports};
 pub use room::{Room, RoomState};
 pub use segment::{Counts, Segment, Step};
-pub use session::{Outcome, Session, SessionKey, SessionStatus};
-pub use settings::{Discipline, InletKind, Settings, SettingsError, Value};
+pub use session::{Departed, Outcome, Session, SessionKey, SessionStatus, Stay};
+pub use settings::{BypassRule, Discipline, InletKind, Settings, SettingsError, Value};
 pub use standstill::Standstill;

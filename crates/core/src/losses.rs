@@ -233,7 +233,7 @@ fn forget_sessions(room: &mut Room, now: UnixMillis) {
 fn add_phantoms(room: &mut Room, now: UnixMillis, count: u64) {
     if count > 0 {
         room.losses.phantoms += count;
-        let end = now.plus(room.settings.validity_period.get() * 1000);
+        let end = now.plus(room.settings.longest_unseen_visit_millis());
         room.losses.phantoms_end_at = room.losses.phantoms_end_at.max(end);
     }
 }

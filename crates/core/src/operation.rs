@@ -34,6 +34,16 @@ pub enum Operation {
         /// How it ended.
         outcome: Outcome,
     },
+    /// A visitor has come back with his cookie: his stay goes on.
+    Touch {
+        /// Whose.
+        key: SessionKey,
+        /// How long from now on, with [`STAY_GRACE_MILLIS`](crate::session::STAY_GRACE_MILLIS) in it.
+        stay_millis: u64,
+        /// Whether it is the first return of a visitor who was let in provisionally. Where stays are not renewed, this alone
+        /// prolongs one.
+        confirms: bool,
+    },
     /// Visits are over, without names.
     Exits {
         /// How many.
@@ -118,6 +128,9 @@ pub struct Claim {
     pub validity_seconds: Option<u64>,
     /// The key that will sign it.
     pub key_id: String,
+    /// How long the visitor stays unless he comes back, where a cookie lets him in; with
+    /// [`STAY_GRACE_MILLIS`](crate::session::STAY_GRACE_MILLIS) in it.
+    pub stay_millis: Option<u64>,
 }
 
 /// What a room is changed to.
@@ -160,7 +173,9 @@ impl Operation {
         match self {
             Self::Claim(claim) => Some(key_of(&claim.ticket)),
             Self::Leave { ticket } | Self::Inspect { ticket } => Some(key_of(ticket)),
-            Self::Close { key, .. } | Self::KeepSignatures { key, .. } => Some(*key),
+            Self::Close { key, .. } | Self::Touch { key, .. } | Self::KeepSignatures { key, .. } => {
+                Some(*key)
+            }
             _ => None,
         }
     }
@@ -173,6 +188,7 @@ impl Operation {
             Self::Claim(_) => "claim",
             Self::Leave { .. } => "leave",
             Self::Close { .. } => "close",
+            Self::Touch { .. } => "touch",
             Self::Exits { .. } => "exits",
             Self::Advance { .. } => "advance",
             Self::Reconfigure(_) => "change",
@@ -199,12 +215,14 @@ pub(crate) fn key_of(ticket: &Ticket) -> SessionKey {
 #[derive(Debug, Clone, Default)]
 pub struct Reads {
     /// The session of [`Operation::session_key`], if there is one. If it stands in `ended` too, it must be given here as
-    /// already expired.
+    /// already ended.
     pub session: Option<Session>,
     /// Active sessions past their end, some or all of them: those not swept yet still count as active, which is safe.
     pub ended: Vec<Session>,
     /// Who asks, if he has a name: an operator.
     pub actor: Option<String>,
+    /// How long it may take until every node has seen a board: 0 where there is only one.
+    pub spread_millis: u64,
 }
 
 /// What an operation answers.
@@ -297,7 +315,7 @@ pub enum Refusal {
     /// No session of that ticket.
     #[error("no such session")]
     UnknownSession,
-    /// The session was ended by name before.
+    /// The session was ended by name before, or by time.
     #[error("the session has already ended")]
     AlreadyEnded,
     /// The counter would leave its range.

@@ -11,7 +11,7 @@ use crate::inlet::{self, Move, MovedBy};
 use crate::losses::{self, Losses};
 use crate::reports::Reports;
 use crate::segment::{Counts, Segment};
-use crate::session::{Session, SessionStatus};
+use crate::session::{DEPARTED_MAX, Departed, Session, SessionStatus};
 use crate::settings::{InletKind, Settings};
 
 /// How many generations of tickets a room honours at once.
@@ -106,6 +106,8 @@ pub struct Room {
     pub auction: Option<Auction>,
     /// What its store lost.
     pub losses: Losses,
+    /// Visits that were ended by name a moment ago, oldest first; at most [`DEPARTED_MAX`](crate::session::DEPARTED_MAX).
+    pub departed: VecDeque<Departed>,
     /// The alarms that fire, as last told.
     pub firing: Vec<String>,
     /// Who paused or closed the room, or moved its frontier back.
@@ -143,6 +145,7 @@ impl Room {
             reports: Reports::default(),
             auction: None,
             losses: Losses::default(),
+            departed: VecDeque::new(),
             firing: Vec::new(),
             stopped_by: None,
             last_move: None,
@@ -299,6 +302,7 @@ impl Room {
             let settled = segment.counts.claimed + segment.counts.lapsed + segment.counts.left;
             assert!(settled <= segment.joined - segment.base, "waiting is never negative");
         }
+        assert!(self.departed.len() <= DEPARTED_MAX, "ended visits are shown up to a limit");
         assert!(self.exit_credits <= self.counts().live_sessions(), "nobody leaves who was not there");
     }
 }

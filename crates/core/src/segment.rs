@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crate::effects::Effects;
 use crate::ids::{Generation, UnixMillis};
+use crate::session::Outcome;
 use crate::taken::{Taken, chunk_of};
 
 /// How many stretches of offers a segment tells apart. When there are more, neighbours merge (see [`Segment::offer`]).
@@ -44,6 +45,13 @@ impl Counts {
     /// Sessions begun and not yet ended by name or by time.
     pub const fn live_sessions(&self) -> u64 {
         self.claimed - self.completed - self.abandoned - self.expired
+    }
+
+    pub(crate) fn end_by_name(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::Abandoned => self.abandoned += 1,
+        }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

@@ -1,6 +1,16 @@
 //! The record of an admitted visitor: what was promised in his pass, and how his visit ended.
+//!
+//! A visitor who holds a pass is inside until it ends. One whom the gateway let in carries a cookie instead, which is good for a
+//! short time and renewed while he comes back: that is his *stay*.
+//!
+//! *Why no slot is free while a cookie still works:* a cookie ends [`STAY_GRACE_MILLIS`] before the stay that was durable when it was
+//! sealed. A command that ends a visit earlier is shown to all nodes first ([`Departed`]), and the slot is freed when every node
+//! has had the time to see it.
 
 use crate::ids::{Generation, Position, RequestId, UnixMillis};
+
+/// How much longer a stay is than the cookie that goes with it: time for a touch to be written, and for clocks to differ.
+pub const STAY_GRACE_MILLIS: u64 = 5_000;
 
 /// Names a session within its room. One ticket has at most one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,7 +62,7 @@ pub struct Session {
     pub offered_at: UnixMillis,
     /// Start of the pass, whole seconds.
     pub issued_at_seconds: u64,
-    /// End of the pass and of the session, whole seconds.
+    /// End of the pass, whole seconds; and of the session, where it has no stay.
     pub expires_at_seconds: u64,
     /// `iss` of the pass.
     pub issuer: String,
@@ -64,11 +74,53 @@ pub struct Session {
     pub signatures: Vec<u8>,
     /// Until when, in whole seconds, the pass may be used for the first time, where the origin reports its capacity.
     pub enter_by_seconds: Option<u64>,
+    /// How long the visitor stays, where a cookie says so and not the pass.
+    pub stay: Option<Stay>,
+}
+
+/// A visit that lasts as long as a cookie is renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stay {
+    /// When the slot is freed. The cookie ends [`STAY_GRACE_MILLIS`] before, or earlier.
+    pub until: UnixMillis,
+    /// The visit was ended by name, and still holds its slot: a node that does not know yet may let the visitor in.
+    pub ending: Option<Outcome>,
 }
 
 impl Session {
-    /// The moment from which it counts as expired.
+    /// The moment from which it counts as ended.
     pub const fn ends_at(&self) -> UnixMillis {
-        UnixMillis(self.expires_at_seconds.saturating_mul(1000))
+        match self.stay {
+            Some(stay) => stay.until,
+            None => UnixMillis(self.expires_at_seconds.saturating_mul(1000)),
+        }
     }
+
+    /// How its visit was ended by name, if it was, whether or not its slot is free yet.
+    pub const fn outcome(&self) -> Option<Outcome> {
+        match (self.status, self.stay) {
+            (SessionStatus::Ended(outcome), _) => Some(outcome),
+            (SessionStatus::Active, Some(stay)) => stay.ending,
+            _ => None,
+        }
+    }
+
+    /// Whether the visitor is inside at `now`, and may stay.
+    pub fn is_alive(&self, now: UnixMillis) -> bool {
+        self.status == SessionStatus::Active && self.outcome().is_none() && self.ends_at() > now
+    }
+}
+
+/// How many ended visits a room shows at once.
+pub const DEPARTED_MAX: usize = 1_024;
+/// How long each of them is shown: much longer than any node takes to look.
+pub const DEPARTED_SHOWN_MILLIS: u64 = 10_000;
+
+/// A visit that was ended by name while its cookie would still work: every node turns that cookie away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departed {
+    /// Whose.
+    pub key: SessionKey,
+    /// When it was ended.
+    pub at: UnixMillis,
 }

@@ -1,9 +1,15 @@
 //! A room's settings as one table: name, kind, default and meaning of each, spelt once.
 //!
 //! Configuration files, the API, stores and the reference all read [`FIELDS`]; so a setting added here exists everywhere. How
-//! each kind of setting is read and written is in `settings/kinds.rs`.
+//! each kind of setting is read and written is in `settings/kinds.rs`, and in `settings/gateway.rs` for what only the gateway heeds.
 
+mod gateway;
 mod kinds;
+
+pub use gateway::{
+    BypassRule, Cidr, HostName, LISTED_MAX, LISTED_MAX_LENGTH, List, Named, OnStoreLoss, OriginUrl,
+    PathPrefix, QueueingMethod, QueueingStatus,
+};
 
 pub use kinds::{
     ALARM_NAME_MAX_LENGTH, ALARMS_MAX, AlarmNames, Bounded, DURATION_MAX_SECONDS, Discipline,
@@ -12,6 +18,8 @@ pub use kinds::{
 };
 
 use kinds::Kind;
+
+use crate::session::STAY_GRACE_MILLIS;
 
 /// Claim window of a room without capacity, unless set.
 pub const CLAIM_WINDOW_SECONDS: u64 = 900;
@@ -128,8 +136,30 @@ settings! {
     issuer: Option<String> = None,
     /// Where an admitted visitor goes, told together with the pass.
     backend_uri: Option<WebAddress> = None,
-    /// Whether `/refresh` gives no new access token, so that a visit ends with its first pass.
+    /// Whether `/refresh` gives no new access token, and coming back to the gateway prolongs no visit: it ends with its first pass,
+    /// or `session_duration` after it began.
     disable_session_renewal: bool = false,
+    /// How long a visitor whom the gateway has let in stays without coming back.
+    session_duration: Seconds = Seconds(300),
+    /// How long such a visitor stays at most, however often he comes back.
+    session_max: Seconds = Seconds(43_200),
+    /// The hosts whose requests the gateway takes to this room; none means every host.
+    hosts: List<HostName> = List::default(),
+    /// The paths, with all below them, whose requests it takes to this room; none means every path.
+    paths: List<PathPrefix> = List::default(),
+    /// Where it forwards to; none means the server's `origin`.
+    origins: List<OriginUrl> = List::default(),
+    /// What becomes of a visitor at the gateway for whom no slot is free: a place in line, straight to the origin, or turned away.
+    queueing_method: QueueingMethod = QueueingMethod::Fifo,
+    /// Whether everybody waits: while it is true nobody is offered a place by itself. Offers that were made can be claimed.
+    queue_all: bool = false,
+    /// The status of the gateway's waiting page.
+    queueing_status_code: QueueingStatus = QueueingStatus::OK,
+    /// Which requests at the gateway pass by the room, neither counted nor held up.
+    bypass: List<BypassRule> = List::default(),
+    /// What becomes of new visitors at the gateway while the store cannot be reached: they wait, are let in at the last known
+    /// rate, or all are let in.
+    on_store_loss: OnStoreLoss = OnStoreLoss::Hold,
 }
 
 /// A setting of the design that a later version brings: not taken for a typing error, and not taken at all.
@@ -147,13 +177,7 @@ const fn planned(name: &'static str, default: &'static str, issue: u8) -> Planne
 }
 
 /// Settings that do nothing yet, so that nobody relies on them.
-pub const PLANNED: &[PlannedSetting] = &[
-    planned("enable_events_generation", "false", 8),
-    planned("session_duration", "", 6),
-    planned("queueing_method", "", 6),
-    planned("queueing_status_code", "", 6),
-    planned("queue_all", "", 6),
-];
+pub const PLANNED: &[PlannedSetting] = &[planned("enable_events_generation", "false", 8)];
 
 impl Settings {
     /// Sets one setting by its name.
@@ -172,7 +196,7 @@ impl Settings {
 
     /// Checks that the settings make sense together.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let contradictions: [(bool, &'static str); 9] = [
+        let contradictions: [(bool, &'static str); 10] = [
             (
                 self.inlet.is_capped() && self.total_active_users.is_none(),
                 "an inlet with a capacity (\"max-size\", \"adaptive\") needs `total_active_users`",
@@ -210,6 +234,10 @@ impl Settings {
                 self.discipline == Discipline::Auction
                     && matches!(self.inlet, InletKind::Periodic | InletKind::Window),
                 "an auction gives away free slots: its inlet is \"max-size\", \"adaptive\", or \"manual\" with capacity reports alone",
+            ),
+            (
+                self.session_duration > self.session_max,
+                "`session_duration` must not be longer than `session_max`",
             ),
         ];
         match contradictions.into_iter().find(|(contradicts, _)| *contradicts) {
@@ -254,6 +282,13 @@ impl Settings {
             InletKind::Manual => false,
         };
         stepped.then_some(self.interval_seconds.get() * 1000)
+    }
+
+    /// How long somebody may be inside without anything being heard of him: with a pass, or with a cookie that was just renewed.
+    pub(crate) const fn longest_unseen_visit_millis(&self) -> u64 {
+        let by_pass = self.validity_period.get() * 1000;
+        let by_cookie = self.session_duration.get() * 1000 + STAY_GRACE_MILLIS;
+        if by_pass > by_cookie { by_pass } else { by_cookie }
     }
 
     /// Time between two rounds, in milliseconds.

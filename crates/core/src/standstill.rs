@@ -9,6 +9,8 @@ use crate::settings::InletKind;
 pub enum Standstill {
     /// The operator paused the room, or closed it.
     Paused,
+    /// The operator has everybody wait.
+    QueueAll,
     /// The frontier was moved back by hand; the inlet rests until the room is set open.
     MovedBack,
     /// The store was lost, and those who stood in front may not have shown their tickets yet.
@@ -35,8 +37,9 @@ pub enum Standstill {
 
 impl Standstill {
     /// Every one, for references and metrics.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Paused,
+        Self::QueueAll,
         Self::MovedBack,
         Self::Recovering,
         Self::Alarm,
@@ -54,6 +57,7 @@ impl Standstill {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Paused => "paused",
+            Self::QueueAll => "queue-all",
             Self::MovedBack => "moved-back",
             Self::Recovering => "recovering",
             Self::Alarm => "alarm",
@@ -73,6 +77,8 @@ impl Standstill {
         let settings = &room.settings;
         if !room.state.admits() {
             Some(Self::Paused)
+        } else if settings.queue_all {
+            Some(Self::QueueAll)
         } else if room.inlet_rests {
             Some(Self::MovedBack)
         } else if at < room.losses.learning_until {
@@ -93,6 +99,9 @@ impl Standstill {
         let settings = &room.settings;
         if !room.state.admits() {
             return Some(Self::Paused);
+        }
+        if settings.queue_all {
+            return Some(Self::QueueAll);
         }
         if settings.inlet == InletKind::Manual && !settings.is_auction() {
             return Some(Self::ByHandOnly);

@@ -16,6 +16,8 @@ mod model;
 mod origin;
 #[path = "promises/play.rs"]
 mod play;
+#[path = "promises/stays.rs"]
+mod stays;
 #[path = "promises/steps.rs"]
 mod steps;
 
@@ -33,7 +35,7 @@ proptest! {
 
     /// Random interleavings of joins, claims, no-shows, leaves, closes, anonymous exits, hand advances both ways, all inlets and
     /// both disciplines switched with all their settings, reports, alarms, rounds settled by whoever is present, states,
-    /// resets, new generations, clock steps and silences.
+    /// resets, new generations, stays by cookie touched and ended on one node or on several, clock steps and silences.
     #[test]
     fn promises_1_to_6_and_8_and_12_hold_after_every_operation(steps in steps::steps()) {
         let mut play = Play::new();

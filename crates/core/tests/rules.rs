@@ -20,10 +20,14 @@ mod interruption;
 mod losses;
 #[path = "rules/losses_by_inlet.rs"]
 mod losses_by_inlet;
+#[path = "rules/queue_all.rs"]
+mod queue_all;
 #[path = "rules/reconfigure.rs"]
 mod reconfigure;
 #[path = "rules/shown_tickets.rs"]
 mod shown_tickets;
+#[path = "rules/stays.rs"]
+mod stays;
 #[path = "rules/story.rs"]
 mod story;
 #[path = "rules/timetable.rs"]

@@ -3,14 +3,37 @@
 //!
 //! # The path of a request
 //!
-//! Named phases, one module each, and the same words in code, metrics and documents:
+//! Named phases, one module each, and the same words in code, metrics and documents (`path` puts them together):
 //!
-//! **identify** (`client`: whose request is it) → **limit** (`limiter`: is he within his budget) → **classify** (`classify`: which
-//! room, and is it a visitor who could wait) → **verdict** (`verdict`: in, wait or no) → **proxy** (`proxy`) or **wait** (`wait`) or
+//! **identify** (`client`: whose request is it) → **limit** (`limiter`: is he within his budget) → **classify** (`classify`, `rooms`:
+//! which room, and is it a visitor who could wait) → **verdict** (`verdict`: in, wait or no) → **proxy** (`proxy`) or **wait** (`wait`) or
 //! **reject** (`reject`) → **account** (`account`).
 //!
 //! *Invariant:* every request ends in exactly one counted verdict.
 
+mod account;
+mod body;
+mod classify;
 pub mod client;
+mod cookies;
 pub mod limiter;
+mod line;
+mod loss;
+mod observe;
+mod page;
+mod path;
+mod place;
+mod plain_path;
 pub mod proxy;
+mod reject;
+pub mod repeatable;
+mod rooms;
+pub mod tickets;
+mod verdict;
+mod visit;
+mod wait;
+
+pub use account::Verdict;
+pub use body::GatewayBody;
+pub use path::{Gateway, GatewayParts, LINE_PATH};
+pub use verdict::PassTerms;

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use anteroom_gateway::GatewayBody;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
@@ -17,6 +18,11 @@ pub(crate) const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
 /// What a page may read beside the body.
 const EXPOSED_HEADERS: HeaderValue =
     HeaderValue::from_static("ETag,Retry-After,Allow,WWW-Authenticate,Anteroom-Stale");
+/// The same for an answer that says what is left of a client's budget.
+pub(crate) const EXPOSED_WITH_LIMITS: HeaderValue = HeaderValue::from_static(
+    "ETag,Retry-After,Allow,WWW-Authenticate,Anteroom-Stale,RateLimit,RateLimit-Policy,\
+     X-RateLimit-Limit,X-RateLimit-Remaining,X-RateLimit-Reset",
+);
 /// How long a browser may remember a preflight.
 pub(crate) const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
@@ -47,6 +53,8 @@ pub(crate) enum AnswerBody {
     Whole(Full<Bytes>),
     /// From the router.
     Routed(axum::body::Body),
+    /// From the gateway.
+    Gateway(GatewayBody),
 }
 
 impl Body for AnswerBody {
@@ -60,6 +68,7 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Whole(body) => Pin::new(body).poll_frame(context).map_err(|never| match never {}),
             Self::Routed(body) => Pin::new(body).poll_frame(context),
+            Self::Gateway(body) => Pin::new(body).poll_frame(context).map_err(axum::Error::new),
         }
     }
 
@@ -67,6 +76,7 @@ impl Body for AnswerBody {
         match self {
             Self::Whole(body) => body.is_end_stream(),
             Self::Routed(body) => body.is_end_stream(),
+            Self::Gateway(body) => body.is_end_stream(),
         }
     }
 
@@ -74,6 +84,7 @@ impl Body for AnswerBody {
         match self {
             Self::Whole(body) => body.size_hint(),
             Self::Routed(body) => body.size_hint(),
+            Self::Gateway(body) => body.size_hint(),
         }
     }
 }

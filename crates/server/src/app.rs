@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
+use anteroom_gateway::Gateway;
+use anteroom_gateway::client::Identification;
+use anteroom_gateway::limiter::Limiter;
 use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
@@ -27,17 +30,23 @@ use crate::watch::{Feed, Watch};
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) rooms: Rooms,
-    pub(crate) keys: Keys,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) signer: Signer,
     pub(crate) metrics: Metrics,
     pub(crate) access: Doorkeeper,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
+    /// Keeps clients within their budgets of requests.
+    pub(crate) limiter: Arc<Limiter>,
+    /// How clients are told apart.
+    pub(crate) identification: Arc<Identification>,
     pub(crate) watch: Watch,
     /// The store, where it is one that several nodes share.
     pub(crate) redis: Option<Arc<RedisStore>>,
     pub(crate) alarms: Alarms,
     pub(crate) auctions: Auctions,
+    /// Stands before the sites of rooms that have origins.
+    pub(crate) gateway: Arc<Gateway>,
     /// Held by the one restore that runs, from its first byte on.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// The issuer of rooms that have none of their own.

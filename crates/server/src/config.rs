@@ -2,14 +2,16 @@
 //!
 //! Server settings are flat keys, so each is also a variable: `public_addr` is `ANTEROOM_PUBLIC_ADDR`, and the variable
 //! wins. They are declared once, as a table ([`settings`]), from which come the structure, the parser, the list of valid
-//! names, and the annotated sample. `[[room]]` tables are checked and handed on.
+//! names, and the annotated sample. `[[room]]` and `[[limit]]` tables are checked and handed on.
 //!
 //! A mistake must cost an operator one look: every problem is reported at once, each with where it stands, what was
 //! written, and what was expected. What is not understood is refused, never ignored.
 //!
 //! *Invariant:* reading depends on the arguments only, so tests need no process environment.
 
+pub mod gateway;
 pub mod kinds;
+pub mod limits;
 pub mod problems;
 pub mod rooms;
 pub mod settings;
@@ -19,6 +21,7 @@ pub mod store;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use anteroom_gateway::limiter::Policy;
 use secrecy::SecretString;
 
 pub use problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
@@ -75,6 +78,8 @@ pub struct Loaded {
     pub secrets: Secrets,
     /// The `[[room]]` tables, in the order of the file. Empty without a file.
     pub rooms: Vec<RoomTable>,
+    /// The budgets of clients: those of the `[[limit]]` tables, and the default ones that they do not replace.
+    pub limits: Vec<Policy>,
     /// The file that was read, if there was one.
     pub file: Option<PathBuf>,
 }
@@ -109,13 +114,16 @@ impl Config {
             origin_secret: source.secret(ORIGIN_SECRET),
         };
         let rooms = rooms::read(&mut source);
+        let has_key_header = config.as_ref().is_none_or(|config| config.limits_key_header.is_some());
+        let limits = limits::read(&mut source, has_key_header);
         source.refuse_what_is_left();
         if let Some(config) = &config {
             source.problems.extend(config.contradictions());
+            source.problems.extend(config.gateway_contradictions(!rooms.is_empty()));
         }
         let Source { problems, .. } = source;
         match (config, problems.is_empty()) {
-            (Some(config), true) => Ok(Loaded { config, secrets, rooms, file }),
+            (Some(config), true) => Ok(Loaded { config, secrets, rooms, limits, file }),
             _ => Err(ConfigError::new(problems)),
         }
     }
@@ -128,6 +136,15 @@ impl Config {
     /// The files of the private listener's certificate and key, if it speaks TLS.
     pub fn private_tls(&self) -> Option<(&Path, &Path)> {
         self.private_tls_cert.as_deref().zip(self.private_tls_key.as_deref())
+    }
+
+    /// What the gateway's settings lack.
+    fn gateway_contradictions(&self, has_rooms: bool) -> Option<Problem> {
+        match (&self.origin, self.capacity, has_rooms) {
+            (Some(_), None, false) => Some(Problem::OriginWithoutRoom),
+            (_, Some(_), true) => Some(Problem::CapacityBesideRooms),
+            _ => None,
+        }
     }
 
     /// Settings that are fine alone and not together.
@@ -147,6 +164,11 @@ impl Config {
         }
         if self.public_addr == self.private_addr && self.public_addr.port() != 0 {
             problems.push(Problem::OneAddressTwice { address: self.public_addr });
+        }
+        if let (Some(key), Some(secret)) = (&self.limits_key_header, &self.origin_secret_header)
+            && key == secret
+        {
+            problems.push(Problem::OneHeaderTwice { header: key.to_string() });
         }
         problems
     }

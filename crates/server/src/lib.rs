@@ -21,6 +21,7 @@ mod health;
 mod hot;
 mod idempotency;
 mod keys;
+mod limits;
 pub mod listener;
 mod metrics;
 mod native;

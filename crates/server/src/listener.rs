@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use anteroom_gateway::client::Peer;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
@@ -196,20 +197,22 @@ enum Phase {
 
 /// Accepts connections until a shutdown is asked for, then drains them.
 ///
-/// `service` answers every request and never fails.
+/// `services` makes the service of each connection, which answers its requests and never fails. It knows the peer from the
+/// start, so that no request has to carry it.
 /// With `tls`, each client chooses HTTP/2 or HTTP/1.1 by ALPN; without, the listener speaks HTTP/1.1 in clear text.
 ///
 /// If the returned future is dropped instead of awaited to its end, its connections are cut.
-pub async fn serve<S, B>(
+pub async fn serve<F, S, B>(
     name: &'static str,
     listener: TcpListener,
     tls: Option<Arc<Certificates>>,
     limits: Limits,
     counters: Arc<Connections>,
-    service: S,
+    services: F,
     shutdown: Shutdown,
 ) -> ServeReport
 where
+    F: Fn(Peer) -> S,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
@@ -254,7 +257,7 @@ where
             counters: Arc::clone(&counters),
             phase: phases.subscribe(),
         };
-        let service = service.clone();
+        let service = services(Peer { address: peer, is_tls: tls.is_some() });
         match &tls {
             None => spawn_connection(connection::serve_clear_text(context, transport, service)),
             Some(certificates) => {

@@ -5,6 +5,7 @@ mod rooms;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use anteroom_gateway::proxy::OriginView;
 use anteroom_store::redis::Guarantee;
 use http::StatusCode;
 use prometheus_client::collector::Collector;
@@ -134,6 +135,7 @@ pub(crate) fn render(app: &Arc<App>) -> Result<String, std::fmt::Error> {
         "From the beginning of a push until the last stream taken out of hyper had it",
         app.watch.counts().push_seconds.clone(),
     );
+    app.gateway.register(&mut registry);
     registry.register_collector(Box::new(Figures(Arc::clone(app))));
     let mut buffer = String::new();
     text::encode(&mut buffer, &registry)?;
@@ -233,7 +235,9 @@ impl Collector for Figures {
             gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
         app.alarms.encode(&mut encoder, now)?;
+        app.limiter.encode(&mut encoder)?;
         encode_store(&mut encoder, app)?;
+        encode_gateway(&mut encoder, app)?;
         let help = "Rooms whose last change failed";
         let metric = encoder.encode_descriptor("rooms_failing", help, None, MetricType::Gauge)?;
         gauge(load(&engine.rooms_failing)).encode(metric)?;
@@ -262,6 +266,23 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), st
     let help = "1 where the Redis does not let failovers be noticed: places are unique as far as nodes have seen them";
     let metric = encoder.encode_descriptor("store_ordering_downgraded", help, None, MetricType::Gauge)?;
     gauge(u64::from(redis.guarantee() == Guarantee::Downgraded)).encode(metric)
+}
+
+/// The gateway and the origins behind it.
+fn encode_gateway(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
+    let views: Vec<_> = app.gateway.origins().iter().map(|origins| origins.view()).collect();
+    let sum = |figure: fn(&OriginView) -> usize| views.iter().map(|view| figure(view) as u64).sum();
+    let figures: [(&str, &str, u64); 5] = [
+        ("gateway_tunnels", "Upgraded connections open", app.gateway.tunnels()),
+        ("gateway_origins", "Origins behind the gateway", sum(|view| view.total)),
+        ("gateway_origins_healthy", "Those of them that are well", sum(|view| view.healthy)),
+        ("gateway_origin_connections", "Connections to origins", sum(|view| view.connections)),
+        ("gateway_origin_requests", "Requests at origins now", sum(|view| view.in_flight)),
+    ];
+    for (name, help, value) in figures {
+        gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn gauge(value: u64) -> ConstGauge<i64> {

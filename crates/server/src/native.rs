@@ -7,9 +7,7 @@
 use std::sync::Arc;
 
 use anteroom_core::estimate::next_poll_seconds;
-use anteroom_core::{
-    Answer, Board, Operation, Place, RequestId, RoomState, Session, SessionStatus, Standing, Ticket,
-};
+use anteroom_core::{Answer, Board, Operation, Place, RequestId, RoomState, Session, Standing, Ticket};
 use anteroom_store::engine::Actor;
 use anteroom_tokens::{request_id, ticket_token};
 use axum::body::Body;
@@ -245,7 +243,7 @@ fn status_of(place: &Place, shown: &Shown, app: &App) -> Status {
 }
 
 fn is_alive(session: &Session, app: &App) -> bool {
-    session.status == SessionStatus::Active && session.ends_at() > app.now()
+    session.is_alive(app.now())
 }
 
 /// What `Authorization` shows, with or without `Bearer `.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::{
-    Answer, Claim, Operation, Outcome, RequestId, Session, SessionKey, SessionStatus, Ticket,
-};
+use anteroom_core::{Answer, Claim, Operation, RequestId, Session, SessionKey, Ticket};
 use anteroom_store::engine::Actor;
 use anteroom_tokens::pass::{self, PassClaims, Signatures, TokenSet};
 use anteroom_tokens::signer::SignError;
@@ -68,12 +66,15 @@ pub(crate) async fn begin(
         issuer,
         validity_seconds: overrides.validity_seconds,
         key_id: app.keys.current(now).kid().to_owned(),
+        stay_millis: None,
     };
     let answer = room.handle.operate(Operation::Claim(claim), actor).await?;
     let Answer::Claimed { session, begun } = answer else {
         return Err(ApiError::unavailable("The claim was not answered"));
     };
-    if let SessionStatus::Ended(Outcome::Completed | Outcome::Abandoned) = session.status {
+    // A visit by cookie may have ended before its pass would.
+    let has_run_out = session.stay.is_some() && !session.is_alive(now);
+    if session.outcome().is_some() || has_run_out {
         return Err(token_expired());
     }
     let validity_left = session.expires_at_seconds.saturating_sub(app.now().seconds());
@@ -108,9 +109,7 @@ pub(crate) async fn refresh(app: &App, token: &str) -> Result<Refreshed, ApiErro
     let session_key = SessionKey { generation: ticket.generation, position: ticket.position };
     let session = app.engine.store().session(room.handle.id(), session_key).await?;
     let now_seconds = app.now().seconds();
-    let alive = |session: &Session| {
-        session.status == SessionStatus::Active && session.expires_at_seconds > now_seconds
-    };
+    let alive = |session: &Session| session.is_alive(app.now()) && session.expires_at_seconds > now_seconds;
     let over = || ApiError::problem(Problem::SessionEnded, "The visit is over");
     let session = session.filter(alive).ok_or_else(over)?;
     let claims = PassClaims {

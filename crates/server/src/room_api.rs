@@ -384,10 +384,10 @@ pub(crate) async fn ticket(State(app): Shared, Path((id, ticket_id)): Path<(Stri
 }
 
 fn described_session(session: &Session) -> Json {
-    let status = match session.status {
-        SessionStatus::Active => "active",
-        SessionStatus::Ended(outcome) => outcome.as_str(),
-        SessionStatus::Expired => "expired",
+    let status = match session.outcome() {
+        Some(outcome) => outcome.as_str(),
+        None if session.status == SessionStatus::Expired => "expired",
+        None => "active",
     };
     json!({
         "status": status,

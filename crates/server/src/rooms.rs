@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use anteroom_core::settings::{FIELDS, PLANNED};
-use anteroom_core::{Operation, RoomId, RoomState, Settings, Value};
+use anteroom_core::{InletKind, Operation, RoomId, RoomState, Settings, Value};
 use anteroom_store::engine::Actor;
 use anteroom_store::{Engine, Store};
 use anteroom_tokens::random;
@@ -16,6 +16,8 @@ use crate::config::{ConfigError, Hint, Origin, Place, Problem, RoomTable, neares
 
 /// The room that exists when nothing is configured.
 const SAMPLE_ROOM: &str = "Sample";
+/// The room that a capacity alone makes.
+const SITE_ROOM: &str = "site";
 const STATE: &str = "state";
 const ID: &str = "id";
 
@@ -31,8 +33,8 @@ pub struct ConfiguredRoom {
 }
 
 impl ConfiguredRoom {
-    /// The rooms of a file, or the room `Sample` without one.
-    pub fn all(tables: &[RoomTable]) -> Result<Vec<Self>, ConfigError> {
+    /// The rooms of a file. Without any, the room `site` where there is a capacity, or the room `Sample`.
+    pub fn all(tables: &[RoomTable], capacity: Option<u64>) -> Result<Vec<Self>, ConfigError> {
         let mut rooms = vec![];
         let mut problems = vec![];
         for table in tables {
@@ -45,8 +47,16 @@ impl ConfiguredRoom {
             return Err(ConfigError::new(problems));
         }
         if tables.is_empty() {
-            let id = RoomId::parse(SAMPLE_ROOM).expect("the sample's name is a room id");
-            rooms.push(Self { id, settings: Settings::default(), state: RoomState::Open });
+            let name = if capacity.is_some() { SITE_ROOM } else { SAMPLE_ROOM };
+            let id = RoomId::parse(name).expect("our own names are room ids");
+            let inlet = if capacity.is_some() { InletKind::MaxSize } else { InletKind::Manual };
+            let mut settings = Settings { inlet, total_active_users: capacity, ..Settings::default() };
+            if capacity.is_some() {
+                // So that it stands before the site also where other rooms exist.
+                let everything = Value::List(vec!["/".into()]);
+                settings.set("paths", &everything).expect("a slash is the beginning of every path");
+            }
+            rooms.push(Self { id, settings, state: RoomState::Open });
         }
         Ok(rooms)
     }

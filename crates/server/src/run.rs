@@ -5,6 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anteroom_core::Board;
+use anteroom_gateway::client::Identification;
+use anteroom_gateway::limiter::{Limiter, Policy};
+use anteroom_gateway::{Gateway, GatewayParts, PassTerms};
 use anteroom_store::{Engine, NodeId, SystemClock};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::random;
@@ -24,11 +28,12 @@ use crate::auction::Auctions;
 use crate::config::{Config, Loaded, Secrets};
 use crate::follow;
 use crate::keys::{self, Keys};
+use crate::limits;
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
 use crate::routes::Listener;
-use crate::service::Service;
+use crate::service::Services;
 use crate::shutdown::Shutdown;
 use crate::staleness;
 use crate::stores::{self, master_secrets};
@@ -112,8 +117,8 @@ pub async fn run(
     reread: watch::Receiver<u64>,
     ready: impl FnOnce(&Addresses, FirstStart),
 ) -> anyhow::Result<()> {
-    let Loaded { config, secrets, rooms, .. } = loaded;
-    let rooms = ConfiguredRoom::all(&rooms)?;
+    let Loaded { config, secrets, rooms, limits: policies, .. } = loaded;
+    let rooms = ConfiguredRoom::all(&rooms, config.capacity)?;
     let connections_max = raise_file_limit();
     let public_tls = certificates(config.public_tls())?;
     let private_tls = certificates(config.private_tls())?;
@@ -134,29 +139,31 @@ pub async fn run(
         streams_max: public_connections - public_connections.div_ceil(WATCH_RESERVE_SHARE),
     })
     .context("the threads for live streams do not start")?;
-    let (app, first_start) = compose(&config, &secrets, &rooms, &addresses, watch).await?;
+    let (app, first_start) = compose(&config, &secrets, &rooms, policies, &addresses, watch).await?;
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
         max_connections,
         ..Limits::default()
     };
+    let public_services = Services::new(Arc::clone(&app), Listener::Public);
     let public = listener::serve(
         "public",
         bound.public,
         public_tls.clone(),
         Limits { takeout_paths: WATCH_PATHS, ..limits(public_connections) },
         Arc::clone(&app.metrics.public_connections),
-        Service::new(Arc::clone(&app), Listener::Public),
+        move |peer| public_services.of(peer),
         shutdown.clone(),
     );
+    let private_services = Services::new(Arc::clone(&app), Listener::Private);
     let private = listener::serve(
         "private",
         bound.private,
         private_tls.clone(),
         limits(connections(&config, connections_max, PRIVATE_SHARE)),
         Arc::clone(&app.metrics.private_connections),
-        Service::new(Arc::clone(&app), Listener::Private),
+        move |peer| private_services.of(peer),
         shutdown.clone(),
     );
     // Ends with this function: dropping the set stops what is left in it.
@@ -165,9 +172,11 @@ pub async fn run(
         watchers.spawn(Arc::clone(&certificates).watch(shutdown.clone()));
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
+    watchers.spawn(Arc::clone(&app.gateway).keep_watch());
     watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(follow::keep_up(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(Arc::clone(&app.limiter).keep_probing());
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
     // Polled after the listeners, so that these have counted their connections before the streams among them close.
@@ -175,6 +184,7 @@ pub async fn run(
         shutdown.requested().await;
         app.watch.close();
         app.auctions.close();
+        app.gateway.close();
     };
     let (public, private, ()) = tokio::join!(biased; public, private, closing);
     app.engine.stop().await;
@@ -196,6 +206,7 @@ async fn compose(
     config: &Config,
     secrets: &Secrets,
     rooms: &[ConfiguredRoom],
+    policies: Vec<Policy>,
     addresses: &Addresses,
     watch: Watch,
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
@@ -206,7 +217,7 @@ async fn compose(
     let clock = store.clock().unwrap_or_else(|| Arc::new(SystemClock));
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
-    let keys = Keys::open(&*store, &master, config.signing_algorithm, engine.now()).await?;
+    let keys = Arc::new(Keys::open(&*store, &master, config.signing_algorithm, engine.now()).await?);
     for room in rooms {
         room.apply(&engine).await?;
     }
@@ -215,7 +226,15 @@ async fn compose(
     let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
+    let public_url = config.public_url.clone().unwrap_or_else(|| addresses.public.clone());
+    let limiter = limits::open(config, policies).await?;
+    let identification = Arc::new(Identification {
+        trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
+        key_header: config.limits_key_header.clone(),
+    });
+    let gateway = gateway(config, &engine, &master, &keys, &public_url, &limiter, &identification)?;
     let app = App {
+        gateway,
         rooms: views,
         engine,
         keys,
@@ -223,18 +242,51 @@ async fn compose(
         metrics: Metrics::new(),
         access,
         origin_secret: origin_secret(config, secrets)?,
+        limiter,
+        identification,
         watch,
         redis,
         alarms,
         auctions: Auctions::new(),
         restoring: tokio::sync::Mutex::default(),
-        public_url: config.public_url.clone().unwrap_or_else(|| addresses.public.clone()),
+        public_url,
         default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
         stale_reads_max: config.stale_reads_max_seconds,
     };
     Ok((Arc::new(app), first_start))
+}
+
+/// The gateway. It costs nothing where no room has an origin, and is there for rooms that get one later.
+fn gateway(
+    config: &Config,
+    engine: &Arc<Engine>,
+    secrets: &Arc<MasterSecrets>,
+    keys: &Arc<Keys>,
+    public_url: &str,
+    limiter: &Arc<Limiter>,
+    identification: &Arc<Identification>,
+) -> anyhow::Result<Arc<Gateway>> {
+    let (keys, clock, default_issuer) = (Arc::clone(keys), Arc::clone(engine), public_url.to_owned());
+    let terms = move |board: &Board| PassTerms {
+        issuer: board.settings.issuer.clone().unwrap_or_else(|| default_issuer.clone()),
+        key_id: keys.current(clock.now()).kid().to_owned(),
+    };
+    let gateway = Gateway::new(GatewayParts {
+        engine: Arc::clone(engine),
+        secrets: Arc::clone(secrets),
+        origins: config.origin.clone().unwrap_or_default(),
+        proxy: config.proxy_settings()?,
+        identification: Arc::clone(identification),
+        limiter: Arc::clone(limiter),
+        terms: Box::new(terms),
+        public_is_tls: public_url.starts_with("https://"),
+    });
+    gateway.map_err(|error| {
+        let hint = "origin is the address of your site, such as http://127.0.0.1:3000".into();
+        Hinted { what: error.to_string(), hint }.into()
+    })
 }
 
 /// The keys the private listener accepts: those of the store, and the one of the environment. Without any, one is made.

@@ -1,6 +1,7 @@
 //! The path of a request, for both listeners, as named phases:
 //!
-//! accept (`listener`) → strip the prefix → the CDN's secret → hot (`hot`) → route (axum, by the tables in `routes`) →
+//! accept (`listener`) → the CDN's secret → the gateway, if the request is for a site it stands before (`anteroom_gateway`) → strip
+//! the prefix → identify and limit (`limits`) → hot (`hot`) → route (axum, by the tables in `routes`) →
 //! preflight → identify (`access`) → permit → the handler → account (write errors in the path's style, count, allow
 //! reading across origins).
 
@@ -9,6 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anteroom_gateway::client::{Peer, identify};
+use anteroom_gateway::limiter::{Asked, Class, Decision, Quota};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -27,23 +30,32 @@ use crate::answer::{self, AnswerBody, Answered, mark_cross_origin};
 use crate::app::App;
 use crate::error::{ApiError, Style};
 use crate::hot;
+use crate::limits;
 use crate::problem::Problem;
 use crate::request::{BodyMax, read_body_within};
 use crate::routes::{Access, BodyLimit, Listener, PREFIX, Route};
 use crate::staleness::{self, Freshness};
 
 /// The route under which requests for unknown paths are counted.
-const UNKNOWN: &str = "unknown";
+pub(crate) const UNKNOWN: &str = "unknown";
 
-/// What a listener's connections call for every request.
-#[derive(Clone)]
-pub(crate) struct Service {
+/// The services of a listener's connections.
+pub(crate) struct Services {
     app: Arc<App>,
     listener: Listener,
     router: Router,
 }
 
-impl Service {
+/// What one connection calls for every request.
+#[derive(Clone)]
+pub(crate) struct Service {
+    app: Arc<App>,
+    listener: Listener,
+    router: Router,
+    peer: Peer,
+}
+
+impl Services {
     pub(crate) fn new(app: Arc<App>, listener: Listener) -> Self {
         let mut router = Router::new();
         let mut paths: Vec<&'static str> = vec![];
@@ -71,8 +83,59 @@ impl Service {
         Self { app, listener, router }
     }
 
-    /// Everything that has no shorter way.
-    fn routed(&self, request: Request<Incoming>) -> Answering {
+    /// For a connection from this peer.
+    pub(crate) fn of(&self, peer: Peer) -> Service {
+        Service { app: Arc::clone(&self.app), listener: self.listener, router: self.router.clone(), peer }
+    }
+}
+
+impl Service {
+    /// What is for a site that the gateway stands before.
+    fn by_gateway(&self, request: Request<Incoming>) -> Answering {
+        let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
+        Answering::Making(Box::pin(
+            async move { gateway.answer(request, peer).await.map(AnswerBody::Gateway) },
+        ))
+    }
+
+    /// Finds out whether the client is within its budgets, then goes on.
+    fn limited(&self, class: Class, request: Request<Incoming>) -> Answering {
+        let app = &self.app;
+        let client = identify(&self.peer, request.headers(), &app.identification);
+        let decided = app.limiter.decide_at_once(&asked(class, &request), &client);
+        if let Some(decision) = decided {
+            return self.decided(decision, request);
+        }
+        let service = self.clone();
+        Answering::Making(Box::pin(async move {
+            let decision = service.app.limiter.decide(&asked(class, &request), &client).await;
+            service.decided(decision, request).await.unwrap_or_else(|never| match never {})
+        }))
+    }
+
+    fn decided(&self, decision: Decision, request: Request<Incoming>) -> Answering {
+        match decision {
+            Decision::Unlimited | Decision::FailedOpen => self.within_limits(request),
+            Decision::Allowed(quota) => self.within_limits(request).marked(quota),
+            Decision::Refused(quota) => {
+                Answering::Routed(Some(limits::refused(&self.app, request.uri().path(), &quota)))
+            }
+        }
+    }
+
+    fn within_limits(&self, request: Request<Incoming>) -> Answering {
+        if let Some(answered) = hot::answer(&self.app, &request) {
+            return Answering::Ready(Some(answered));
+        }
+        match hot::join(&self.app, request) {
+            Ok(joining) => Answering::Making(joining),
+            Err(request) => self.routed(request),
+        }
+    }
+
+    /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
+    fn routed(&self, mut request: Request<Incoming>) -> Answering {
+        request.extensions_mut().insert(self.peer);
         let router = self.router.clone();
         Answering::Making(Box::pin(async move {
             let answered =
@@ -91,7 +154,10 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         if self.listener == Listener::Private {
             return self.routed(request);
         }
-        strip_prefix(&mut request);
+        let is_for_a_site = self.app.gateway.covers(&request);
+        if !is_for_a_site {
+            strip_prefix(&mut request);
+        }
         if let Some(expected) = &self.app.origin_secret
             && !expected.is_shown_by(request.headers())
         {
@@ -101,13 +167,15 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             self.app.metrics.answered(self.listener.name(), UNKNOWN, refused.status().as_u16());
             return Answering::Routed(Some(refused));
         }
-        if let Some(answered) = hot::answer(&self.app, &request) {
-            return Answering::Ready(Some(answered));
+        if is_for_a_site {
+            return self.by_gateway(request);
         }
-        match hot::join(&self.app, request) {
-            Ok(joining) => Answering::Making(joining),
-            Err(request) => self.routed(request),
+        let class = limits::class_of(request.method(), request.uri().path());
+        // Most reads end here: nothing else has to be known about them.
+        if !self.app.limiter.concerns(class) {
+            return self.within_limits(request);
         }
+        self.limited(class, request)
     }
 }
 
@@ -116,6 +184,24 @@ pub(crate) enum Answering {
     Ready(Option<Response<Full<Bytes>>>),
     Routed(Option<Answered>),
     Making(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+}
+
+impl Answering {
+    /// With what is left of the client's budgets.
+    fn marked(self, quota: Quota) -> Self {
+        match self {
+            Self::Ready(answered) => Self::Ready(answered.map(|answered| limits::marked(answered, &quota))),
+            Self::Routed(answered) => Self::Routed(answered.map(|answered| limits::marked(answered, &quota))),
+            Self::Making(making) => {
+                Self::Making(Box::pin(async move { limits::marked(making.await, &quota) }))
+            }
+        }
+    }
+}
+
+/// A request as the limiter sees it.
+fn asked<B>(class: Class, request: &Request<B>) -> Asked<'_> {
+    Asked { class, method: request.method(), path: request.uri().path() }
 }
 
 impl Future for Answering {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anteroom_gateway::limiter::OnFailure;
 use anteroom_server::config::{
     Config, ConfigError, Loaded, SETTINGS, StoreOrdering, StoreReplicas, StoreUrl, reference, variable_name,
 };
@@ -14,7 +15,7 @@ use anteroom_tokens::signing_key::SigningAlgorithm;
 use secrecy::ExposeSecret;
 
 /// Where the part of the sample that is written by hand begins.
-const ROOMS_BEGIN: &str = "\n# Rooms. One [[room]] for each";
+const TABLES_BEGIN: &str = "\n# Limits. One [[limit]] for each";
 
 fn sample_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../anteroom.sample.toml")
@@ -48,7 +49,7 @@ fn messages(text: &str, environment: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn without_a_file_and_variables_everything_has_its_default() {
-    let Loaded { config, secrets, rooms, file } = defaults();
+    let Loaded { config, secrets, rooms, limits, file } = defaults();
     assert_eq!(config.public_addr, SocketAddr::from(([127, 0, 0, 1], 8080)));
     assert_eq!(config.private_addr, SocketAddr::from(([127, 0, 0, 1], 8081)));
     assert_eq!(config.public_url, None);
@@ -72,6 +73,14 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert!(!config.metrics_open);
     assert!(secrets.secret.is_none() && secrets.admin_key.is_none());
     assert!(rooms.is_empty());
+    assert_eq!(limits.iter().map(|limit| limit.name()).collect::<Vec<_>>(), ["join"]);
+    assert_eq!(
+        (config.trusted_proxies, config.limits_store_url, config.limits_key_header),
+        (None, None, None)
+    );
+    assert_eq!((config.limits_on_failure, config.limits_budget_milliseconds), (OnFailure::Open, 5));
+    assert_eq!(config.limits_exempt, "127.0.0.0/8, ::1/128".parse().unwrap());
+    assert_eq!((config.limits_legacy_fields, config.limits_keys_max), (false, 1_000_000));
     assert_eq!(file, None);
 }
 
@@ -80,6 +89,7 @@ fn the_sample_loads_and_equals_the_defaults() {
     let path = sample_path();
     let loaded = Config::load(Some(&path), Path::new("."), []).unwrap();
     assert_eq!(loaded.config, defaults().config);
+    assert_eq!(loaded.limits, defaults().limits);
     assert_eq!(loaded.file.as_deref(), Some(path.as_path()));
     let ids: Vec<_> = loaded.rooms.iter().map(|room| room.id.as_str()).collect();
     assert_eq!(ids, ["Sample"]);
@@ -89,8 +99,8 @@ fn the_sample_loads_and_equals_the_defaults() {
 fn the_sample_begins_with_the_generated_reference() {
     let (mut sample, reference) = (std::fs::read_to_string(sample_path()).unwrap(), reference());
     if std::env::var_os("ANTEROOM_WRITE_REFERENCES").is_some() {
-        let rooms = sample.find(ROOMS_BEGIN).expect("the part about rooms, which is written by hand");
-        sample = format!("{reference}{}", &sample[rooms..]);
+        let tables = sample.find(TABLES_BEGIN).expect("the part about tables, which is written by hand");
+        sample = format!("{reference}{}", &sample[tables..]);
         std::fs::write(sample_path(), &sample).unwrap();
     }
     assert!(
@@ -279,7 +289,7 @@ fn messages_about_the_file() {
         ("\npublic_adress = \"x\"", "anteroom.toml:2: unknown key `public_adress`; did you mean `public_addr`?".into()),
         ("LOG = \"x\"", "anteroom.toml:1: unknown key `LOG`; did you mean `log`?".into()),
         ("zzz = 1", "anteroom.toml:1: unknown key `zzz`; anteroom.sample.toml has every valid one".into()),
-        ("[server]\nlog = \"x\"", "anteroom.toml:1: unknown table `server`; server settings are keys at the top of the file, and the only tables are [[room]]".into()),
+        ("[server]\nlog = \"x\"", "anteroom.toml:1: unknown table `server`; server settings are keys at the top of the file, and the only tables are [limits], [[limit]] and [[room]]".into()),
         ("log = ", "anteroom.toml:1: not valid TOML: ".into()),
         ("log = \"a\"\nlog = \"b\"", "anteroom.toml:2: not valid TOML: duplicate key".into()),
         ("public_addr = \"localhost\"", format!("anteroom.toml:1: public_addr = \"localhost\": {address}")),
@@ -442,9 +452,9 @@ fn mistakes_in_rooms_were_hidden_behind_those_in_server_settings() {
 
 #[test]
 fn a_setting_that_a_later_version_brings_is_told_from_a_typing_error() {
-    let messages = messages("[[room]]\nid = \"a\"\nqueue_all = true\nrun_ahaed = true\n", &[]);
+    let messages = messages("[[room]]\nid = \"a\"\nenable_events_generation = true\nrun_ahaed = true\n", &[]);
     let expected = [
-        "anteroom.toml:3: queue_all = \"true\": is planned, but this version does not have it yet",
+        "anteroom.toml:3: enable_events_generation = \"true\": is planned, but this version does not have it yet",
         "anteroom.toml:4: unknown key `run_ahaed`; did you mean `run_ahead`?",
     ];
     assert_eq!(messages, expected);

@@ -53,7 +53,15 @@ impl Server {
         };
         let (trigger, shutdown) = shutdown::channel();
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve("test", listener, None, limits, Arc::clone(&counters), service, shutdown));
+        tasks.spawn(serve(
+            "test",
+            listener,
+            None,
+            limits,
+            Arc::clone(&counters),
+            move |_peer| service.clone(),
+            shutdown,
+        ));
         Self { address, counters, taken, trigger, tasks }
     }
 

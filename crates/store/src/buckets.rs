@@ -1,1 +1,207 @@
-//! Where token buckets live: in memory, or in a Redis that several nodes share.
+//! Where the token buckets of limits are kept: in this process ([`MemoryBuckets`]) or in a Redis that several nodes share
+//! ([`RedisBuckets`]). The rule is [`anteroom_core::bucket::take`], the same in both; here is only whose bucket it is, and where.
+
+mod memory;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use anteroom_core::bucket::{Limit, Taken};
+use async_trait::async_trait;
+
+pub use self::memory::{ENTRIES_MAX_DEFAULT, MemoryBuckets};
+
+use crate::contract::StoreError;
+pub use crate::redis::RedisBuckets;
+
+/// The longest name of a policy, in characters (all of them ASCII).
+pub const POLICY_NAME_MAX_LENGTH: usize = 64;
+
+/// Keeps buckets, and takes tokens out of them.
+#[async_trait]
+pub trait Buckets: Send + Sync + 'static {
+    /// Takes `cost` tokens out of a client's bucket, if it has them. Nobody waits here but for the store, at most two seconds;
+    /// whoever has less patience drops the future, and then the tokens may be gone all the same.
+    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<Taken, BucketsError>;
+
+    /// The same without waiting, where nobody has to be asked for it; `None` where only [`Self::take`] can say.
+    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<Taken>;
+
+    /// Whether buckets can be reached. It mends what can be mended: connects, finds out who the primaries are. So it is to be asked
+    /// again and again while [`Self::take`] fails, and once before the first one. It must be waited for: a server that takes
+    /// questions and never answers is given up only by whoever has waited for it in vain.
+    async fn probe(&self) -> Result<(), BucketsError>;
+
+    /// How many requests had to share a bucket with other clients, because there was no place for one of their own.
+    fn overflowed(&self) -> u64 {
+        0
+    }
+}
+
+/// Why nobody knows whether a client is within its limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BucketsError {
+    /// The store is away, or not ready. Nothing was taken.
+    #[error("the store of the limits is not available: {0}")]
+    Unavailable(String),
+    /// No answer came. Tokens may have been taken.
+    #[error("the store of the limits has not answered: {0}")]
+    Unanswered(String),
+    /// The store refuses, and will go on refusing until somebody changes something: a permission, a password, an address.
+    #[error("the store of the limits refuses: {0}")]
+    Refused(String),
+}
+
+impl From<StoreError> for BucketsError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Transient(why) => Self::Unavailable(why),
+            StoreError::Ambiguous(why) => Self::Unanswered(why),
+            StoreError::Permanent(why) => Self::Refused(why),
+        }
+    }
+}
+
+/// The name of a policy: `[A-Za-z0-9_.-]{1,64}`. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct PolicyName(Arc<str>);
+
+/// Why a text is not the name of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the name of a limit is 1 to {POLICY_NAME_MAX_LENGTH} characters out of A-Z, a-z, 0-9, '_', '.' and '-'"
+)]
+pub struct InvalidPolicyName;
+
+impl PolicyName {
+    /// Checks `text` against the pattern above.
+    pub fn parse(text: &str) -> Result<Self, InvalidPolicyName> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        if text.is_empty() || text.len() > POLICY_NAME_MAX_LENGTH || !text.bytes().all(allowed) {
+            return Err(InvalidPolicyName);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The name as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is the same, found out quickly where it is the very same value.
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl fmt::Debug for PolicyName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "PolicyName({})", self.0)
+    }
+}
+
+/// Whose bucket it is: an address, or the digest of an API key. Small, because there may be a million of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Who(Kind);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Kind {
+    Ipv4([u8; 4]),
+    /// The first half of an address: what one customer of a provider has to himself.
+    Ipv6Network([u8; 8]),
+    /// The first half of a SHA-256. Two keys with the same one are not to be found.
+    Digest([u8; 16]),
+}
+
+impl Who {
+    /// Whoever asks from this address. IPv6 counts by its /64, and IPv4 that is written as IPv6 as IPv4.
+    pub fn address(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self(Kind::Ipv4(address.octets())),
+            IpAddr::V6(address) => {
+                let mut network = [0; 8];
+                network.copy_from_slice(&address.octets()[..8]);
+                Self(Kind::Ipv6Network(network))
+            }
+        }
+    }
+
+    /// Whoever has the API key of this digest.
+    pub fn digest(sha256: &[u8; 32]) -> Self {
+        let mut half = [0; 16];
+        half.copy_from_slice(&sha256[..16]);
+        Self(Kind::Digest(half))
+    }
+}
+
+/// As it is written in a key of Redis: never with a brace or a control character.
+impl fmt::Display for Who {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Kind::Ipv4(octets) => fmt::Display::fmt(&Ipv4Addr::from(octets), formatter),
+            Kind::Ipv6Network(network) => {
+                let mut octets = [0; 16];
+                octets[..8].copy_from_slice(&network);
+                write!(formatter, "{}/64", Ipv6Addr::from(octets))
+            }
+            Kind::Digest(half) => half.iter().try_for_each(|byte| write!(formatter, "{byte:02x}")),
+        }
+    }
+}
+
+/// Names one bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BucketKey {
+    /// Of which limit.
+    pub policy: PolicyName,
+    /// Of whom.
+    pub who: Who,
+}
+
+/// Its key in Redis: `rate_limit:<policy>:<who>`. There is no hash tag in it, so buckets are spread over a whole cluster.
+impl fmt::Display for BucketKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rate_limit:{}:{}", self.policy.as_str(), self.who)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(policy: &str, address: &str) -> String {
+        let policy = PolicyName::parse(policy).unwrap();
+        BucketKey { policy, who: Who::address(address.parse().unwrap()) }.to_string()
+    }
+
+    #[test]
+    fn keys_are_written_as_documented() {
+        assert_eq!(key("join", "203.0.113.7"), "rate_limit:join:203.0.113.7");
+        assert_eq!(key("join", "::ffff:203.0.113.7"), "rate_limit:join:203.0.113.7");
+        assert_eq!(key("a.b_c-d", "2001:db8:1:2:3:4:5:6"), "rate_limit:a.b_c-d:2001:db8:1:2::/64");
+        assert_eq!(key("join", "::1"), "rate_limit:join:::/64");
+        let digest = std::array::from_fn(|index| u8::try_from(index).unwrap());
+        assert_eq!(Who::digest(&digest).to_string(), "000102030405060708090a0b0c0d0e0f");
+        assert_eq!(size_of::<Who>(), 17);
+    }
+
+    #[test]
+    fn who_is_the_same_only_if_he_is() {
+        let who = |address: &str| Who::address(address.parse().unwrap());
+        assert_eq!(who("2001:db8::1"), who("2001:db8::ffff:ffff:ffff:ffff"));
+        assert_ne!(who("2001:db8::1"), who("2001:db8:0:1::1"));
+        assert_ne!(who("203.0.113.7"), who("203.0.113.8"));
+        // The same bytes, once as an address and once as a key, are not the same client.
+        assert_ne!(who("::"), Who::digest(&[0; 32]));
+    }
+
+    #[test]
+    fn names_that_would_break_a_key_are_refused() {
+        let long = "x".repeat(POLICY_NAME_MAX_LENGTH + 1);
+        for bad in ["", "a b", "a:b", "{a}", "a\n", "ä", long.as_str()] {
+            assert_eq!(PolicyName::parse(bad).unwrap_err(), InvalidPolicyName, "{bad}");
+        }
+        assert!(PolicyName::parse(&"x".repeat(POLICY_NAME_MAX_LENGTH)).is_ok());
+    }
+}

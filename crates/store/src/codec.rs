@@ -16,14 +16,19 @@ use crate::contract::{AuditRecord, StoredEvent};
 
 mod clockwork;
 mod losses;
+mod stays;
 
 const FORMAT: u8 = 1;
 /// Rooms got a clockwork: inlets, reports, auctions, alarms. Those of the first format are still read.
 const ROOM_FORMAT_WITH_CLOCKWORK: u8 = 2;
 /// And they make up for what a store has lost. Those without are still read.
-const ROOM_FORMAT: u8 = 3;
+const ROOM_FORMAT_WITH_LOSSES: u8 = 3;
+/// And they show visits that were ended a moment ago. Those without are still read.
+const ROOM_FORMAT: u8 = 4;
 /// Sessions may have a time until which their pass must be used. Those of the first format are still read.
-const SESSION_FORMAT: u8 = 2;
+const SESSION_FORMAT_WITH_ENTER_BY: u8 = 2;
+/// And a stay, where a cookie goes with them. Those without are still read.
+const SESSION_FORMAT: u8 = 3;
 /// Audit records got a detail, and may be of no room. Those of the first format are still read.
 const AUDIT_FORMAT: u8 = 2;
 
@@ -136,6 +141,7 @@ pub fn encode_room(room: &Room) -> Vec<u8> {
     }
     clockwork::encode(&mut writer, room);
     losses::encode(&mut writer, room);
+    stays::encode_departed(&mut writer, room);
     writer.0
 }
 
@@ -228,8 +234,11 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
     if format >= ROOM_FORMAT_WITH_CLOCKWORK {
         clockwork::decode(&mut reader, &mut room)?;
     }
-    if format >= ROOM_FORMAT {
+    if format >= ROOM_FORMAT_WITH_LOSSES {
         losses::decode(&mut reader, &mut room)?;
+    }
+    if format >= ROOM_FORMAT {
+        stays::decode_departed(&mut reader, &mut room)?;
     }
     reader.end()?;
     Ok(room)
@@ -308,12 +317,12 @@ pub fn encode_session(session: &Session) -> Vec<u8> {
     writer.bytes(session.key_id.as_bytes());
     writer.byte(match session.status {
         SessionStatus::Active => 0,
-        SessionStatus::Ended(Outcome::Completed) => 1,
-        SessionStatus::Ended(Outcome::Abandoned) => 2,
+        SessionStatus::Ended(outcome) => stays::number_of(outcome),
         SessionStatus::Expired => 3,
     });
     writer.bytes(&session.signatures);
     writer.number(session.enter_by_seconds.unwrap_or(u64::MAX));
+    stays::encode(&mut writer, session.stay);
     writer.0
 }
 
@@ -322,7 +331,7 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
     let (mut reader, format) = Reader::versioned(bytes, "session", SESSION_FORMAT)?;
     let generation = reader.generation()?;
     let position = Position::new(reader.number()?).ok_or(Corrupt("session"))?;
-    Ok(Session {
+    let session = Session {
         key: SessionKey { generation, position },
         request_id: decode_request_id(&mut reader)?,
         offered_at: UnixMillis(reader.number()?),
@@ -332,17 +341,18 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
         key_id: reader.text()?,
         status: match reader.byte()? {
             0 => SessionStatus::Active,
-            1 => SessionStatus::Ended(Outcome::Completed),
-            2 => SessionStatus::Ended(Outcome::Abandoned),
             3 => SessionStatus::Expired,
-            _ => return Err(Corrupt("session")),
+            number => SessionStatus::Ended(stays::outcome_of(number).ok_or(Corrupt("session"))?),
         },
         signatures: reader.bytes()?.to_vec(),
-        enter_by_seconds: match format {
-            SESSION_FORMAT => Some(reader.number()?).filter(|&seconds| seconds != u64::MAX),
-            _ => None,
+        enter_by_seconds: if format >= SESSION_FORMAT_WITH_ENTER_BY {
+            Some(reader.number()?).filter(|&seconds| seconds != u64::MAX)
+        } else {
+            None
         },
-    })
+        stay: if format >= SESSION_FORMAT { stays::decode(&mut reader)? } else { None },
+    };
+    Ok(session)
 }
 
 fn decode_request_id(reader: &mut Reader<'_>) -> Result<RequestId, Corrupt> {

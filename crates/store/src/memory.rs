@@ -138,7 +138,9 @@ impl StoredRoom {
     fn write_session(&mut self, session: &Session) {
         let place = (session.ends_at(), session.key);
         if let Some(before) = self.sessions.insert(session.key, session.clone()) {
-            self.ending.remove(&(before.ends_at(), before.key));
+            let before = (before.ends_at(), before.key);
+            self.ending.remove(&before);
+            self.by_end.remove(&before);
         }
         if session.status == SessionStatus::Active {
             self.ending.insert(place);

@@ -139,6 +139,7 @@ async fn claim(
         issuer: format!("https://{name}.example"),
         validity_seconds: Some(10_000 + ticket.position.get()),
         key_id: "key".into(),
+        stay_millis: None,
     });
     let answer = room.operate(claim, Actor::Visitor).await?;
     let Answer::Claimed { session, .. } = answer else { panic!("{answer:?}") };
@@ -393,6 +394,7 @@ async fn prepare_for_restore() -> (Vec<u8>, Vec<u8>, (Option<Vec<u8>>, u64, usiz
             issuer: "https://issuer.example".into(),
             validity_seconds: None,
             key_id: "key".into(),
+            stay_millis: None,
         };
         room.operate(Operation::Claim(claim), Actor::Visitor).await.unwrap();
     };

@@ -120,6 +120,7 @@ async fn claim(room: &RoomHandle, ticket: Ticket) -> Result<Answer, EngineError>
         issuer: "https://issuer.example".into(),
         validity_seconds: None,
         key_id: "key".into(),
+        stay_millis: None,
     };
     room.operate(Operation::Claim(claim), Actor::Visitor).await
 }

@@ -106,7 +106,7 @@ impl Request {
         Self::new("POST", target).header("Content-Type", "application/json").body(body.to_string())
     }
 
-    /// Adds a header.
+    /// Adds a header. A `Host` takes the place of the address that the client asks.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -121,13 +121,16 @@ impl Request {
     }
 
     fn encode(&self, host: SocketAddr, bearer: Option<&str>) -> Vec<u8> {
-        let mut head = format!("{} {} HTTP/1.1\r\nHost: {host}\r\n", self.method, self.target);
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         let mut add = |name: &str, value: &str| {
             head.push_str(name);
             head.push_str(": ");
             head.push_str(value);
             head.push_str("\r\n");
         };
+        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("Host")) {
+            add("Host", &host.to_string());
+        }
         for (name, value) in &self.headers {
             add(name, value);
         }

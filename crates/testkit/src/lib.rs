@@ -1,6 +1,6 @@
 //! What the product tests and the bench share: the real binary as a child process, a small blocking HTTP client that can
-//! also misbehave, the AWS calls by name, real Redis processes, a proxy that disturbs connections, an origin that plays a
-//! part, and waiting for states instead of sleeping.
+//! also misbehave, the AWS calls by name, real Redis processes, a site and its visitors, a proxy that disturbs connections, an
+//! origin that plays a part, and waiting for states instead of sleeping.
 //!
 //! Everything here panics or returns an [`anyhow::Error`] with the whole story, because its only readers look at a failed
 //! test. It depends on none of our other crates: what it knows about Anteroom is what a client on the wire knows.
@@ -10,6 +10,7 @@ pub mod jwt;
 pub mod native;
 pub mod redis;
 
+mod browser;
 mod chaos;
 mod components;
 mod crowd;
@@ -22,8 +23,10 @@ mod origin;
 mod ports;
 mod server;
 mod signal;
+mod site;
 mod wait;
 
+pub use browser::{Asking, Browser, CookieJar, NAVIGATION, PAGE_ACCEPT, SetCookie, USER_AGENT};
 pub use chaos::{ChaosProxy, Counts, Direction, Fault, Mode, Odds};
 pub use components::{full, python_with, require, require_redis, workspace_root};
 pub use crowd::{Crowd, Tally};
@@ -34,4 +37,5 @@ pub use line::{Figures, Line};
 pub use nodes::Nodes;
 pub use origin::{Origin, OriginConnection, Received};
 pub use server::{Builder, Ended, Server};
+pub use site::{Reply, Seen, Site};
 pub use wait::{POLL_INTERVAL, SetOnDrop, now, pause, unix_seconds, wait_for, wait_until};

@@ -104,7 +104,7 @@ pub fn write_into(id: RequestId, buffer: &mut [u8; TEXT_LENGTH]) -> &str {
 }
 
 /// A ticket's fields as a number of 122 bits.
-fn pack(ticket: &Ticket) -> u128 {
+pub(crate) fn pack(ticket: &Ticket) -> u128 {
     let fields = [
         (FORMAT, FORMAT_BITS),
         (ticket.lane.into(), LANE_BITS),
@@ -122,7 +122,7 @@ fn pack(ticket: &Ticket) -> u128 {
 }
 
 /// The inverse of [`pack`]; nothing if the format is unknown or the position is 0.
-fn unpack(mut packed: u128) -> Option<Ticket> {
+pub(crate) fn unpack(mut packed: u128) -> Option<Ticket> {
     let mut take_last = |bits: u32| {
         let value = packed & ((1 << bits) - 1);
         packed >>= bits;

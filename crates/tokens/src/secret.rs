@@ -54,6 +54,8 @@ pub(crate) enum Label<'room> {
     RequestId(&'room RoomId),
     /// HMAC-SHA256 key that signs the ticket tokens of this room.
     TicketToken(&'room RoomId),
+    /// Key material from which each cookie of this room's visitors gets its AES-256-GCM key.
+    VisitorCookie(&'room RoomId),
     /// AES-256-GCM key that seals the private signing keys kept in the store.
     SigningKeysAtRest,
     /// AES-256-GCM key that seals the secret access keys of AWS clients kept in the store.
@@ -70,6 +72,7 @@ impl<'room> Label<'room> {
         let (name, room): (&[u8], &[u8]) = match self {
             Self::RequestId(room) => (b"request id", room.as_str().as_bytes()),
             Self::TicketToken(room) => (b"ticket token", room.as_str().as_bytes()),
+            Self::VisitorCookie(room) => (b"visitor cookie", room.as_str().as_bytes()),
             Self::SigningKeysAtRest => (b"signing keys at rest", b""),
             Self::SecretAccessKeysAtRest => (b"secret access keys at rest", b""),
             Self::SharedStore => (b"shared store", b""),
@@ -375,6 +378,8 @@ mod tests {
             Label::RequestId(&other),
             Label::TicketToken(&sample),
             Label::TicketToken(&other),
+            Label::VisitorCookie(&sample),
+            Label::VisitorCookie(&other),
             Label::SigningKeysAtRest,
             Label::SecretAccessKeysAtRest,
             Label::SharedStore,

@@ -1,33 +1,18 @@
 //! What lies in a store that several nodes share is sealed, because others may read it there: on the network, on the disk of the
 //! Redis, in its backups. Rooms and sessions hold request ids, and whoever knows one of those can fetch its pass.
 //!
-//! AES-256-GCM. Every message has a key of its own, derived from that of this use by 128 random bits that travel with it, so
-//! that no number of messages comes near the limit that random nonces have under one key (about 2^32). A message:
-//!
-//! | byte 0 | bytes 1 to 16 | then | the last 16 bytes |
-//! |---|---|---|---|
-//! | the format, 1 | random bits | the sealed text | the tag |
+//! How a message is made stands in `sealed_message.rs`.
 //!
 //! *Boundary:* a message is not bound to the place where it lies. Whoever may write to the store can put an older one back;
 //! what he cannot do is to read or to make one.
 
 use std::fmt;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::hkdf;
-use zeroize::Zeroizing;
-
-use crate::random;
+use crate::sealed_message;
 use crate::secret::{DerivedKey, Label, MasterSecrets};
 
-/// The format of a message, its first byte.
-const FORMAT: u8 = 1;
-/// How many random bytes make the key of a message.
-const SALT_BYTES: usize = 16;
-/// A key seals one message only, so there is nothing for the nonce to tell apart.
-const NONCE: [u8; NONCE_LEN] = [0; NONCE_LEN];
-/// Format, random bits and tag: how much longer a message is than its text.
-pub const SEAL_OVERHEAD_BYTES: usize = 1 + SALT_BYTES + 16;
+/// How much longer a message is than its text.
+pub const SEAL_OVERHEAD_BYTES: usize = sealed_message::OVERHEAD_BYTES;
 
 /// Seals what lies in a shared store under the first master secret, and opens what any of them has sealed.
 pub struct StoreSeal {
@@ -43,35 +28,12 @@ impl StoreSeal {
 
     /// The text as it may lie where others can read.
     pub fn seal(&self, text: &[u8]) -> Vec<u8> {
-        let salt = random::bytes::<SALT_BYTES>();
-        let mut message = Vec::with_capacity(text.len() + SEAL_OVERHEAD_BYTES);
-        message.push(FORMAT);
-        message.extend_from_slice(&salt);
-        message.extend_from_slice(text);
-        let tag = message_key(&self.keys[0], &salt)
-            .seal_in_place_separate_tag(
-                Nonce::assume_unique_for_key(NONCE),
-                Aad::from([FORMAT]),
-                &mut message[1 + SALT_BYTES..],
-            )
-            .expect("AES-256-GCM seals whatever fits into memory");
-        message.extend_from_slice(tag.as_ref());
-        message
+        sealed_message::seal(&self.keys[0], text)
     }
 
     /// The text of a message; `None` if it is of another format, was changed, or was sealed under another secret.
     pub fn open(&self, message: &[u8]) -> Option<Vec<u8>> {
-        let (&FORMAT, rest) = message.split_first()? else { return None };
-        let (salt, sealed) = rest.split_first_chunk::<SALT_BYTES>()?;
-        self.keys.iter().find_map(|key| {
-            let mut text = sealed.to_vec();
-            let length = message_key(key, salt)
-                .open_in_place(Nonce::assume_unique_for_key(NONCE), Aad::from([FORMAT]), &mut text)
-                .ok()?
-                .len();
-            text.truncate(length);
-            Some(text)
-        })
+        sealed_message::open(&self.keys, message)
     }
 }
 
@@ -79,16 +41,6 @@ impl fmt::Debug for StoreSeal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "StoreSeal({} keys, hidden)", self.keys.len())
     }
-}
-
-/// The key of one message.
-fn message_key(key: &DerivedKey, salt: &[u8; SALT_BYTES]) -> LessSafeKey {
-    let mut own = Zeroizing::new([0; 32]);
-    hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &**key)
-        .expand(&[salt], hkdf::HKDF_SHA256)
-        .and_then(|output| output.fill(&mut *own))
-        .expect("HKDF-SHA256 can always give 32 bytes");
-    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &*own).expect("an AES-256 key has 32 bytes"))
 }
 
 #[cfg(test)]

@@ -2,13 +2,16 @@
 //!
 //! Each case is made twice. Once by the product, and once here from first principles, as plainly as possible and with other
 //! means: HKDF spelt out in HMAC, aws-lc's AES instead of the `aes` crate, JSON by `format!`. Both must equal what is committed.
-//! The committed results themselves came from a third hand, Python's `hmac` with the `openssl` command.
+//! The committed results themselves came from a third hand, Python's `hmac` with the `openssl` command (cookies: with `cryptography`).
 //! To add a case, commit its inputs with empty results: the failing test prints what belongs there.
 
 #![expect(clippy::unwrap_used, reason = "a vector that cannot be read is a failed test")]
 
 use anteroom_core::ids::{Generation, Position, RoomId, Ticket, UnixMillis};
-use anteroom_tokens::{MasterSecrets, PassClaims, RequestIds, SigningKey, TicketTokens, pass, request_id};
+use anteroom_tokens::{
+    CookieContent, MasterSecrets, PassClaims, RequestIds, SigningKey, TicketTokens, VisitorCookies, pass,
+    request_id,
+};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, UnboundCipherKey};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -19,6 +22,7 @@ use serde_json::Value;
 
 const REQUEST_IDS: &str = include_str!("../vectors/request_ids.json");
 const TICKET_TOKENS: &str = include_str!("../vectors/ticket_tokens.json");
+const VISITOR_COOKIES: &str = include_str!("../vectors/visitor_cookies.json");
 const PASS_RS256: &str = include_str!("../vectors/pass_rs256.json");
 const PASS_EDDSA: &str = include_str!("../vectors/pass_eddsa.json");
 
@@ -44,6 +48,17 @@ fn ticket_tokens_are_as_committed() {
         assert_eq!(made, ticket_token_from_first_principles(&case));
         assert_eq!(made, text(&case, "ticket_token"), "{case}");
         assert_eq!(tokens.open_ticket(&made, &ids, |_| true), Some((id, ticket)));
+    }
+}
+
+/// What the product seals has other random bits each time, so it is asked to open what is committed.
+#[test]
+fn visitor_cookies_are_as_committed() {
+    for case in cases(VISITOR_COOKIES) {
+        let committed = text(&case, "cookie");
+        assert_eq!(visitor_cookie_from_first_principles(&case), committed, "{case}");
+        let cookies = VisitorCookies::new(&secrets(&case), &room(&case));
+        assert_eq!(cookies.open(committed), Some(cookie_content(&case["content"])), "{case}");
     }
 }
 
@@ -73,10 +88,10 @@ fn derived_key(case: &Value, label: &str) -> Vec<u8> {
     hmac_sha256(&extracted, format!("{label}\0{}\x01", text(case, "room")).as_bytes())
 }
 
-/// 122 bits written out as 0 and 1, put around version and variant of a UUID, enciphered until these are right again.
-fn request_id_from_first_principles(case: &Value) -> String {
-    let field = |name: &str| case["ticket"][name].as_u64().unwrap();
-    let bits = format!(
+/// The 122 bits of a ticket written out as 0 and 1.
+fn bits_of_ticket(ticket: &Value) -> String {
+    let field = |name: &str| ticket[name].as_u64().unwrap();
+    format!(
         "{:04b}{:04b}{:032b}{:08b}{:040b}{:030b}{:04b}",
         1,
         field("lane"),
@@ -85,7 +100,12 @@ fn request_id_from_first_principles(case: &Value) -> String {
         field("position"),
         field("entered"),
         field("copy")
-    );
+    )
+}
+
+/// The bits of the ticket, put around version and variant of a UUID, enciphered until these are right again.
+fn request_id_from_first_principles(case: &Value) -> String {
+    let bits = bits_of_ticket(&case["ticket"]);
     let bits = format!("{}1000{}10{}", &bits[..48], &bits[48..60], &bits[60..]);
     let mut block = u128::from_str_radix(&bits, 2).unwrap().to_be_bytes();
     let key = UnboundCipherKey::new(&AES_256, &derived_key(case, "request id")).unwrap();
@@ -113,6 +133,58 @@ fn ticket_token_from_first_principles(case: &Value) -> String {
     signed(r#"{"alg":"HS256","typ":"JWT"}"#, &payload, |message| {
         hmac_sha256(&derived_key(case, "ticket token"), message)
     })
+}
+
+/// The text of the content, sealed by GCM as NIST SP 800-38D spells it out: a key stream of counted blocks, and a polynomial.
+fn visitor_cookie_from_first_principles(case: &Value) -> String {
+    let content = &case["content"];
+    let number = |name: &str| content[name].as_u64().unwrap().to_be_bytes();
+    let ticket = || u128::from_str_radix(&bits_of_ticket(&content["ticket"]), 2).unwrap().to_be_bytes();
+    let text = match text(content, "kind") {
+        "arrived" => [&[0][..], &number("at"), &number("nonce")].concat(),
+        "waiting" => [&[1][..], &ticket()].concat(),
+        "admitted" => [&[2][..], &ticket(), &number("admitted_at"), &number("ends_at")].concat(),
+        "provisional" => [&[3][..], &ticket(), &number("admitted_at"), &number("ends_at")].concat(),
+        unknown => panic!("{unknown}"),
+    };
+    let random_bits = u128::from_str_radix(self::text(case, "random_bits"), 16).unwrap().to_be_bytes();
+    let key = hmac_sha256(&derived_key(case, "visitor cookie"), &[&random_bits[..], &[1]].concat());
+    let cipher = EncryptingKey::ecb(UnboundCipherKey::new(&AES_256, &key).unwrap()).unwrap();
+    let enciphered = |block: u128| {
+        let mut block = block.to_be_bytes();
+        cipher.encrypt(&mut block).unwrap();
+        u128::from_be_bytes(block)
+    };
+    // The nonce is all zeros, so the counter is the whole block; 1 is the tag's own.
+    let sealed: Vec<u8> = (2_u128..)
+        .flat_map(|counter| enciphered(counter).to_be_bytes())
+        .zip(&text)
+        .map(|(key_byte, text_byte)| key_byte ^ text_byte)
+        .collect();
+    let associated = [1_u8];
+    let lengths = (associated.len() as u128 * 8) << 64 | sealed.len() as u128 * 8;
+    let blocks = associated.chunks(16).chain(sealed.chunks(16)).map(|chunk| {
+        let mut block = [0; 16];
+        block[..chunk.len()].copy_from_slice(chunk);
+        u128::from_be_bytes(block)
+    });
+    let hash_key = enciphered(0);
+    let hash = blocks.chain([lengths]).fold(0, |hash, block| galois_product(hash ^ block, hash_key));
+    let tag = (hash ^ enciphered(1)).to_be_bytes();
+    URL_SAFE_NO_PAD.encode([&[1][..], &random_bits, &sealed, &tag].concat())
+}
+
+/// The product of GCM's field, bit by bit; the first bit of a block is the coefficient of 1.
+fn galois_product(left: u128, right: u128) -> u128 {
+    let (mut product, mut shifted) = (0, right);
+    for bit in (0..128).rev() {
+        if left >> bit & 1 == 1 {
+            product ^= shifted;
+        }
+        let reduction = if shifted & 1 == 1 { 0xe1 << 120 } else { 0 };
+        shifted = shifted >> 1 ^ reduction;
+    }
+    product
 }
 
 fn pass_from_first_principles(case: &Value, token_use: &str, private_key: &[u8]) -> String {
@@ -166,6 +238,20 @@ fn secrets(case: &Value) -> MasterSecrets {
 
 fn room(case: &Value) -> RoomId {
     RoomId::parse(text(case, "room")).unwrap()
+}
+
+fn cookie_content(content: &Value) -> CookieContent {
+    let number = |name: &str| content[name].as_u64().unwrap();
+    match text(content, "kind") {
+        "arrived" => CookieContent::Arrived { at: UnixMillis(number("at")), nonce: number("nonce") },
+        "waiting" => CookieContent::Waiting { ticket: ticket(content) },
+        kind => CookieContent::Admitted {
+            ticket: ticket(content),
+            admitted_at: UnixMillis(number("admitted_at")),
+            ends_at: UnixMillis(number("ends_at")),
+            provisional: kind == "provisional",
+        },
+    }
 }
 
 fn ticket(case: &Value) -> Ticket {

@@ -49,6 +49,8 @@ impl Play {
         let expected =
             model.rounds.as_ref().map(|rounds| (rounds.round, rounds.free, rounds.spare, rounds.settled));
         assert_eq!(rounds, expected, "the round");
+        let departed: Vec<_> = room.departed.iter().map(|departed| (departed.key, departed.at)).collect();
+        assert_eq!(departed, self.stays.departed, "ended visits that are shown");
     }
 
     /// Promise 8: room and timetable agree on the next slot, and on how many were missed, so none was taken twice.
@@ -74,6 +76,12 @@ impl Play {
         let (held_before, held) = (before.active + before.offers, after.active + after.offers);
         if let Some(capacity) = self.room.capacity() {
             assert!(held <= capacity.max(held_before), "{held} held of {capacity} after {operation:?}");
+        }
+        if before.settings.queue_all {
+            assert!(
+                after.offers <= before.offers && held <= held_before,
+                "somebody was let in by {operation:?}"
+            );
         }
         let gives_slots = after.settings.inlet.is_capped() || after.settings.is_auction();
         if let Some(free) = after.reports.free(&after.settings, after.clock).filter(|_| gives_slots) {

@@ -171,7 +171,8 @@ impl Model {
             && !self.settings.inlet.is_capped()
             && !self.settings.is_auction();
         // What holds an automatic inlet holds this too; one that is moved by hand alone knows nothing of that.
-        let is_held = self.settings.inlet != InletKind::Manual && self.is_held(clock);
+        let is_held =
+            self.settings.queue_all || self.settings.inlet != InletKind::Manual && self.is_held(clock);
         if moves_on && !is_held {
             self.served = self.served.max((self.served + lapsed).min(self.joined()));
         }
@@ -194,6 +195,7 @@ impl Model {
     fn is_held(&self, at: UnixMillis) -> bool {
         let settings = &self.settings;
         !self.state.admits()
+            || settings.queue_all
             || self.rests
             || settings.alarms.as_slice().iter().any(|name| self.firing.contains(name))
             || at.seconds() < settings.start_time
@@ -455,7 +457,7 @@ impl Model {
             rounds.round = rounds.round.min(UnixMillis((clock.0 / length + 1) * length));
         }
         self.look_at_rounds();
-        if settings.inlet.is_capped() || settings.is_auction() {
+        if settings.inlet.is_capped() || settings.is_auction() || settings.queue_all {
             self.served = self.served.min(self.joined());
         }
     }

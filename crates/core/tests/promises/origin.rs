@@ -213,6 +213,7 @@ impl World {
             issuer: "issuer".into(),
             validity_seconds: None,
             key_id: "key".into(),
+            stay_millis: None,
         };
         if let Some(Answer::Claimed { session, begun: true }) = self.does(&Operation::Claim(claim)) {
             let enter_by_seconds =

@@ -9,6 +9,7 @@ use anteroom_core::{
 };
 
 use super::model::{Model, Story, Told, Visitor};
+use super::stays::Stays;
 use super::steps::{Change, Round, Step, alarm_names, reporter_name};
 
 const START: UnixMillis = UnixMillis(1_800_000_000_000);
@@ -24,6 +25,7 @@ pub(crate) struct Play {
     pub(crate) shown: BTreeMap<SessionKey, u64>,
     /// Every place that was ever handed out, resets included.
     pub(crate) handed_out: Vec<SessionKey>,
+    pub(crate) stays: Stays,
 }
 
 pub(crate) fn key_of(ticket: &Ticket) -> SessionKey {
@@ -39,6 +41,7 @@ impl Play {
     pub(crate) fn new() -> Self {
         let settings = Settings {
             validity_period: Seconds::new(30).unwrap(),
+            session_duration: Seconds::new(10).unwrap(),
             total_active_users: Some(4),
             window_size: People::new(3),
             interval_seconds: Seconds::new(7).unwrap(),
@@ -55,6 +58,7 @@ impl Play {
             now: START,
             shown: BTreeMap::new(),
             handed_out: vec![],
+            stays: Stays::default(),
         }
     }
 
@@ -77,13 +81,27 @@ impl Play {
     fn operation(&mut self, step: &Step) -> Option<Operation> {
         Some(match step {
             Step::Join(count) => Operation::Join { count: *count },
-            Step::Claim(index) => Operation::Claim(Claim {
+            Step::Claim(index, stay_millis) => Operation::Claim(Claim {
                 ticket: self.ticket(*index),
                 request_id: RequestId([u8::try_from(*index).unwrap(); 16]),
                 issuer: "issuer".into(),
                 validity_seconds: None,
                 key_id: "key".into(),
+                stay_millis: *stay_millis,
             }),
+            Step::Touch(index, stay_millis, confirms) => Operation::Touch {
+                key: key_of(&self.ticket(*index)),
+                stay_millis: *stay_millis,
+                confirms: *confirms,
+            },
+            Step::SeveralNodes(several) => {
+                self.stays.spread_millis = if *several { 2_000 } else { 0 };
+                return None;
+            }
+            Step::ShownFully => {
+                self.show_as_many_as_fit();
+                return None;
+            }
             Step::Leave(index) => Operation::Leave { ticket: self.ticket(*index) },
             Step::Close(index, completed) => Operation::Close {
                 key: key_of(&self.ticket(*index)),
@@ -160,20 +178,24 @@ impl Play {
         for swept in &ended {
             self.model.session_ended();
             if let Some(session) = session.as_mut().filter(|session| session.key == swept.key) {
-                session.status = SessionStatus::Expired;
+                session.status = session.outcome().map_or(SessionStatus::Expired, SessionStatus::Ended);
             }
         }
         let before = Board::of(&self.room);
-        let reads = Reads { session: session.clone(), ended: ended.clone(), actor: None };
+        let spread_millis = self.stays.spread_millis;
+        let reads =
+            Reads { session: session.clone(), ended: ended.clone(), spread_millis, ..Reads::default() };
         let applied = apply(self.room.clone(), self.now, &operation, reads);
         // What time alone did, to tell the model what it is to be told while the operation happens.
         let only_time = Reads { ended, ..Reads::default() };
         let ticked = apply(self.room.clone(), self.now, &Operation::Tick, only_time).room;
         self.model.tick(self.now, told(&ticked, clock));
+        self.stays.tick(clock);
         self.check_answer(&operation, session.as_ref(), &applied.answer, &applied.room);
         self.model.settle(told(&applied.room, applied.room.clock));
         self.room = applied.room;
         for session in applied.effects.sessions {
+            self.stays.check_written(self.sessions.get(&session.key), &session, clock);
             self.sessions.insert(session.key, session);
         }
         let closed = applied.effects.closed_generations;
@@ -213,19 +235,12 @@ impl Play {
                     model.visitors.push(Visitor { key, story: Story::Waiting });
                 }
             }
-            Operation::Claim(claim) => self.check_claim(&claim.ticket, session, answer),
+            Operation::Claim(claim) => self.check_claim(claim, session, answer),
+            Operation::Touch { key, stay_millis, confirms } => {
+                self.check_touch(*key, *stay_millis, *confirms, session, answer);
+            }
             Operation::Leave { ticket } => self.check_leave(ticket, session, answer),
-            Operation::Close { outcome, .. } => match session.map(|session| session.status) {
-                None => assert_eq!(answer, &Err(Refusal::UnknownSession)),
-                Some(SessionStatus::Ended(_)) => assert_eq!(answer, &Err(Refusal::AlreadyEnded)),
-                Some(status) => {
-                    let Ok(Answer::Session(session)) = answer else { panic!("{answer:?}") };
-                    assert_eq!(session.status, SessionStatus::Ended(*outcome));
-                    if status == SessionStatus::Active {
-                        model.session_ended();
-                    }
-                }
-            },
+            Operation::Close { outcome, .. } => self.check_end(*outcome, session, answer),
             Operation::Exits { count } => {
                 let counted = (*count).min(model.active - model.credits);
                 model.credits += counted;
@@ -253,6 +268,7 @@ impl Play {
                 fresh.firing = std::mem::take(&mut model.firing);
                 fresh.slots_missed = model.slots_missed;
                 *model = fresh;
+                self.stays.departed.clear();
             }
             Operation::OpenSegment { .. } => self.check_opened_segment(answer),
             Operation::Alarms { firing } => {
@@ -281,13 +297,19 @@ impl Play {
     }
 
     /// Promises 4 and 6.
-    fn check_claim(&mut self, ticket: &Ticket, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
-        let key = key_of(ticket);
+    fn check_claim(&mut self, claim: &Claim, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
+        let key = key_of(&claim.ticket);
         let limited = self.model.settings.is_auction() || self.model.told.free.is_some();
         let model = &mut self.model;
         let (clock, state) = (model.clock, model.state);
         if let Some(session) = session {
-            let same = Answer::Claimed { session: session.clone(), begun: false };
+            let mut same = session.clone();
+            if claim.stay_millis.is_some() {
+                self.stays.give_cookie(&mut same, clock);
+            } else {
+                self.stays.give_pass(&mut same, clock);
+            }
+            let same = Answer::Claimed { session: same, begun: false };
             assert_eq!(answer, &Ok(same), "a second claim finds the first one's session");
             return;
         }
@@ -317,18 +339,15 @@ impl Play {
         assert_eq!(session.enter_by_seconds, limited.then_some(enter_by));
         model.find(key).unwrap().story = Story::Claimed;
         model.active += 1;
+        self.check_begun_stay(claim, session);
     }
 
     fn check_leave(&mut self, ticket: &Ticket, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
-        let model = &mut self.model;
-        if let Some(session) = session {
-            assert_eq!(answer.is_err(), matches!(session.status, SessionStatus::Ended(_)));
-            if session.status == SessionStatus::Active {
-                model.session_ended();
-            }
+        if session.is_some() {
+            self.check_end(Outcome::Abandoned, session, answer);
             return;
         }
-        match model.find(key_of(ticket)) {
+        match self.model.find(key_of(ticket)) {
             None => assert_eq!(answer, &Err(Refusal::UnknownTicket)),
             Some(visitor) => match visitor.story {
                 Story::Waiting | Story::Offered(_) | Story::Won(_) => {
@@ -347,7 +366,7 @@ impl Play {
             return;
         }
         let forward = model.served.saturating_add_signed(by);
-        let capped = model.settings.inlet.is_capped();
+        let capped = model.settings.inlet.is_capped() || model.settings.queue_all;
         model.served = if by > 0 && capped { forward.min(model.joined().max(model.served)) } else { forward };
         model.rests |= by < 0 && model.settings.inlet != InletKind::Manual;
         let served = usize::try_from(model.served).unwrap();

@@ -8,7 +8,14 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Join(u64),
-    Claim(usize),
+    /// With how long a stay, in milliseconds, where a cookie goes with it.
+    Claim(usize, Option<u64>),
+    /// For so many milliseconds; and whether it confirms.
+    Touch(usize, u64, bool),
+    /// From now on there is one node, or there are several.
+    SeveralNodes(bool),
+    /// So many others were ended by name that no more can be shown.
+    ShownFully,
     Leave(usize),
     Close(usize, bool),
     Exits(u64),
@@ -70,6 +77,9 @@ pub(crate) enum Change {
     Expiry(bool),
     ClaimWindow(Option<u64>),
     MoveOn(bool),
+    QueueAll(bool),
+    NoRenewal(bool),
+    LongestStay(u64),
 }
 
 /// The names of the alarms of a play whose bits are set.
@@ -123,6 +133,9 @@ impl Change {
                 settings.queue_position_expiry_period = seconds.and_then(Seconds::new);
             }
             Self::MoveOn(on) => settings.incr_svc_on_queue_position_expiry = on,
+            Self::QueueAll(on) => settings.queue_all = on,
+            Self::NoRenewal(on) => settings.disable_session_renewal = on,
+            Self::LongestStay(seconds) => settings.session_max = Seconds::new(seconds).unwrap(),
         }
     }
 }
@@ -149,6 +162,9 @@ fn change() -> impl Strategy<Value = Change> {
         1 => any::<bool>().prop_map(Change::Expiry),
         2 => prop::option::weighted(0.8, 1u64..20).prop_map(Change::ClaimWindow),
         1 => any::<bool>().prop_map(Change::MoveOn),
+        2 => prop::bool::weighted(0.4).prop_map(Change::QueueAll),
+        1 => any::<bool>().prop_map(Change::NoRenewal),
+        1 => (10u64..120).prop_map(Change::LongestStay),
     ]
 }
 
@@ -180,7 +196,12 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop_oneof![6 => Just(Round::Open), 2 => Just(Round::SettledLast), 1 => Just(Round::NeverHeard)];
     let step = prop_oneof![
         7 => (1u64..6).prop_map(Step::Join),
-        9 => index().prop_map(Step::Claim),
+        9 => (index(), prop::option::weighted(0.6, 1u64..40_000))
+            .prop_map(|(index, stay)| Step::Claim(index, stay)),
+        5 => (index(), 1u64..40_000, any::<bool>())
+            .prop_map(|(index, stay, confirms)| Step::Touch(index, stay, confirms)),
+        1 => any::<bool>().prop_map(Step::SeveralNodes),
+        1 => Just(Step::ShownFully),
         3 => index().prop_map(Step::Leave),
         4 => (index(), any::<bool>()).prop_map(|(index, done)| Step::Close(index, done)),
         1 => (0u64..4).prop_map(Step::Exits),

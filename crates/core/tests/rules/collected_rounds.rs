@@ -85,8 +85,13 @@ fn every_way_of_spreading_people_over_three_nodes_has_the_same_winners() {
     let (story, tickets) = auction(2, 6);
     let round = open_round(&story);
     for spread in 0..3usize.pow(6) {
-        let mut story =
-            Story { room: story.room.clone(), now: round, sessions: story.sessions.clone(), events: vec![] };
+        let mut story = Story {
+            room: story.room.clone(),
+            now: round,
+            sessions: story.sessions.clone(),
+            events: vec![],
+            spread_millis: 0,
+        };
         for node in 0..3 {
             let here: Vec<Ticket> = (0..6u32)
                 .filter(|&index| spread / 3usize.pow(index) % 3 == node)

@@ -8,7 +8,7 @@ use super::story::Story;
 /// The same room on a replica: whatever happens to one of them from now on, the other does not know.
 pub(crate) fn replica_of(story: &Story) -> Story {
     let (room, sessions) = (story.room.clone(), story.sessions.clone());
-    Story { room, now: story.now, sessions, events: vec![] }
+    Story { room, now: story.now, sessions, events: vec![], spread_millis: 0 }
 }
 
 /// What a node remembers that has just seen a room, and whose claims are all confirmed.

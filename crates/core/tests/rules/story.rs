@@ -17,12 +17,20 @@ pub(crate) struct Story {
     pub(crate) now: UnixMillis,
     pub(crate) sessions: BTreeMap<SessionKey, Session>,
     pub(crate) events: Vec<Event>,
+    /// How long a board takes to all nodes.
+    pub(crate) spread_millis: u64,
 }
 
 impl Story {
     pub(crate) fn with(settings: Settings) -> Self {
         settings.check().unwrap();
-        Self { room: Room::open(settings, START, 1), now: START, sessions: BTreeMap::new(), events: vec![] }
+        Self {
+            room: Room::open(settings, START, 1),
+            now: START,
+            sessions: BTreeMap::new(),
+            events: vec![],
+            spread_millis: 0,
+        }
     }
 
     /// The operator alone moves the frontier; offers lapse after 900 seconds.
@@ -50,9 +58,10 @@ impl Story {
         if let Some(session) = &mut session
             && ended.iter().any(|ended| ended.key == session.key)
         {
-            session.status = SessionStatus::Expired;
+            session.status = session.outcome().map_or(SessionStatus::Expired, SessionStatus::Ended);
         }
-        let applied = apply(self.room.clone(), self.now, operation, Reads { session, ended, actor: None });
+        let reads = Reads { session, ended, spread_millis: self.spread_millis, ..Reads::default() };
+        let applied = apply(self.room.clone(), self.now, operation, reads);
         self.room = applied.room;
         for session in applied.effects.sessions {
             self.sessions.insert(session.key, session);
@@ -85,12 +94,22 @@ impl Story {
     }
 
     pub(crate) fn try_claim(&mut self, ticket: Ticket) -> Result<Session, Refusal> {
+        self.try_claim_for(ticket, None)
+    }
+
+    /// With a stay of so many milliseconds, if a cookie goes with it.
+    pub(crate) fn try_claim_for(
+        &mut self,
+        ticket: Ticket,
+        stay_millis: Option<u64>,
+    ) -> Result<Session, Refusal> {
         let claim = Claim {
             ticket,
             request_id: RequestId(u128::from(ticket.position.get()).to_be_bytes()),
             issuer: "https://issuer.example".into(),
             validity_seconds: None,
             key_id: "key".into(),
+            stay_millis,
         };
         self.attempt(&Operation::Claim(claim)).map(|answer| match answer {
             Answer::Claimed { session, .. } => session,

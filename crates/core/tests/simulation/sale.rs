@@ -280,7 +280,7 @@ impl Sale {
             let session = self.sessions[index_of(key.position.get())].clone();
             session.filter(|session| ended.iter().all(|one| one.key != session.key))
         });
-        let applied = apply(room, self.now, operation, Reads { session, ended, actor: None });
+        let applied = apply(room, self.now, operation, Reads { session, ended, ..Reads::default() });
         for session in applied.effects.sessions {
             let position = session.key.position.get();
             if session.status == anteroom_core::SessionStatus::Active {
@@ -407,6 +407,7 @@ impl Sale {
             issuer: String::new(),
             validity_seconds: None,
             key_id: String::new(),
+            stay_millis: None,
         };
         if self.apply(&Operation::Claim(claim)).is_err() {
             return false;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anteroom_core::RoomId;
 use anteroom_core::alarms::{self, PREFIX_MAX_LENGTH};
+use anteroom_gateway::client::{Networks, NetworksError, parse_network};
 use anteroom_tokens::signing_key::SigningAlgorithm;
 use http::Uri;
 use toml::de::DeValue;
@@ -244,6 +245,33 @@ impl Kind for HeaderField {
             return Err(Refusal::Because(format!("`{name}` has another use; choose a name of your own")));
         }
         Ok(name)
+    }
+}
+
+/// A list of networks: as one text, or in the file also as a list.
+pub struct NetworkList;
+
+impl Kind for NetworkList {
+    type Value = Networks;
+    fn expected() -> String {
+        "a list of networks and addresses, such as \"10.0.0.0/8, 2001:db8::1\", or \"none\"".to_owned()
+    }
+    fn read(raw: Raw<'_>) -> Result<Networks, Refusal> {
+        let because = |error: NetworksError| Refusal::Because(error.to_string());
+        if let Raw::Toml(DeValue::Array(entries)) = raw {
+            let entries = entries.iter().map(|entry| match entry.get_ref() {
+                DeValue::String(text) => parse_network(text).map_err(because),
+                _ => Err(Refusal::Unexpected),
+            });
+            let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+            return Networks::new(entries).map_err(because);
+        }
+        match raw.text()? {
+            "none" => Ok(Networks::default()),
+            // Whether nothing means nobody or everybody is too important to be guessed.
+            "" => Err(Refusal::Unexpected),
+            text => text.parse().map_err(because),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anteroom_core::RoomId;
+use anteroom_gateway::limiter::POLICIES_MAX;
 
 use super::{FILE_MAX_BYTES, SAMPLE_FILE_NAME, SECRET, SecretSetting, variable_name};
 
@@ -107,6 +108,14 @@ impl fmt::Display for Hint {
 /// One thing that is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
+    /// Nothing says how many visitors may come in.
+    #[error(
+        "origin is set, but nothing says how many visitors it takes: give a capacity (`--capacity N`), or a [[room]]"
+    )]
+    OriginWithoutRoom,
+    /// Two places say how many visitors may come in.
+    #[error("capacity is for a server without [[room]] tables; in a room it is called `total_active_users`")]
+    CapacityBesideRooms,
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
@@ -141,7 +150,7 @@ pub enum Problem {
     },
     /// A table that means nothing.
     #[error(
-        "{place}: unknown table `{key}`; server settings are keys at the top of the file, and the only tables are [[room]]"
+        "{place}: unknown table `{key}`; server settings are keys at the top of the file, and the only tables are [limits], [[limit]] and [[room]]"
     )]
     UnknownTable {
         /// Where.
@@ -172,6 +181,78 @@ pub enum Problem {
         place: Place,
         /// The setting.
         key: String,
+    },
+    /// The same, taken for a limit's.
+    #[error(
+        "{place}: `{key}` is a server setting, but stands in a [[limit]]; move it above the first [[limit]]"
+    )]
+    InsideALimit {
+        /// Where.
+        place: Place,
+        /// The setting.
+        key: String,
+    },
+    /// A setting under two names.
+    #[error("{place}: `{key}` was already given on line {first_line}")]
+    SettingTwice {
+        /// Where.
+        place: Place,
+        /// The setting.
+        key: String,
+        /// Where the other one stands.
+        first_line: usize,
+    },
+    /// `limit` is not an array of tables.
+    #[error("{place}: `limit` must be an array of tables, each written as [[limit]]")]
+    LimitsAreNotTables {
+        /// Where.
+        place: Place,
+    },
+    /// A limit without what every limit needs.
+    #[error("{place}: this [[limit]] has no `{key}`")]
+    LimitLacks {
+        /// Where.
+        place: Place,
+        /// What it needs.
+        key: &'static str,
+    },
+    /// A limit that says again, or otherwise, how large its budget is.
+    #[error(
+        "{place}: `{key}` of the limit `{name}` is said on line {first_line}; a further [[limit]] of that name only says class, paths, methods and cost"
+    )]
+    LimitTwice {
+        /// Where.
+        place: Place,
+        /// The key.
+        key: String,
+        /// The limit.
+        name: String,
+        /// Where the limit begins.
+        first_line: usize,
+    },
+    /// Limits by key, and no header that has it.
+    #[error(
+        "{place}: the limit `{name}` counts by key, but `limits_key_header` names no header that holds one"
+    )]
+    NoKeyHeader {
+        /// Where.
+        place: Place,
+        /// The limit.
+        name: String,
+    },
+    /// The CDN's secret taken for a key of a client.
+    #[error(
+        "`limits_key_header` and `origin_secret_header` are both `{header}`; what the CDN sends says nothing about its clients"
+    )]
+    OneHeaderTwice {
+        /// The header.
+        header: String,
+    },
+    /// More limits than a request can be compared with.
+    #[error("{place}: at most {POLICIES_MAX} limits are taken")]
+    TooManyLimits {
+        /// Where.
+        place: Place,
     },
     /// A secret in the file. Its value is not repeated.
     #[error("{place}: {}", secret_in_file(*.setting))]
@@ -241,6 +322,13 @@ impl Problem {
             | Self::RoomsAreNotTables { place }
             | Self::RoomWithoutId { place }
             | Self::RoomTwice { place, .. }
+            | Self::InsideALimit { place, .. }
+            | Self::SettingTwice { place, .. }
+            | Self::LimitsAreNotTables { place }
+            | Self::LimitLacks { place, .. }
+            | Self::LimitTwice { place, .. }
+            | Self::NoKeyHeader { place, .. }
+            | Self::TooManyLimits { place }
             | Self::Value { origin: Origin::Key { place, .. }, .. } => Some(place.line),
             Self::Unreadable { .. }
             | Self::TooLarge { .. }
@@ -248,7 +336,10 @@ impl Problem {
             | Self::NotUnicode { .. }
             | Self::Value { origin: Origin::Variable(_), .. }
             | Self::HalfAPair { .. }
-            | Self::OneAddressTwice { .. } => None,
+            | Self::OneHeaderTwice { .. }
+            | Self::OneAddressTwice { .. }
+            | Self::OriginWithoutRoom
+            | Self::CapacityBesideRooms => None,
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use super::gateway::{Forwarding, OriginHttp2, OriginList, RequestPath};
 use super::kinds::{
-    Address, AlarmPrefix, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, Optional, Presence,
-    PublicUrl, Required, Room, Seconds, Thresholds,
+    Address, AlarmPrefix, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, NetworkList, Optional,
+    Presence, PublicUrl, Required, Room, Seconds, Thresholds,
 };
+use super::limits::{FailureMode, KeyHeader, LimitsLocation};
 use super::source::Source;
 use super::store::{KeyPrefix, Ordering, ReplicaCount, StoreLocation};
 use super::{SECRET_SETTINGS, variable_name};
@@ -84,6 +86,32 @@ settings! {
     store_ordering: Required<Ordering> = "strict";
     /// How long reads are answered from the last board, marked as stale, while a Redis is lost. After that they get 503.
     stale_reads_max_seconds: Required<Seconds<5, 86_400>> = "300";
+    /// The site that the gateway stands before, as this machine reaches it; several that share its requests with commas between
+    /// them. When set, every request outside `/.anteroom/` is the gateway's, except those of rooms with `origins` of their own.
+    origin: Optional<OriginList> = "http://127.0.0.1:3000";
+    /// How many visitors the site takes at once. Makes a room `site` for it, where no `[[room]]` is configured.
+    capacity: Optional<Integer<0, 1_000_000_000>> = "500";
+    /// How long a connection to an origin may take to come about.
+    origin_connect_timeout_seconds: Required<Seconds<1, 300>> = "5";
+    /// How long an origin may take to begin its answer.
+    origin_response_timeout_seconds: Required<Seconds<1, 3600>> = "60";
+    /// How long a connection to an origin is kept without use. Shorter than the origin keeps its own.
+    origin_idle_timeout_seconds: Required<Seconds<1, 3600>> = "4";
+    /// Connections that one origin gets at most.
+    origin_connections_max: Required<Integer<1, 65_535>> = "256";
+    /// Whether origins are spoken to in HTTP/2: `auto` where TLS is spoken and the origin chooses it.
+    origin_http2: Required<OriginHttp2> = "never";
+    /// Whether origins see the host that the visitor asked for, or their own.
+    origin_preserve_host: Required<Flag> = "true";
+    /// The PEM certificates of those who vouch for origins over TLS. When unset: whom the system trusts.
+    origin_tls_ca: Optional<FilePath> = "/etc/anteroom/origin-ca.crt";
+    /// What origins are asked for to find out whether they are well. When unset, all are taken to be.
+    origin_health_path: Optional<RequestPath> = "/healthz";
+    /// How often.
+    origin_health_interval_seconds: Required<Seconds<1, 3600>> = "5";
+    /// What origins read in `Forwarded` and `X-Forwarded-*`: what we have seen (`replace`), that behind what came (`append`, for a
+    /// trusted proxy before us), or nothing (`remove`).
+    forwarded_headers: Required<Forwarding> = "replace";
     /// A file with the master secret. When neither this nor `ANTEROOM_SECRET` is set, a secret is made in the
     /// data directory; with a Redis one must be given, the same on every node.
     secret_file: Optional<FilePath> = "/run/secrets/anteroom";
@@ -94,6 +122,9 @@ settings! {
     /// A header that only your CDN sends, with the value of `ANTEROOM_ORIGIN_SECRET`. When set, public requests without it
     /// get 403, so that nobody goes past the CDN.
     origin_secret_header: Optional<HeaderField> = "x-api-key";
+    /// Proxies before this server, as networks: only their `X-Forwarded-For` is believed when it is asked who a client is. When
+    /// unset: nobody's, and the other end of a connection is the client. Without it all visitors behind a proxy are one.
+    trusted_proxies: Optional<NetworkList> = "10.0.0.0/8, 2001:db8::/32";
     /// How passes are signed. `EdDSA` signs some 70 times as fast as RS256; RS256 is what most origins verify.
     signing_algorithm: Required<Algorithm> = "RS256";
     /// Connections each listener holds at once; one more is answered with 503.
@@ -120,6 +151,23 @@ settings! {
     /// An alarm told from outside that nobody has told of for longer than this is shown as stale. Longer than Alertmanager's
     /// `repeat_interval`, which is four hours by default.
     alarm_stale_seconds: Required<Seconds<60, 31_536_000>> = "18000";
+    /// Where clients' budgets of requests are kept (`[[limit]]` tables say how large they are). `memory:` keeps them on each node
+    /// for itself. A URL with a password is given as the variable only. When unset: in the Redis of `store_url`, or in memory.
+    limits_store_url: Optional<LimitsLocation> = "redis://127.0.0.1:6380";
+    /// What happens to requests while that Redis does not answer: `open` lets all of them through, `local` gives every node a
+    /// budget of its own.
+    limits_on_failure: Required<FailureMode> = "open";
+    /// How long a request waits for that Redis at most.
+    limits_budget_milliseconds: Required<Integer<1, 1_000>> = "5";
+    /// The header that holds a client's key, for limits by key. Only digests of keys are kept. Whether a key is valid is for
+    /// others to say.
+    limits_key_header: Optional<KeyHeader> = "x-client-key";
+    /// Clients that are never limited, as networks, or `none`. Those on this machine: health checks and operators.
+    limits_exempt: Required<NetworkList> = "127.0.0.0/8, ::1/128";
+    /// Whether answers also have the older `X-RateLimit-*` fields.
+    limits_legacy_fields: Required<Flag> = "false";
+    /// How many clients' budgets are kept in memory. Beyond that, new ones share a budget until others are whole again.
+    limits_keys_max: Required<Integer<1_000, 100_000_000>> = "1000000";
     /// The public listener's PEM certificate chain. Reread when it changes, and on SIGHUP.
     public_tls_cert: Optional<FilePath> = "/etc/anteroom/public.crt";
     /// The PEM key that belongs to it.

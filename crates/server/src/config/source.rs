@@ -21,6 +21,9 @@ use super::{
     VARIABLE_PREFIX, variable_name,
 };
 
+/// The table whose keys are settings with its name before them.
+const LIMITS: &str = "limits";
+
 /// The values that were given and not yet taken, and what was wrong with those that were.
 pub(super) struct Source<'a> {
     path: &'a Path,
@@ -74,10 +77,33 @@ impl<'a> Source<'a> {
             })?
             .into_inner();
         let mut source = Self { path, text, file, variables: BTreeMap::new(), problems: Vec::new() };
+        source.flatten(LIMITS);
         for (name, value) in environment {
             source.add_variable(name, value);
         }
         Ok(source)
+    }
+
+    /// `[limits] store_url` is `limits_store_url`, so that settings which belong together can stand together.
+    fn flatten(&mut self, table_name: &str) {
+        let Some((key, value)) = self.take_key(table_name) else { return };
+        let DeValue::Table(settings) = value.into_inner() else {
+            // No table: then it is a key like others, and means nothing.
+            let place = self.place(&key.span());
+            let hint = Hint(Some(format!("[{table_name}]")));
+            self.problems.push(Problem::UnknownKey { place, key: table_name.to_owned(), hint });
+            return;
+        };
+        for (key, value) in settings {
+            let name = format!("{table_name}_{}", key.get_ref());
+            if let Some((other, _)) = self.file.get_key_value(name.as_str()) {
+                let first_line = self.place(&other.span()).line;
+                let place = self.place(&key.span());
+                self.problems.push(Problem::SettingTwice { place, key: name, first_line });
+                continue;
+            }
+            self.file.insert(Spanned::new(key.span(), DeString::Owned(name)), value);
+        }
     }
 
     fn add_variable(&mut self, name: OsString, value: OsString) {

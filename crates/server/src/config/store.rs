@@ -288,41 +288,42 @@ impl Kind for StoreLocation {
         "\"file:PATH\", \"memory:\", or the URL of a Redis such as \"redis://127.0.0.1:6379\"".to_owned()
     }
     fn read(raw: Raw<'_>) -> Result<StoreUrl, Refusal> {
-        let text = raw.text()?;
-        let (scheme, rest) = text.split_once(':').ok_or(Refusal::Unexpected)?;
-        match scheme {
-            "file" => {
-                // `file:///var/lib` is the long form of `file:/var/lib`; `file://host/…` names another machine.
-                let path = match rest.strip_prefix("//") {
-                    Some(absolute) if absolute.starts_with('/') => absolute,
-                    Some(_) => return Err(Refusal::Unexpected),
-                    None => rest,
-                };
-                if path.is_empty() {
-                    Err(Refusal::Unexpected)
-                } else {
-                    Ok(StoreUrl::File(PathBuf::from(path)))
-                }
-            }
-            "memory" if rest.is_empty() => Ok(StoreUrl::Memory),
-            "valkey" | "valkeys" => Err(Refusal::Because(
-                "a Valkey is named by the same URLs as a Redis: redis:// or rediss://".into(),
-            )),
-            "redis+unix" | "unix" => {
-                Err(Refusal::Because("a Redis is reached over TCP; Unix sockets are not supported".into()))
-            }
-            _ if scheme == "redis" || scheme.starts_with("redis+") || scheme.starts_with("rediss") => {
-                let url = RedisUrl::parse(text).map_err(Refusal::Because)?;
-                if url.has_secret && matches!(raw, Raw::Toml(_)) {
-                    return Err(Refusal::Because(format!(
-                        "a password does not belong in this file; give the whole URL as {} in the environment",
-                        variable_name("store_url")
-                    )));
-                }
-                Ok(StoreUrl::Redis(url))
-            }
-            _ => Err(Refusal::Unexpected),
+        read_location(raw, "store_url")
+    }
+}
+
+/// Where something lives, as `setting` has it.
+pub(super) fn read_location(raw: Raw<'_>, setting: &str) -> Result<StoreUrl, Refusal> {
+    let text = raw.text()?;
+    let (scheme, rest) = text.split_once(':').ok_or(Refusal::Unexpected)?;
+    match scheme {
+        "file" => {
+            // `file:///var/lib` is the long form of `file:/var/lib`; `file://host/…` names another machine.
+            let path = match rest.strip_prefix("//") {
+                Some(absolute) if absolute.starts_with('/') => absolute,
+                Some(_) => return Err(Refusal::Unexpected),
+                None => rest,
+            };
+            if path.is_empty() { Err(Refusal::Unexpected) } else { Ok(StoreUrl::File(PathBuf::from(path))) }
         }
+        "memory" if rest.is_empty() => Ok(StoreUrl::Memory),
+        "valkey" | "valkeys" => Err(Refusal::Because(
+            "a Valkey is named by the same URLs as a Redis: redis:// or rediss://".into(),
+        )),
+        "redis+unix" | "unix" => {
+            Err(Refusal::Because("a Redis is reached over TCP; Unix sockets are not supported".into()))
+        }
+        _ if scheme == "redis" || scheme.starts_with("redis+") || scheme.starts_with("rediss") => {
+            let url = RedisUrl::parse(text).map_err(Refusal::Because)?;
+            if url.has_secret && matches!(raw, Raw::Toml(_)) {
+                return Err(Refusal::Because(format!(
+                    "a password does not belong in this file; give the whole URL as {} in the environment",
+                    variable_name(setting)
+                )));
+            }
+            Ok(StoreUrl::Redis(url))
+        }
+        _ => Err(Refusal::Unexpected),
     }
 }
 

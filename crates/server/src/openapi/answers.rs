@@ -31,6 +31,9 @@ pub(super) struct ProblemDetails {
     /// Told with `no-slot`: how long the ticket will probably wait; null while that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimated_wait_seconds: Option<u64>,
+    /// Told with `quota-exceeded`: the budgets that are used up.
+    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    violated_policies: Vec<&'static str>,
 }
 
 impl ProblemDetails {
@@ -42,6 +45,7 @@ impl ProblemDetails {
             status: problem.status().as_u16(),
             detail: meaning.split_inclusive(". ").next().unwrap_or(meaning).trim_end().to_owned(),
             estimated_wait_seconds: (problem == Problem::NoSlot).then_some(120),
+            violated_policies: if problem == Problem::QuotaExceeded { vec!["join"] } else { vec![] },
         }
     }
 }

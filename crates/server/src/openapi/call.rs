@@ -367,6 +367,8 @@ pub(super) enum AnswerHeader {
     CachedForASecond,
     CachedForMinutes,
     EntityTag,
+    RateLimit,
+    RateLimitPolicy,
     RetryAfter,
     Stale,
     WwwAuthenticate,
@@ -377,6 +379,8 @@ impl AnswerHeader {
         match self {
             Self::CachedForASecond | Self::CachedForMinutes => "Cache-Control",
             Self::EntityTag => "ETag",
+            Self::RateLimit => "RateLimit",
+            Self::RateLimitPolicy => "RateLimit-Policy",
             Self::RetryAfter => "Retry-After",
             Self::Stale => "Anteroom-Stale",
             Self::WwwAuthenticate => "WWW-Authenticate",
@@ -388,6 +392,10 @@ impl AnswerHeader {
             Self::CachedForASecond => "`public, max-age=1`: a CDN may carry the polls.",
             Self::CachedForMinutes => "`public, max-age=300`.",
             Self::EntityTag => "The version of what was answered, for `If-None-Match` and `If-Match`.",
+            Self::RateLimit => {
+                "What is left of each budget the request was charged to: `\"join\";r=0;t=3`. On every answer that is not to be shared."
+            }
+            Self::RateLimitPolicy => "What these budgets allow: `\"join\";q=1200;w=60`.",
             Self::RetryAfter => "After how many seconds to try again.",
             Self::Stale => {
                 "Only while the server has lost its store: how many seconds ago this was known to be so."

@@ -133,6 +133,12 @@ fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
             "Only if `origin_secret_header` is configured: the request did not come by way of the CDN.",
         );
     }
+    if listener == Listener::Public {
+        add(
+            Problem::QuotaExceeded,
+            "The client has used up one of its budgets of requests; `Retry-After` says when to ask again.",
+        );
+    }
     // A signature covers the body, so a signed request's body is read even where nothing is done with it.
     if reads || needs_key {
         add(Problem::BodyTimeout, "The body did not arrive in time.");
@@ -145,7 +151,8 @@ fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
         answer.headers.push(AnswerHeader::Stale);
     }
     let (authenticate, retry) = (AnswerHeader::WwwAuthenticate, AnswerHeader::RetryAfter);
-    for (status, header) in [(401, authenticate), (429, retry), (503, retry)] {
+    let (quota, policies) = (AnswerHeader::RateLimit, AnswerHeader::RateLimitPolicy);
+    for (status, header) in [(401, authenticate), (429, retry), (429, quota), (429, policies), (503, retry)] {
         if let Some(answer) = call.answers.get_mut(&status) {
             answer.headers.push(header);
         }

@@ -71,7 +71,15 @@ impl Server {
             service_fn(move |request| answer(Arc::clone(&calls), big.clone(), request))
         };
         let (trigger, shutdown) = shutdown::channel();
-        let serving = serve("test", listener, tls, limits, Arc::clone(&counters), service, shutdown);
+        let serving = serve(
+            "test",
+            listener,
+            tls,
+            limits,
+            Arc::clone(&counters),
+            move |_peer| service.clone(),
+            shutdown,
+        );
         Self { address, counters, calls, trigger, task: spawn(serving) }
     }
 

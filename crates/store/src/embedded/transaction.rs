@@ -210,9 +210,15 @@ fn write_sessions(
     let mut by_end = transaction.open_table(BY_END)?;
     for session in written {
         let end = end_place(number, session.ends_at, session.key);
-        sessions.insert(session_place(number, session.key), session.bytes.as_slice())?;
+        let before = sessions.insert(session_place(number, session.key), session.bytes.as_slice())?;
+        let before = before.map(|bytes| codec::decode_session(bytes.value())).transpose()?;
+        // A stay that was prolonged, or cut short, has another place in both indexes.
+        if let Some(old_end) = before.map(|before| before.ends_at()).filter(|&old| old != session.ends_at) {
+            let old = end_place(number, old_end, session.key);
+            by_end.remove(old)?;
+            ending.remove(old)?;
+        }
         by_end.insert(end, &session.request_id.0)?;
-        // A session's end never changes, so its place in the index is known without reading it back.
         if session.active {
             ending.insert(end, ())?;
         } else {

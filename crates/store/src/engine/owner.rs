@@ -38,6 +38,8 @@ const GATHER_ROUNDS_MAX: u32 = 16;
 const CLAIM_PACE: Duration = Duration::from_millis(10);
 /// How long a store may take to write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take until every node that reaches a shared store shows a change: eight glances.
+const BOARD_SPREAD_MILLIS: u64 = 2_000;
 /// How long an owner waits after a failure before it looks at the store again by itself.
 const RETRY_PAUSE: Duration = Duration::from_millis(RETRY_PAUSE_MILLIS);
 const RETRY_PAUSE_MILLIS: u64 = 250;
@@ -361,7 +363,12 @@ impl Owner {
             (room, answer) = turn.apply(
                 room,
                 operation,
-                Reads { session, ended: vec![], actor: actor.name().map(str::to_owned) },
+                Reads {
+                    session,
+                    ended: vec![],
+                    actor: actor.name().map(str::to_owned),
+                    spread_millis: self.spread_millis(),
+                },
             );
             if answer.is_ok() {
                 audit.extend(record);
@@ -376,6 +383,11 @@ impl Owner {
         let (effects, expected) = (turn.effects, before.2);
         let joined_before = before.1;
         Ok(Some(Computed { room, effects, answers, audit, joined_before, opens_line, expected }))
+    }
+
+    /// How long it may take until every node shows what is written now.
+    fn spread_millis(&self) -> u64 {
+        if self.store.is_shared() { BOARD_SPREAD_MILLIS } else { 0 }
     }
 
     /// What the store has of the sessions that a batch is about.

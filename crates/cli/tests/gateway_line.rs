@@ -1,0 +1,185 @@
+//! Calls about the line, by cookie: asking where one stands, taking a place by name, giving it up; and where forms lead to.
+
+mod gateway_support;
+
+use anteroom_testkit::{Answer, Browser, Request, native, wait_until};
+use gateway_support::{COOKIE, PATIENCE, SOON, Stand, assert_not_kept, assert_waits};
+use serde_json::json;
+
+const LINE: &str = "/.anteroom/line";
+
+/// Asks where somebody stands, as a program does.
+fn asked(browser: &mut Browser) -> Answer {
+    let answer = browser.send(Request::new("GET", LINE).header("Accept", "application/json"));
+    assert_not_kept(&answer);
+    answer
+}
+
+fn status(browser: &mut Browser) -> String {
+    let answer = asked(browser);
+    assert_eq!((answer.status, answer.json()["room"].clone()), (200, json!("Hall")), "{answer:?}");
+    answer.json()["status"].as_str().expect("a status").to_owned()
+}
+
+/// Takes a place by name, as a program does.
+fn join(browser: &mut Browser) -> Answer {
+    browser.send(Request::new("POST", "/.anteroom/line/join").header("Accept", "application/json").body(""))
+}
+
+#[test]
+fn where_one_stands_is_told_and_asking_changes_nothing() {
+    let stand = Stand::open(1, "queue_position_expiry_period = 2");
+    let mut inside = stand.inside();
+    let mut browser = stand.browser();
+    assert_eq!(status(&mut browser), "none");
+    assert_eq!(browser.cookies.get(COOKIE), None, "asking takes nothing");
+    browser.open("/");
+    assert_eq!(status(&mut browser), "arriving");
+    assert_eq!(stand.figure("joined"), 1);
+    let page = browser.open("/");
+    let told = asked(&mut browser).json();
+    assert_eq!((&told["status"], &told["people_ahead"]), (&json!("waiting"), &json!(0)), "{told}");
+    assert_eq!(told["position"].as_u64(), page.shown_position());
+    assert!(told.get("estimated_wait_seconds").is_some(), "{told}");
+    let id = told["request_id"].as_str().expect("a request id").to_owned();
+    let elsewhere = Request::new("GET", "/.anteroom/status").header("Authorization", &id);
+    let elsewhere = stand.server.visitor().send(&elsewhere).expect("an answer").json();
+    assert_eq!(elsewhere["position"], told["position"], "the same ticket on the API");
+    assert_eq!(status(&mut inside), "admitted");
+    // His turn comes, and asking does not take it.
+    assert!(inside.open("/complete").is_from_site());
+    stand.wait_for_figure("offers", 1);
+    let before = stand.figure("claimed");
+    asked(&mut browser);
+    assert_eq!(stand.figure("claimed"), before);
+    stand.wait_for_figure("lapsed", 1);
+    assert_eq!(status(&mut browser), "expired");
+}
+
+#[test]
+fn a_place_asked_for_by_name_is_given_also_without_a_cookie() {
+    let stand = Stand::open(1, "");
+    let mut first = stand.browser();
+    let joined = join(&mut first);
+    assert_eq!((joined.status, joined.json()["status"].clone()), (200, json!("admitted")), "{joined:?}");
+    assert!(first.fetch("/in").is_from_site());
+    let mut second = stand.browser();
+    let joined = join(&mut second);
+    assert_eq!(joined.json()["status"], "waiting", "{joined:?}");
+    assert!(joined.header("Retry-After").is_some() && second.cookies.get(COOKIE).is_some(), "{joined:?}");
+    let position = joined.json()["position"].clone();
+    assert!(position.is_u64());
+    // Asking again is the same place.
+    assert_eq!(join(&mut second).json()["position"], position);
+    assert_eq!(stand.figure("waiting"), 1);
+    assert_eq!(join(&mut first).json()["status"], "admitted");
+    assert_eq!((stand.figure("joined"), stand.figure("active")), (2, 1));
+    assert!(first.open("/complete").is_from_site());
+    wait_until("his turn comes", PATIENCE, || second.fetch("/second").is_from_site());
+}
+
+#[test]
+fn a_place_that_was_given_up_goes_to_the_next_by_form_and_by_call() {
+    let stand = Stand::open(1, "");
+    let mut inside = stand.inside();
+    let (mut second, page) = stand.in_line();
+    let (mut third, behind) = stand.in_line();
+    assert_eq!(behind.shown_people_ahead(), Some(1));
+    let thief = second.copy();
+    let left = second.press(&page, "/.anteroom/line/leave");
+    assert_eq!(left.status, 200, "{left:?}");
+    assert_not_kept(&left);
+    assert!(left.text().contains("<h1>") && second.cookies.get(COOKIE).is_none(), "{left:?}");
+    assert_eq!((stand.figure("left"), stand.figure("waiting")), (1, 1));
+    assert_eq!(third.open("/").shown_people_ahead(), Some(0));
+    // The ticket is good for nothing now, whoever shows it.
+    let mut thief = thief;
+    let gone = thief.open("/");
+    assert!(!gone.is_from_site() && gone.shown_position().is_none(), "{gone:?}");
+    let leaving = Request::new("POST", "/.anteroom/line/leave").header("Accept", "application/json").body("");
+    let left = third.send(leaving.clone());
+    assert_eq!((left.status, left.json()["status"].clone()), (200, json!("left")), "{left:?}");
+    assert_eq!(third.send(leaving.clone()).status, 200, "who has left has left");
+    assert_eq!((stand.figure("left"), stand.figure("waiting")), (2, 0));
+    let left = inside.send(leaving);
+    assert_eq!(left.status, 200);
+    stand.wait_for_figure("active", 0);
+    assert_eq!(status(&mut inside), "none");
+    // At the end of the line he is welcome again.
+    second.enter("/", SOON, PATIENCE);
+}
+
+#[test]
+fn a_form_leads_back_to_a_page_of_this_site_and_to_no_other() {
+    let stand = Stand::open(9, "");
+    let location = |target: &str| {
+        let answer = stand.browser().post(&format!("/.anteroom/line/join{target}"), "");
+        assert_eq!(answer.status, 303, "{target}: {answer:?}");
+        answer.header("Location").expect("somewhere to go").to_owned()
+    };
+    assert_eq!(location("?return=/cart"), "/cart");
+    assert_eq!(location("?return=%2Fcart%3Fa%3D1%26b%3D2"), "/cart?a=1&b=2");
+    assert_eq!(location("?room=Hall&return=/cart"), "/cart");
+    for evil in [
+        "",
+        "?return=",
+        "?return=https://evil.example/",
+        "?return=//evil.example/",
+        "?return=%2F%2Fevil.example",
+        "?return=/%2Fevil.example",
+    ] {
+        assert_eq!(location(evil), "/", "{evil}");
+    }
+    // Full by now.
+    for evil in [
+        "?return=/%5Cevil.example",
+        "?return=/%0d%0aSet-Cookie:%20a=b",
+        "?return=javascript:alert(1)",
+        "?return=/%ff",
+    ] {
+        let answer = stand.browser().post(&format!("/.anteroom/line/join{evil}"), "");
+        assert_eq!((answer.status, answer.header("Location")), (303, Some("/")), "{evil}: {answer:?}");
+        assert!(answer.set_cookies().iter().all(|cookie| cookie.name == COOKIE), "{answer:?}");
+    }
+}
+
+#[test]
+fn other_methods_and_paths_are_refused_clearly() {
+    let stand = Stand::open(1, "");
+    let mut client = stand.server.visitor();
+    for (method, path, status) in [
+        ("GET", "/.anteroom/line/join", 405),
+        ("DELETE", "/.anteroom/line/leave", 405),
+        ("POST", "/.anteroom/line", 405),
+        ("GET", "/.anteroom/line/nothing", 404),
+        ("HEAD", "/.anteroom/line", 200),
+    ] {
+        let answer = client.send(&Request::new(method, path)).expect("an answer");
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert_eq!(answer.header("Allow").is_some(), status == 405, "{answer:?}");
+    }
+    assert_eq!((stand.site.requests(), stand.figure("joined")), (0, 0));
+}
+
+#[test]
+fn places_of_the_api_and_of_the_gateway_are_one_line() {
+    let stand = Stand::open(1, "");
+    let mut inside = stand.inside();
+    let (mut second, page) = stand.in_line();
+    let mut client = stand.server.visitor();
+    let joined = client.post("/.anteroom/join", &json!({"room": "Hall"})).expect("an answer");
+    let place = native::Place::of(&joined);
+    assert!(Some(place.position) > page.shown_position(), "{joined:?}");
+    assert_eq!(joined.json()["people_ahead"], 1);
+    let (mut fourth, page) = stand.in_line();
+    assert_eq!(page.shown_people_ahead(), Some(2));
+    assert!(inside.open("/complete").is_from_site());
+    second.enter("/", SOON, PATIENCE);
+    assert!(second.open("/complete").is_from_site());
+    let claim = json!({"room": "Hall", "ticket": place.ticket});
+    wait_until("the API's ticket is served", PATIENCE, || {
+        client.post("/.anteroom/claim", &claim).is_ok_and(|answer| answer.status == 200)
+    });
+    assert_waits(&fourth.open("/"));
+    assert_eq!(stand.figure("active"), 1);
+}

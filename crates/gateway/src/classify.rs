@@ -1,0 +1,140 @@
+//! What a request is: a visitor's navigation, who could stand in a line, or something that could not.
+//!
+//! Browsers say what they fetch (`Sec-Fetch-Mode`, `Sec-Fetch-Dest`), and scripts cannot forge that. Where nothing is said, only a GET
+//! that asks for HTML is a navigation; `curl`, probes and monitors do not ask for it. Crawlers do, and are known by their names: one
+//! that hides its name is turned away by its missing cookie.
+
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, Request};
+
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
+const PURPOSE: HeaderName = HeaderName::from_static("purpose");
+const X_MOZ: HeaderName = HeaderName::from_static("x-moz");
+
+/// Parts of the names by which crawlers and previews of links call themselves.
+const CRAWLERS: [&str; 13] = [
+    "bot",
+    "crawl",
+    "spider",
+    "slurp",
+    "facebookexternalhit",
+    "preview",
+    "whatsapp",
+    "monitor",
+    "uptime",
+    "pingdom",
+    "lighthouse",
+    "headlesschrome-probe",
+    "httpclient",
+];
+
+/// What kind of request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A person opens a page. The only kind that takes a place by itself.
+    Navigation,
+    /// A program reads something: a script of the page, an app, a probe.
+    Read,
+    /// Part of a page: an image, a script, a style.
+    SubResource,
+    /// Something that wants to change something. It is never passed on later, nor answered as if it had been.
+    Change,
+}
+
+/// The kind of a request.
+pub(crate) fn kind<B>(request: &Request<B>) -> Kind {
+    let headers = request.headers();
+    match *request.method() {
+        Method::GET => {}
+        Method::HEAD => return Kind::Read,
+        _ => return Kind::Change,
+    }
+    let fetches = |name: &HeaderName| headers.get(name).map(http::HeaderValue::as_bytes);
+    if is_fetched_ahead(headers) {
+        return Kind::SubResource;
+    }
+    match (fetches(&SEC_FETCH_MODE), fetches(&SEC_FETCH_DEST)) {
+        (Some(b"navigate"), Some(b"document") | None) if !is_crawler(headers) => Kind::Navigation,
+        (_, Some(b"empty")) => Kind::Read,
+        (_, Some(_)) => Kind::SubResource,
+        (Some(_), None) => Kind::Read,
+        (None, None) if asks_for(headers, "text/html") && !is_crawler(headers) => Kind::Navigation,
+        (None, None) => Kind::Read,
+    }
+}
+
+/// Pages that a browser fetches in case somebody opens them.
+fn is_fetched_ahead(headers: &HeaderMap) -> bool {
+    [SEC_PURPOSE, PURPOSE, X_MOZ].iter().any(|name| {
+        let value = headers.get(name).map_or(&b""[..], |value| value.as_bytes());
+        value.starts_with(b"prefetch") || value.starts_with(b"prerender")
+    })
+}
+
+fn is_crawler(headers: &HeaderMap) -> bool {
+    let Some(agent) = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()) else {
+        return false;
+    };
+    // Not a crawler but a make of telephones.
+    let agent = agent.to_ascii_lowercase().replace("cubot", "");
+    CRAWLERS.iter().any(|name| agent.contains(name))
+}
+
+/// Whether one of the `Accept` headers names a type of content.
+fn asks_for(headers: &HeaderMap, content: &str) -> bool {
+    headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok()).any(|accept| {
+        accept.split(',').any(|range| {
+            range.split(';').next().is_some_and(|range| range.trim().eq_ignore_ascii_case(content))
+        })
+    })
+}
+
+/// Whether an answer of ours is read by a person. Programs get JSON.
+pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
+    asks_for(headers, "text/html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind_of(method: &str, headers: &[(&str, &str)]) -> Kind {
+        let mut request = Request::builder().method(method).uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        kind(&request.body(()).unwrap())
+    }
+
+    #[test]
+    fn only_people_who_open_pages_navigate() {
+        let html = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+        let firefox =
+            ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0");
+        assert_eq!(kind_of("GET", &[html, firefox]), Kind::Navigation);
+        let (mode, dest) = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
+        assert_eq!(kind_of("GET", &[html, mode, dest]), Kind::Navigation);
+        assert_eq!(kind_of("GET", &[("accept", "*/*")]), Kind::Read, "curl");
+        assert_eq!(kind_of("GET", &[]), Kind::Read, "a probe");
+        assert_eq!(kind_of("HEAD", &[html]), Kind::Read);
+        assert_eq!(kind_of("POST", &[html, mode, dest]), Kind::Change);
+        assert_eq!(
+            kind_of("GET", &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")]),
+            Kind::SubResource
+        );
+        assert_eq!(kind_of("GET", &[html, mode, ("sec-fetch-dest", "iframe")]), Kind::SubResource);
+        assert_eq!(kind_of("GET", &[("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")]), Kind::Read);
+        assert_eq!(
+            kind_of("GET", &[html, mode, dest, ("sec-purpose", "prefetch;prerender")]),
+            Kind::SubResource
+        );
+        assert_eq!(
+            kind_of("GET", &[html, ("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")]),
+            Kind::Read
+        );
+        let telephone = ("user-agent", "Mozilla/5.0 (Linux; Android 14; CUBOT X90) AppleWebKit/537.36");
+        assert_eq!(kind_of("GET", &[html, telephone]), Kind::Navigation);
+    }
+}

@@ -1,0 +1,595 @@
+//! The path of one request through the gateway, phase by phase, and what the gateway does while nobody asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anteroom_core::{Board, Recognition, UnixMillis};
+use anteroom_store::Engine;
+use anteroom_tokens::cookie::CookieContent;
+use anteroom_tokens::random;
+use anteroom_tokens::secret::MasterSecrets;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::account::{Account, RoomVerdicts, Verdict, Verdicts};
+use crate::body::GatewayBody;
+use crate::classify::{self, Kind};
+use crate::client::{self, Client, Identification, Peer};
+use crate::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
+use crate::limiter::{Asked, Class, Decision, Limiter};
+use crate::line;
+use crate::observe;
+use crate::place::{Path, host_of};
+use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, OriginsError, ProxySettings, Tunnel};
+use crate::reject::{self, Rejection};
+use crate::rooms::{Found, GatewayRooms, Rule, StoreState};
+use crate::verdict::{self, Case, Entry, Inside, Judgement, PassTerms};
+use crate::visit::{Due, Touch, key_of};
+use crate::wait::{self, Shown};
+
+/// Under which paths the gateway answers for its lines, on every protected host.
+pub const LINE_PATH: &str = "/.anteroom/line";
+/// What is ours on a protected host; everything else is the origin's.
+const OWN_PREFIX: &str = "/.anteroom/";
+/// The name under which requests are counted that belong to no room.
+const NO_ROOM: &str = "";
+/// What an origin says about a visit in its answer. It goes no further.
+const COMMAND: HeaderName = HeaderName::from_static("anteroom-session");
+/// Tells the origin which room a request came through.
+const ROOM: HeaderName = HeaderName::from_static("anteroom-room");
+/// Tells the origin which visit it belongs to: the line and the position.
+const VISIT: HeaderName = HeaderName::from_static("anteroom-visit");
+/// From when on newcomers are not given to a store that does not answer.
+const STORE_LOST_AFTER: Duration = Duration::from_secs(2);
+/// How often the gateway looks after what must happen also while nobody asks.
+const LOOK_PERIOD: Duration = Duration::from_millis(250);
+/// How many random bytes tell the nodes of a shared store apart as reporters.
+const REPORTER_NAME_BYTES: usize = 6;
+/// How often an upgraded connection looks whether its visit is over.
+const TUNNEL_LOOK_PERIOD: Duration = Duration::from_secs(1);
+
+/// What a gateway is made of.
+pub struct GatewayParts {
+    /// The rooms.
+    pub engine: Arc<Engine>,
+    /// What cookies are sealed with.
+    pub secrets: Arc<MasterSecrets>,
+    /// Where requests go whose room names no origins of its own; empty if there is no such place.
+    pub origins: Vec<OriginAddress>,
+    /// How origins are spoken to.
+    pub proxy: ProxySettings,
+    /// How a client is known.
+    pub identification: Arc<Identification>,
+    /// Budgets of clients.
+    pub limiter: Arc<Limiter>,
+    /// What a pass of a room would say.
+    pub terms: Box<dyn Fn(&Board) -> PassTerms + Send + Sync>,
+    /// Whether visitors reach us by TLS whatever this connection is: somebody before us ends it.
+    pub public_is_tls: bool,
+}
+
+/// The gateway.
+pub struct Gateway {
+    engine: Arc<Engine>,
+    rooms: GatewayRooms,
+    identification: Arc<Identification>,
+    limiter: Arc<Limiter>,
+    terms: Box<dyn Fn(&Board) -> PassTerms + Send + Sync>,
+    public_is_tls: bool,
+    verdicts: Verdicts,
+    no_room: RoomVerdicts,
+    /// Upgraded connections that are open.
+    tunnels: Arc<AtomicU64>,
+    /// Raised when everything ends.
+    closing: watch::Sender<bool>,
+    /// Whether the store does not answer, as of the last look.
+    store_is_lost: AtomicBool,
+}
+
+impl Gateway {
+    /// A gateway that answers as soon as it is asked.
+    pub fn new(parts: GatewayParts) -> Result<Arc<Self>, OriginsError> {
+        let verdicts = Verdicts::default();
+        let default_origins = if parts.origins.is_empty() {
+            None
+        } else {
+            Some(Origins::new(parts.origins, parts.proxy.clone())?)
+        };
+        let rooms = GatewayRooms::new(
+            Arc::clone(&parts.engine),
+            parts.secrets,
+            parts.proxy,
+            default_origins,
+            verdicts.clone(),
+        );
+        Ok(Arc::new(Self {
+            engine: parts.engine,
+            rooms,
+            identification: parts.identification,
+            limiter: parts.limiter,
+            terms: parts.terms,
+            public_is_tls: parts.public_is_tls,
+            no_room: verdicts.of(NO_ROOM),
+            verdicts,
+            tunnels: Arc::default(),
+            closing: watch::Sender::new(false),
+            store_is_lost: AtomicBool::new(false),
+        }))
+    }
+
+    /// Whether a request is the gateway's. Its own prefix on a protected host is the API's, except for the line.
+    pub fn covers<B>(&self, request: &Request<B>) -> bool {
+        if self.rooms.is_empty() {
+            return false;
+        }
+        let path = request.uri().path();
+        if path.starts_with(OWN_PREFIX) && !is_about_a_line(path) {
+            return false;
+        }
+        self.rooms.serves_host(host_of(request))
+    }
+
+    /// Registers its figures.
+    pub fn register(&self, registry: &mut Registry) {
+        self.verdicts.register(registry);
+    }
+
+    /// Upgraded connections that are open.
+    pub fn tunnels(&self) -> u64 {
+        self.tunnels.load(Ordering::Relaxed)
+    }
+
+    /// All groups of origins, for figures.
+    pub fn origins(&self) -> Vec<Arc<Origins>> {
+        self.rooms.origins()
+    }
+
+    /// Ends upgraded connections.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Follows rooms, origins and departed visitors until it is dropped.
+    pub async fn keep_watch(self: Arc<Self>) {
+        let mut watched: Vec<Arc<Origins>> = vec![];
+        // Both end with this function.
+        let mut health = JoinSet::new();
+        let mut reports = JoinSet::new();
+        let gateway = Arc::clone(&self);
+        reports.spawn(async move {
+            observe::report(&gateway.reporter_name(), || gateway.rooms.sites()).await;
+        });
+        let mut clock = tokio::time::interval(LOOK_PERIOD);
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            clock.tick().await;
+            self.rooms.look_after(self.engine.now(), self.look_at_store());
+            let origins = self.rooms.origins();
+            let is_same = |one: &[Arc<Origins>], other: &[Arc<Origins>]| {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
+            };
+            if !is_same(&watched, &origins) {
+                health.abort_all();
+                for group in &origins {
+                    health.spawn(Arc::clone(group).watch_health());
+                }
+                watched = origins;
+            }
+        }
+    }
+
+    /// What adaptive rooms know this node's view of their origins by. Where there is one node, the next one that runs takes it over.
+    fn reporter_name(&self) -> String {
+        let is_shared = self.engine.store().is_shared();
+        if is_shared {
+            format!("gateway-{}", random::text(REPORTER_NAME_BYTES))
+        } else {
+            "gateway".to_owned()
+        }
+    }
+
+    /// Whether the store answers. A shared one is asked four times a second; one of this process is lost when it is not ready.
+    fn look_at_store(&self) -> StoreState {
+        let is_lost = self.engine.staleness() > STORE_LOST_AFTER
+            || !self.engine.store().is_shared() && !self.engine.is_ready();
+        let was_lost = self.store_is_lost.swap(is_lost, Ordering::Relaxed);
+        match (is_lost, was_lost) {
+            (true, _) => StoreState::Lost,
+            (false, true) => StoreState::Back,
+            (false, false) => StoreState::There,
+        }
+    }
+
+    /// The path of one request.
+    pub async fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<GatewayBody> {
+        // identify
+        let client = client::identify(&peer, request.headers(), &self.identification);
+        let is_tls = peer.is_tls || self.public_is_tls;
+        let now = self.engine.now();
+        // classify: which room, and what kind of request
+        let found = match self.find(&request) {
+            Found::Room(rule) => Some(rule),
+            Found::Unprotected(origins) => {
+                return self.unprotected(request, &client, is_tls, &origins).await;
+            }
+            Found::Nothing => None,
+        };
+        let mut account = Account::open(found.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
+        let wants_page = classify::wants_page(request.headers());
+        let Some(rule) = &found else {
+            return refuse(&Rejection::Misdirected, wants_page, None, &mut account);
+        };
+        // limit
+        if let Some(refused) = self.limited(Class::Gateway, &request, &client).await {
+            return refuse(&refused, wants_page, None, &mut account);
+        }
+        let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
+        if is_about_a_line(request.uri().path()) {
+            account.settle(Verdict::Line);
+            let called = line::Called { case, is_tls };
+            let would_join = request.uri().path().ends_with(line::JOIN);
+            if would_join && let Some(refused) = self.limited(Class::Join, &request, &client).await {
+                return refuse(&refused, wants_page, None, &mut account);
+            }
+            return line::answer(called, &request).await;
+        }
+        // verdict
+        let path = Path::of(request.uri().path());
+        let judgement = if rule.lets_by(request.method(), &path, request.headers(), client.address) {
+            // A visitor's cookie comes back with it all the same.
+            let inside = case.visitor_inside(&rule.room.handle.board()).await;
+            Judgement::Proxy(Entry { inside, ..Entry::without_visit(Verdict::Bypassed) })
+        } else {
+            let refused =
+                if case.would_join() { self.limited(Class::Join, &request, &client).await } else { None };
+            match refused {
+                Some(refused) => Judgement::Reject(refused),
+                None => verdict::judge(&case).await,
+            }
+        };
+        match judgement {
+            Judgement::Proxy(entry) => {
+                cookies::hide(request.headers_mut());
+                self.proxied(rule, request, entry, (&client, is_tls), &mut account).await
+            }
+            Judgement::Wait(wait, cookie) => {
+                account.settle(match wait {
+                    wait::Wait::Arriving => Verdict::Arrived,
+                    wait::Wait::Held(_) => Verdict::Held,
+                    wait::Wait::InLine(_) | wait::Wait::Gone => Verdict::Waiting,
+                });
+                let board = rule.room.handle.board();
+                let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
+                // A path of this very site, however many slashes it begins with.
+                let address = format!("/{}", address.trim_start_matches(['/', '\\']));
+                let shown = Shown { room: &rule.room, board: &board, now, wants_page, address: &address };
+                let mut response = wait::answer(&wait, &shown);
+                if let Some(cookie) = cookie {
+                    set_cookie(rule, &mut response, (CookieKind::Place, &cookie), is_tls, now);
+                }
+                response
+            }
+            Judgement::Reject(rejection) => {
+                let board = rule.room.handle.board();
+                let notice = board.settings.notice.as_ref().map(anteroom_core::settings::Notice::as_str);
+                refuse(&rejection, wants_page, notice, &mut account)
+            }
+        }
+    }
+
+    /// Where a request belongs. A call about a line names its room, because its own path says nothing.
+    fn find<B>(&self, request: &Request<B>) -> Found {
+        let (host, path) = (host_of(request), request.uri().path());
+        if is_about_a_line(path)
+            && let Some(name) = line::room_named(request.uri().query())
+        {
+            return self.rooms.named(host, name).map_or(Found::Nothing, Found::Room);
+        }
+        self.rooms.find(host, &Path::of(path))
+    }
+
+    fn case<'request>(
+        &'request self,
+        rule: &'request Rule,
+        kind: Kind,
+        headers: &HeaderMap,
+        (is_tls, now): (bool, UnixMillis),
+    ) -> Case<'request> {
+        Case {
+            rule,
+            kind,
+            cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
+            loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
+            now,
+            store_is_lost: self.store_is_lost.load(Ordering::Relaxed),
+            terms: &*self.terms,
+        }
+    }
+
+    /// Whether a client has used up its budget.
+    async fn limited<B>(&self, class: Class, request: &Request<B>, client: &Client) -> Option<Rejection> {
+        let asked = Asked { class, method: request.method(), path: request.uri().path() };
+        match self.limiter.decide(&asked, client).await {
+            Decision::Refused(quota) => Some(Rejection::Limited(Box::new(quota))),
+            Decision::Unlimited | Decision::Allowed(_) | Decision::FailedOpen => None,
+        }
+    }
+
+    /// A request that no room is responsible for.
+    async fn unprotected(
+        &self,
+        mut request: Request<Incoming>,
+        client: &Client,
+        is_tls: bool,
+        origins: &Arc<Origins>,
+    ) -> Response<GatewayBody> {
+        let mut account = Account::open(&self.no_room);
+        let wants_page = classify::wants_page(request.headers());
+        if let Some(refused) = self.limited(Class::Gateway, &request, client).await {
+            return refuse(&refused, wants_page, None, &mut account);
+        }
+        if is_about_a_line(request.uri().path()) {
+            let nothing = Rejection::Line(StatusCode::NOT_FOUND, "There is no line on this site");
+            return refuse(&nothing, wants_page, None, &mut account);
+        }
+        account.settle(Verdict::Unprotected);
+        cookies::hide(request.headers_mut());
+        let hop = Hop { client: client.address, is_tls };
+        match proxy::forward(origins, request, &hop, &HeaderMap::new()).await {
+            Ok(Forwarded { mut response, tunnel }) => {
+                response.headers_mut().remove(COMMAND);
+                if let Some(tunnel) = tunnel {
+                    self.carry(tunnel, std::future::pending());
+                }
+                response.map(GatewayBody::Streamed)
+            }
+            Err(error) => refuse(&Rejection::Origin(error), wants_page, None, &mut account),
+        }
+    }
+
+    /// Passes a request on, touching its visit meanwhile where that is due.
+    async fn proxied(
+        self: &Arc<Self>,
+        rule: &Arc<Rule>,
+        request: Request<Incoming>,
+        entry: Entry,
+        (client, is_tls): (&Client, bool),
+        account: &mut Account<'_>,
+    ) -> Response<GatewayBody> {
+        let wants_page = classify::wants_page(request.headers());
+        let Some(origins) = &rule.origins else {
+            return refuse(&Rejection::Misdirected, wants_page, None, account);
+        };
+        account.settle(entry.verdict);
+        let hop = Hop { client: client.address, is_tls };
+        let extra = told_to_origin(rule, entry.inside.as_ref());
+        let touching = self.touch(rule, &entry);
+        let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touching);
+        let now = self.engine.now();
+        let mut response = match forwarded {
+            Ok(Forwarded { response, tunnel }) => {
+                if let Some(tunnel) = tunnel {
+                    let until =
+                        visit_over(Arc::clone(&self.engine), Arc::clone(rule), entry.inside, entry.ends_at);
+                    self.carry(tunnel, until);
+                }
+                response.map(GatewayBody::Streamed)
+            }
+            Err(error) => {
+                let rejection = Rejection::Origin(error);
+                account.settle(rejection.verdict());
+                reject::answer(&rejection, wants_page, None)
+            }
+        };
+        let command = response.headers_mut().remove(COMMAND).and_then(|value| Command::parse(&value));
+        if let (Some(command), Some(inside)) = (command, &entry.inside) {
+            self.end_visit(rule, inside, command, now);
+            let cleared = rule.room.cookie_names.clear(CookieKind::Place, is_tls);
+            cookies::attach(response.headers_mut(), cleared);
+            return response;
+        }
+        let renewed = || Some((CookieKind::Place, renewed(rule, entry.inside.as_ref()?)?));
+        if let Some((kind, cookie)) = entry.cookie.or_else(renewed) {
+            set_cookie(rule, &mut response, (kind, &cookie), is_tls, now);
+        }
+        response
+    }
+
+    /// Touches a visit if that is due, and waits a moment for the store to say so.
+    async fn touch(&self, rule: &Rule, entry: &Entry) {
+        // Whoever was let in by this very request has just been touched, or has to come back first.
+        let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
+            return;
+        };
+        let (now, key) = (self.engine.now(), key_of(&inside.ticket));
+        let session_millis = rule.settings.session_duration.get() * 1000;
+        let is_lost = self.store_is_lost.load(Ordering::Relaxed);
+        if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
+            return;
+        }
+        let touch = Touch { now, session_millis, confirms: inside.is_provisional };
+        rule.room.touch_to_the_end(key, touch).await;
+    }
+
+    /// Ends a visit by the origin's word: nobody here lets it in any more from this moment on, and its slot is free when all nodes know.
+    fn end_visit(&self, rule: &Arc<Rule>, inside: &Inside, command: Command, now: UnixMillis) {
+        use anteroom_core::{Operation, Outcome};
+        let key = key_of(&inside.ticket);
+        rule.room.visits.bury(key, now, rule.settings.session_duration.get() * 1000);
+        let outcome = match command {
+            Command::Complete => Outcome::Completed,
+            Command::Abandon | Command::Revoke => Outcome::Abandoned,
+        };
+        let handle = Arc::clone(&rule.room.handle);
+        background(async move {
+            let actor = anteroom_store::engine::Actor::Visitor;
+            if let Err(error) = handle.operate(Operation::Close { key, outcome }, actor).await {
+                tracing::warn!(room = %handle.id(), %error, "a visit that the origin has ended keeps its slot until its time is over");
+            }
+        });
+    }
+
+    /// Carries an upgraded connection in a task of its own, until `until` or the end of everything.
+    fn carry(&self, tunnel: Tunnel, until: impl Future<Output = ()> + Send + 'static) {
+        let (tunnels, mut closing) = (Arc::clone(&self.tunnels), self.closing.subscribe());
+        tunnels.fetch_add(1, Ordering::Relaxed);
+        background(async move {
+            let ended = async {
+                tokio::select! {
+                    () = until => {}
+                    _ = closing.wait_for(|closing| *closing) => {}
+                }
+            };
+            tunnel.run(ended).await;
+            tunnels.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the gateway's named helper: tunnels end with `close`, commands of origins with the store's answer"
+)]
+pub(crate) fn background(work: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(work);
+}
+
+fn is_about_a_line(path: &str) -> bool {
+    path.strip_prefix(LINE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What an origin commands about a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Complete,
+    Abandon,
+    Revoke,
+}
+
+impl Command {
+    fn parse(value: &HeaderValue) -> Option<Self> {
+        match value.as_bytes() {
+            b"complete" => Some(Self::Complete),
+            b"abandon" => Some(Self::Abandon),
+            b"revoke" => Some(Self::Revoke),
+            _ => None,
+        }
+    }
+}
+
+fn refuse(
+    rejection: &Rejection,
+    wants_page: bool,
+    notice: Option<&str>,
+    account: &mut Account<'_>,
+) -> Response<GatewayBody> {
+    account.settle(rejection.verdict());
+    reject::answer(rejection, wants_page, notice)
+}
+
+/// The first of the room's cookies of this kind that opens.
+fn cookie_of(rule: &Rule, headers: &HeaderMap, kind: CookieKind, is_tls: bool) -> Option<CookieContent> {
+    let name = rule.room.cookie_names.name(kind, is_tls);
+    cookies::all(headers, name).find_map(|value| rule.room.cookies.open(value))
+}
+
+/// Puts a cookie into an answer.
+pub(crate) fn set_cookie(
+    rule: &Rule,
+    response: &mut Response<GatewayBody>,
+    (kind, cookie): (CookieKind, &CookieContent),
+    is_tls: bool,
+    now: UnixMillis,
+) {
+    let max_age_seconds = match cookie {
+        CookieContent::Arrived { .. } => cookies::ARRIVED_MAX_AGE_SECONDS,
+        CookieContent::Waiting { .. } => WAITING_MAX_AGE_SECONDS,
+        // Until it has come back once, and without a slot, it is good for what it says.
+        CookieContent::Admitted { ends_at, provisional, .. } if *provisional || kind == CookieKind::Loss => {
+            ends_at.since(now).div_ceil(1000)
+        }
+        // The visit may be extended without an answer to tell the browser.
+        CookieContent::Admitted { admitted_at, .. } => {
+            admitted_at.plus(rule.settings.session_max.get() * 1000).since(now).div_ceil(1000)
+        }
+    };
+    let value = rule.room.cookies.seal(cookie);
+    let cookie = rule.room.cookie_names.set(kind, is_tls, &value, max_age_seconds);
+    cookies::attach(response.headers_mut(), cookie);
+}
+
+/// The cookie of a visit that the store has extended since.
+fn renewed(rule: &Rule, inside: &Inside) -> Option<CookieContent> {
+    let ends_at = rule.room.visits.ends_at(key_of(&inside.ticket))?;
+    if ends_at <= inside.ends_at && !inside.is_provisional {
+        return None;
+    }
+    let (ticket, admitted_at) = (inside.ticket, inside.admitted_at);
+    let ends_at = ends_at.max(inside.ends_at);
+    Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: false })
+}
+
+/// What the origin is told about a request.
+fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(room) = HeaderValue::from_str(rule.room.handle.id().as_str()) {
+        headers.insert(ROOM, room);
+    }
+    if let Some(Inside { ticket, .. }) = inside
+        && let Ok(visit) =
+            HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
+    {
+        headers.insert(VISIT, visit);
+    }
+    headers
+}
+
+/// Resolves when the visit of an upgraded connection is over, touching it as long as it is not. One without a visit goes on.
+async fn visit_over(
+    engine: Arc<Engine>,
+    rule: Arc<Rule>,
+    inside: Option<Inside>,
+    without_slot_until: Option<UnixMillis>,
+) {
+    let Some(inside) = inside else {
+        match without_slot_until {
+            Some(ends_at) => tokio::time::sleep(Duration::from_millis(ends_at.since(engine.now()))).await,
+            None => std::future::pending().await,
+        }
+        return;
+    };
+    let (room, key) = (&rule.room, key_of(&inside.ticket));
+    let session_millis = rule.settings.session_duration.get() * 1000;
+    let mut ends_at = inside.ends_at;
+    loop {
+        let left = Duration::from_millis(ends_at.since(engine.now()));
+        tokio::time::sleep(left.min(TUNNEL_LOOK_PERIOD).max(Duration::from_millis(1))).await;
+        let now = engine.now();
+        let is_foreign = room.handle.with_board(|board| {
+            room.visits.follow(board, now);
+            board.recognise(&inside.ticket, now) == Recognition::Foreign
+        });
+        let is_gone = room.handle.is_deleted() || room.handle.is_replaced();
+        if is_foreign || is_gone || room.visits.is_dead(key) {
+            return;
+        }
+        // A connection is no proof that a cookie was kept: whoever was let in provisionally has to come back by himself.
+        let may_extend = !inside.is_provisional || room.visits.ends_at(key).is_some();
+        if may_extend && room.visits.note(key, now, session_millis) == Due::Touch {
+            room.touch_to_the_end(key, Touch { now, session_millis, confirms: false }).await;
+        }
+        ends_at = ends_at.max(room.visits.ends_at(key).unwrap_or(ends_at));
+        if engine.now() >= ends_at {
+            return;
+        }
+    }
+}

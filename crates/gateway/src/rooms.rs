@@ -1,0 +1,379 @@
+//! Rooms as the gateway sees them: which of them a request belongs to, and what this node adds to each.
+//!
+//! A room takes part if it names hosts, paths or origins of its own, or if it is the only room there is. Of several that fit a
+//! request, one that names the host goes before one that takes any, and then the longest path.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anteroom_core::settings::BypassRule;
+use anteroom_core::{Board, SessionKey, Settings, UnixMillis};
+use anteroom_store::{Engine, RoomHandle};
+use anteroom_tokens::cookie::VisitorCookies;
+use anteroom_tokens::request_id::RequestIds;
+use anteroom_tokens::secret::MasterSecrets;
+use arc_swap::ArcSwap;
+use http::{HeaderMap, Method};
+use tokio::sync::oneshot;
+
+use crate::account::{RoomVerdicts, Verdicts};
+use crate::cookies::CookieNames;
+use crate::observe::Site;
+use crate::path::background;
+use crate::place::Path;
+use crate::proxy::{OriginAddress, Origins, ProxySettings};
+use crate::repeatable::RepeatableJoins;
+use crate::tickets::Refreshes;
+use crate::visit::{Touch, Visits};
+
+/// How long an answer waits for the store to extend the visit.
+const TOUCH_WAIT: Duration = Duration::from_secs(1);
+
+/// A room with what only this node adds to it.
+pub(crate) struct GatewayRoom {
+    pub(crate) handle: Arc<RoomHandle>,
+    pub(crate) request_ids: RequestIds,
+    pub(crate) cookies: VisitorCookies,
+    pub(crate) cookie_names: CookieNames,
+    pub(crate) refreshes: Refreshes,
+    /// Places taken by cookies that came back.
+    pub(crate) joins: Arc<RepeatableJoins>,
+    pub(crate) visits: Visits,
+    pub(crate) spot: Spot,
+    pub(crate) verdicts: RoomVerdicts,
+    pub(crate) loss: crate::loss::LossMode,
+}
+
+impl GatewayRoom {
+    /// Touches a visit, whatever becomes of whoever waits for it, and waits a moment for the store to say so.
+    pub(crate) async fn touch_to_the_end(self: &Arc<Self>, key: SessionKey, touch: Touch) {
+        let (room, (done, ended)) = (Arc::clone(self), oneshot::channel());
+        background(async move {
+            room.visits.touch(&room.handle, key, touch).await;
+            // Nobody may be waiting any more.
+            let _ = done.send(());
+        });
+        // Without an answer the visit goes on as it was, and a later request finds what the store said.
+        let _ = tokio::time::timeout(TOUCH_WAIT, ended).await;
+    }
+}
+
+/// A room in the order of precedence, with its settings as they were when the table was made.
+pub(crate) struct Rule {
+    pub(crate) room: Arc<GatewayRoom>,
+    pub(crate) settings: Arc<Settings>,
+    /// The version of the board that had these settings, so that a look tells whether there is anything to compare.
+    seen_version: AtomicU64,
+    pub(crate) origins: Option<Arc<Origins>>,
+}
+
+impl Rule {
+    fn serves(&self, host: &str) -> bool {
+        let hosts = self.settings.hosts.as_slice();
+        hosts.is_empty() || hosts.iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
+    }
+
+    /// How well a request fits: whether its host is named, and how much of its path.
+    fn matches(&self, host: &str, path: &Path<'_>) -> Option<(bool, usize)> {
+        if !self.serves(host) {
+            return None;
+        }
+        let paths = self.settings.paths.as_slice();
+        let longest = if paths.is_empty() {
+            0
+        } else {
+            paths
+                .iter()
+                .filter(|prefix| path.may_be(|path| prefix.covers(path)))
+                .map(|prefix| prefix.as_str().len())
+                .max()?
+        };
+        Some((!self.settings.hosts.as_slice().is_empty(), longest))
+    }
+
+    /// Whether the room has other settings by now.
+    fn is_outdated(&self) -> bool {
+        self.room.handle.with_board(|board| {
+            if self.seen_version.load(Ordering::Relaxed) == board.version {
+                return false;
+            }
+            let same = *board.settings == *self.settings;
+            if same {
+                self.seen_version.store(board.version, Ordering::Relaxed);
+            }
+            !same
+        })
+    }
+
+    /// Whether a rule of the room lets a request by.
+    pub(crate) fn lets_by(
+        &self,
+        method: &Method,
+        path: &Path<'_>,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> bool {
+        self.settings.bypass.as_slice().iter().any(|rule| match rule {
+            BypassRule::Path(prefix) => path.can_only_be(|path| prefix.covers(path)),
+            BypassRule::Cidr(network) => network.contains(client),
+            BypassRule::Method(name) => method.as_str() == name,
+            BypassRule::Header(named) => {
+                let mut shown = headers.get_all(named.name.as_str()).iter();
+                shown.any(|value| value.to_str().is_ok_and(|value| named.accepts(value)))
+            }
+            BypassRule::Cookie(named) => {
+                crate::cookies::all(headers, &named.name).any(|value| named.accepts(value))
+            }
+        })
+    }
+}
+
+/// Which room a request belongs to.
+pub(crate) enum Found {
+    /// This one.
+    Room(Arc<Rule>),
+    /// None, and the site is served all the same.
+    Unprotected(Arc<Origins>),
+    /// The gateway has nothing to do with it.
+    Nothing,
+}
+
+/// All rules, in any order.
+#[derive(Default)]
+struct Table {
+    rules: Vec<Arc<Rule>>,
+}
+
+/// The rooms of the gateway, following those of the engine.
+pub(crate) struct GatewayRooms {
+    engine: Arc<Engine>,
+    secrets: Arc<MasterSecrets>,
+    proxy: ProxySettings,
+    /// Where requests go whose room names no origins.
+    default_origins: Option<Arc<Origins>>,
+    verdicts: Verdicts,
+    table: ArcSwap<Table>,
+    /// Held while the table is made.
+    replacing: Mutex<()>,
+}
+
+impl GatewayRooms {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        secrets: Arc<MasterSecrets>,
+        proxy: ProxySettings,
+        default_origins: Option<Arc<Origins>>,
+        verdicts: Verdicts,
+    ) -> Self {
+        let (table, replacing) = (ArcSwap::default(), Mutex::default());
+        let rooms = Self { engine, secrets, proxy, default_origins, verdicts, table, replacing };
+        rooms.follow();
+        rooms
+    }
+
+    /// Where a request belongs.
+    pub(crate) fn find(&self, host: &str, path: &Path<'_>) -> Found {
+        self.keep_up();
+        let table = self.table.load();
+        let best = table
+            .rules
+            .iter()
+            .filter_map(|rule| rule.matches(host, path).map(|fits| (fits, rule)))
+            .max_by_key(|(fits, _)| *fits);
+        match (best, &self.default_origins) {
+            (Some((_, rule)), _) => Found::Room(Arc::clone(rule)),
+            (None, Some(origins)) => Found::Unprotected(Arc::clone(origins)),
+            (None, None) => Found::Nothing,
+        }
+    }
+
+    /// A room of a host by its name.
+    pub(crate) fn named(&self, host: &str, name: &str) -> Option<Arc<Rule>> {
+        self.keep_up();
+        let table = self.table.load();
+        table.rules.iter().find(|rule| rule.room.handle.id().as_str() == name && rule.serves(host)).cloned()
+    }
+
+    /// Settings that have changed since the table was made count from now on.
+    fn keep_up(&self) {
+        if self.table.load().rules.iter().any(|rule| rule.is_outdated()) {
+            self.follow();
+        }
+    }
+
+    /// Whether there is nothing to stand before.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.default_origins.is_none() && self.table.load().rules.is_empty()
+    }
+
+    /// Whether requests for a host are the gateway's, whatever their path.
+    pub(crate) fn serves_host(&self, host: &str) -> bool {
+        self.default_origins.is_some() || self.table.load().rules.iter().any(|rule| rule.serves(host))
+    }
+
+    /// All groups of origins.
+    pub(crate) fn origins(&self) -> Vec<Arc<Origins>> {
+        let mut all: Vec<Arc<Origins>> = self.default_origins.iter().cloned().collect();
+        for rule in &self.table.load().rules {
+            if let Some(origins) = &rule.origins
+                && !all.iter().any(|known| Arc::ptr_eq(known, origins))
+            {
+                all.push(Arc::clone(origins));
+            }
+        }
+        all
+    }
+
+    /// Each group of origins with the rooms before it.
+    pub(crate) fn sites(&self) -> Vec<Site<Origins>> {
+        let table = self.table.load();
+        let rooms_before = |origins: &Arc<Origins>| {
+            let is_before = |rule: &Rule| rule.origins.as_ref().is_some_and(|own| Arc::ptr_eq(own, origins));
+            let rules = table.rules.iter().filter(|rule| is_before(rule));
+            rules.map(|rule| Arc::clone(&rule.room.handle)).collect()
+        };
+        self.origins().into_iter().map(|origins| Site { rooms: rooms_before(&origins), origins }).collect()
+    }
+
+    /// Takes in what has changed about rooms and their settings.
+    pub(crate) fn follow(&self) {
+        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.table.load();
+        let handles = self.engine.rooms();
+        let is_alone = handles.len() == 1;
+        let mut rules = vec![];
+        for handle in handles {
+            let board = handle.board();
+            let known = before.rules.iter().find(|rule| Arc::ptr_eq(&rule.room.handle, &handle));
+            if !self.takes_part(&board.settings, is_alone) {
+                continue;
+            }
+            if let Some(known) = known.filter(|known| !known.is_outdated()) {
+                rules.push(Arc::clone(known));
+                continue;
+            }
+            rules.push(Arc::new(self.rule(handle, &board, known)));
+        }
+        // Of rooms that fit equally well, the first by name is taken: `max_by_key` returns the last.
+        rules.sort_by(|one, other| other.room.handle.id().cmp(one.room.handle.id()));
+        if rules.is_empty() && self.default_origins.is_some() && !before.rules.is_empty() {
+            tracing::warn!("no room stands before the origin any more: every request is passed on");
+        }
+        self.table.store(Arc::new(Table { rules }));
+    }
+
+    /// Whether a room has to do with the gateway.
+    fn takes_part(&self, settings: &Settings, is_alone: bool) -> bool {
+        let names_something = !settings.hosts.as_slice().is_empty() || !settings.paths.as_slice().is_empty();
+        has_origins(settings) || self.default_origins.is_some() && (names_something || is_alone)
+    }
+
+    fn rule(&self, handle: Arc<RoomHandle>, board: &Arc<Board>, known: Option<&Arc<Rule>>) -> Rule {
+        let settings = Arc::clone(&board.settings);
+        let origins = match known.filter(|known| known.settings.origins == settings.origins) {
+            Some(known) => known.origins.clone(),
+            None if has_origins(&settings) => {
+                let addresses =
+                    settings.origins.as_slice().iter().filter_map(|url| url.as_str().parse().ok());
+                let addresses: Vec<OriginAddress> = addresses.collect();
+                let origins = Origins::new(addresses, self.proxy.clone());
+                origins
+                    .inspect_err(|error| tracing::error!(room = %handle.id(), %error, "the room's origins cannot be used"))
+                    .ok()
+            }
+            None => self.default_origins.clone(),
+        };
+        let room = match known {
+            Some(known) => Arc::clone(&known.room),
+            None => Arc::new(GatewayRoom {
+                request_ids: RequestIds::new(&self.secrets, handle.id()),
+                cookies: VisitorCookies::new(&self.secrets, handle.id()),
+                cookie_names: CookieNames::of(handle.id()),
+                refreshes: Refreshes::default(),
+                joins: Arc::default(),
+                visits: Visits::default(),
+                spot: Spot::default(),
+                verdicts: self.verdicts.of(handle.id().as_str()),
+                loss: crate::loss::LossMode::default(),
+                handle,
+            }),
+        };
+        Rule { room, settings, seen_version: AtomicU64::new(board.version), origins }
+    }
+
+    /// What must happen also while nobody asks. `store`: whether it answers, and whether it did not a moment ago.
+    pub(crate) fn look_after(&self, now: UnixMillis, store: StoreState) {
+        self.follow();
+        for rule in &self.table.load().rules {
+            let session_millis = rule.settings.session_duration.get() * 1000;
+            if store == StoreState::Back {
+                rule.room.visits.forget();
+            }
+            if store != StoreState::Lost {
+                rule.room.loss.over();
+            }
+            rule.room.handle.with_board(|board| rule.room.visits.follow(board, now));
+            rule.room.visits.sweep(now, session_millis);
+        }
+    }
+}
+
+/// Whether the store answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreState {
+    /// It does.
+    There,
+    /// It does, and did not a moment ago.
+    Back,
+    /// It does not.
+    Lost,
+}
+
+fn has_origins(settings: &Settings) -> bool {
+    !settings.origins.as_slice().is_empty()
+}
+
+/// Admissions on the spot that are under way: never more than the board shows free slots, so that nobody without a cookie gets into
+/// the line by accident.
+#[derive(Debug, Default)]
+pub(crate) struct Spot(AtomicU64);
+
+impl Spot {
+    /// The right to try, if there is a slot for it.
+    pub(crate) fn try_take(&self, free: u64) -> Option<SpotPermit<'_>> {
+        let mut taken = self.0.load(Ordering::Acquire);
+        while taken < free {
+            match self.0.compare_exchange_weak(taken, taken + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(SpotPermit(self)),
+                Err(now) => taken = now,
+            }
+        }
+        None
+    }
+}
+
+/// The right to try; given back when dropped.
+pub(crate) struct SpotPermit<'spot>(&'spot Spot);
+
+impl Drop for SpotPermit<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_tries_than_free_slots() {
+        let spot = Spot::default();
+        let one = spot.try_take(2).unwrap();
+        let _two = spot.try_take(2).unwrap();
+        assert!(spot.try_take(2).is_none());
+        drop(one);
+        assert!(spot.try_take(2).is_some());
+    }
+}

@@ -1,15 +1,13 @@
 //! Upgrades: a `WebSocket` that echoes, and everything that can go wrong around one.
 
-mod support;
-
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::support::{DEADLINE, Front, SHORT, read_until};
 use anteroom_gateway::proxy::ProxySettings;
 use anteroom_testkit::{Origin, OriginConnection, wait_until};
-use support::{DEADLINE, Front, SHORT, read_until};
 
 const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";

@@ -1,6 +1,4 @@
 //! A gateway that does nothing but forward, on a port of its own, in this process; and what tests of it share.
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -20,26 +18,26 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 /// How long a test waits for something that must happen.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// A time-out that a test waits for.
-pub const SHORT: Duration = Duration::from_millis(200);
+pub(crate) const SHORT: Duration = Duration::from_millis(200);
 
 /// A gateway that does nothing but forward. It ends when it is dropped.
-pub struct Front {
+pub(crate) struct Front {
     /// Where it listens; HTTP/1.1 and HTTP/2 with prior knowledge.
-    pub address: SocketAddr,
-    pub origins: Arc<Origins>,
+    pub(crate) address: SocketAddr,
+    pub(crate) origins: Arc<Origins>,
     runtime: Option<Runtime>,
 }
 
 impl Front {
     /// Before one origin in clear text, with settings of its own.
-    pub fn before(origin: SocketAddr, settings: ProxySettings) -> Self {
+    pub(crate) fn before(origin: SocketAddr, settings: ProxySettings) -> Self {
         Self::before_all(&[format!("http://{origin}")], settings)
     }
 
     /// Before several origins.
-    pub fn before_all(origins: &[String], settings: ProxySettings) -> Self {
+    pub(crate) fn before_all(origins: &[String], settings: ProxySettings) -> Self {
         let addresses: Vec<OriginAddress> = origins.iter().map(|origin| origin.parse().unwrap()).collect();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -52,7 +50,7 @@ impl Front {
     }
 
     /// Sends bytes over a connection of their own and returns everything that comes back until it is closed.
-    pub fn exchange(&self, bytes: impl AsRef<[u8]>) -> String {
+    pub(crate) fn exchange(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect();
         // The other side may answer and close before it has read everything.
         let _ = stream.write_all(bytes.as_ref());
@@ -62,7 +60,7 @@ impl Front {
     }
 
     /// A bare connection.
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -72,12 +70,12 @@ impl Front {
 
     /// Waits until nothing is in flight: that it always comes to this is part of what every test shows.
     #[track_caller]
-    pub fn comes_to_rest(&self) {
+    pub(crate) fn comes_to_rest(&self) {
         wait_until("nothing is in flight", DEADLINE, || self.origins.view().in_flight == 0);
     }
 
     /// Runs something asynchronous.
-    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.as_ref().unwrap().block_on(work)
     }
 }
@@ -92,7 +90,7 @@ impl Drop for Front {
 
 /// A task that the runtime ends when it is dropped.
 #[expect(clippy::disallowed_methods, reason = "tests have no shutdown that must know their tasks")]
-pub fn spawn<T: Send + 'static>(
+pub(crate) fn spawn<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> tokio::task::JoinHandle<T> {
     tokio::spawn(future)
@@ -137,7 +135,7 @@ async fn answer(
 
 /// Reads until what was read ends so.
 #[track_caller]
-pub fn read_until(stream: &mut impl Read, end: &str) -> String {
+pub(crate) fn read_until(stream: &mut impl Read, end: &str) -> String {
     let mut read = vec![];
     let mut buffer = [0; 4096];
     while !read.ends_with(end.as_bytes()) {

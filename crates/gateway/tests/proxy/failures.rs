@@ -1,7 +1,5 @@
 //! Origins that fail: what is sent again and what is not, time-outs, connections that are all taken, and which origin is asked.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpListener;
@@ -10,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::{DEADLINE, Front, SHORT};
 use anteroom_gateway::proxy::{HealthCheck, ProxySettings};
-use anteroom_testkit::{Answer, Client, Origin, Request, Wire, now, wait_until};
-use support::{DEADLINE, Front, SHORT};
+use anteroom_testkit::{Answer, Client, Origin, Request, Wire, now, pause, wait_until};
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -110,7 +108,7 @@ fn a_connection_that_was_closed_while_nobody_used_it_costs_no_request() {
         assert_eq!((answer.status, origin.requests().len()), (200, number));
         wait_until("the origin has closed", DEADLINE, || origin.open() == 0);
         // Our side hears of it a moment later.
-        anteroom_testkit::pause();
+        pause();
     }
 }
 
@@ -154,7 +152,9 @@ fn a_connection_is_given_its_full_time_for_every_request() {
     // Each answer takes most of the time that is allowed, so what one request waited must not count for the next.
     let origin = Origin::playing(|connection| {
         while connection.read_request()?.is_some() {
-            thread::sleep(SHORT * 6 / 10);
+            for _ in 0..12 {
+                pause();
+            }
             connection.write(HELLO.as_bytes())?;
         }
         Ok(())
@@ -186,7 +186,7 @@ fn a_client_that_stops_sending_is_told_408_and_one_that_goes_on_is_not() {
     wire.write(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {count}\r\n\r\n").as_bytes()).unwrap();
     for _ in 0..count {
         wire.write(b"x").unwrap();
-        anteroom_testkit::pause();
+        pause();
     }
     assert_eq!(wire.read_answer().unwrap().unwrap().status, 200);
     front.comes_to_rest();
@@ -230,7 +230,7 @@ fn an_answer_that_stands_still_is_broken_off_and_one_that_moves_is_not() {
             let count = if request.target == "/whole" { 60 } else { 3 };
             for _ in 0..count {
                 connection.write(b"x")?;
-                anteroom_testkit::pause();
+                pause();
             }
         }
         Ok(())

@@ -12,6 +12,7 @@
 mod baseline;
 mod fan_out;
 mod figures;
+mod limiter;
 mod load;
 mod memory;
 mod redis;
@@ -45,10 +46,20 @@ fn main() -> Result<()> {
         ["memory", binary, "--quick"] => memory::compare(binary, 1_000_000, 2_000),
         ["redis", binary] => redis::compare(binary, ROUNDS, ROUND),
         ["redis", binary, "--quick"] => redis::compare(binary, 1, Duration::from_millis(300)),
+        ["limiter-memory", binary, peer] => limiter::in_memory(binary, peer, ROUNDS, ROUND),
+        ["limiter-memory", binary, peer, "--quick"] => {
+            limiter::in_memory(binary, peer, 1, Duration::from_millis(300))
+        }
+        ["limiter-redis", binary] => limiter::on_redis(binary, ROUNDS, ROUND, Duration::from_secs(20)),
+        ["limiter-redis", binary, "--quick"] => {
+            limiter::on_redis(binary, 1, Duration::from_millis(300), Duration::from_millis(500))
+        }
         ["fan-out", event_file, connections] => fan_out::serve(event_file, connections),
         ["watch", binary] => watch::hold(binary, 15_000, 5),
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
-        _ => bail!("usage: anteroom-bench http|claims|memory|watch|redis BINARY [--quick]"),
+        _ => bail!(
+            "usage: anteroom-bench http|claims|memory|watch|redis|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick]"
+        ),
     }
 }
 

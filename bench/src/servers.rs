@@ -45,6 +45,11 @@ impl Anteroom {
         })
     }
 
+    /// Starts it with a configuration file.
+    pub(crate) fn configured(binary: &str, configuration: &str) -> Result<Self> {
+        Self::with(binary, |builder| builder.config(configuration))
+    }
+
     fn with(binary: &str, set_up: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         // A small script pins the server; the process that the testkit knows is the server itself, by exec.
         let script = tempfile_script(binary)?;
@@ -92,6 +97,13 @@ impl Anteroom {
             texts.push(first_text(connection.last(body_at)?.1)?);
         }
         Ok(texts)
+    }
+
+    /// What `/metrics` tells.
+    pub(crate) fn metrics(&self) -> Result<String> {
+        let answer = self.server.operator().get("/metrics")?;
+        ensure!(answer.status == 200, "status {}", answer.status);
+        Ok(answer.text())
     }
 
     pub(crate) fn advance(&self, by: i64) -> Result<()> {

@@ -23,6 +23,7 @@ mod observe;
 mod page;
 mod path;
 mod place;
+mod plain_path;
 pub mod proxy;
 mod reject;
 pub mod repeatable;

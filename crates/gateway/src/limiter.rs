@@ -12,7 +12,6 @@
 
 mod breaker;
 mod counts;
-mod plain_path;
 mod policy;
 mod quota;
 mod refusals;

@@ -1,7 +1,11 @@
 //! Where a request wants to go, written so that two spellings of one place are one: origins decode and resolve paths, so whoever
 //! compares them raw is walked around (`/%74ickets`, `//tickets`, `/static/../checkout`, `shop.example.`).
 
+use std::borrow::Cow;
+
 use http::{Request, header};
+
+use crate::plain_path::plain;
 
 /// The host that a request is for, without its port and without the dot that names may end in; empty if it names none.
 pub(crate) fn host_of<B>(request: &Request<B>) -> &str {
@@ -27,7 +31,14 @@ pub(crate) struct Path<'request> {
 
 impl<'request> Path<'request> {
     pub(crate) fn of(raw: &'request str) -> Self {
-        let resolved = needs_resolving(raw).then(|| resolved(raw)).filter(|resolved| resolved != raw);
+        let resolved = match plain(raw) {
+            Cow::Borrowed(_) => None,
+            // Twice, because some origins decode twice.
+            Cow::Owned(once) => {
+                let once = String::from_utf8_lossy(&once);
+                Some(String::from_utf8_lossy(&plain(&once)).into_owned())
+            }
+        };
         Self { raw, resolved }
     }
 
@@ -40,50 +51,6 @@ impl<'request> Path<'request> {
     pub(crate) fn can_only_be(&self, fits: impl Fn(&str) -> bool) -> bool {
         fits(self.raw) && self.resolved.as_deref().is_none_or(&fits)
     }
-}
-
-fn needs_resolving(path: &str) -> bool {
-    path.contains('%')
-        || path.contains("//")
-        || path.contains("/.")
-        || path.contains('\\')
-        || path.contains(';')
-}
-
-/// Escapes undone, slashes merged, dots followed, parameters of segments dropped. Deliberately eager: what some origin might do is
-/// done here.
-fn resolved(path: &str) -> String {
-    let mut decoded = path.as_bytes().to_vec();
-    // Twice, because some decode twice.
-    for _ in 0..2 {
-        decoded = unescaped(&decoded);
-    }
-    let text = String::from_utf8_lossy(&decoded).replace('\\', "/");
-    let mut segments: Vec<&str> = vec![];
-    for segment in text.split('/') {
-        match segment.split(';').next().unwrap_or_default() {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            segment => segments.push(segment),
-        }
-    }
-    let ends_with_slash = text.ends_with('/') && !segments.is_empty();
-    format!("/{}{}", segments.join("/"), if ends_with_slash { "/" } else { "" })
-}
-
-fn unescaped(bytes: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some((&byte, after)) = rest.split_first() {
-        let escaped = after.split_at_checked(2).filter(|_| byte == b'%').and_then(|(digits, after)| {
-            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
-            Some((u8::from_str_radix(digits, 16).ok()?, after))
-        });
-        let (byte, after) = escaped.unwrap_or((byte, after));
-        decoded.push(byte);
-        rest = after;
-    }
-    decoded
 }
 
 #[cfg(test)]

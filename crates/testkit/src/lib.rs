@@ -1,8 +1,6 @@
 //! What the product tests and the bench share: the real binary as a child process, a small blocking HTTP client that can
-//! also misbehave, the AWS calls by name, real Redis processes, a proxy that disturbs connections, an origin that plays a
-//! part, and waiting for states instead of sleeping.
-//! also misbehave, the AWS calls by name, real Redis processes, a site and its visitors, a proxy that disturbs connections, and waiting for states
-//! instead of sleeping.
+//! also misbehave, the AWS calls by name, real Redis processes, a site and its visitors, a proxy that disturbs connections, an
+//! origin that plays a part, and waiting for states instead of sleeping.
 //!
 //! Everything here panics or returns an [`anyhow::Error`] with the whole story, because its only readers look at a failed
 //! test. It depends on none of our other crates: what it knows about Anteroom is what a client on the wire knows.

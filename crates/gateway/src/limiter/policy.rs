@@ -4,8 +4,8 @@ use anteroom_core::bucket::{Limit, LimitError};
 use anteroom_store::buckets::{BucketKey, InvalidPolicyName, PolicyName, Who};
 use http::{HeaderValue, Method};
 
-use super::plain_path::plain;
 use crate::client::Client;
+use crate::plain_path::plain;
 
 /// How many budgets there may be: every request may be compared with each.
 pub const POLICIES_MAX: usize = 64;

@@ -283,7 +283,7 @@ impl Exchange<'_> {
                 let (Some((transport, first)), Some(on_upgrade)) = (taken, on_upgrade) else {
                     return Err(refuse(&mut lease, ResponseFault::UnaskedUpgrade));
                 };
-                lease.channel = Channel::Taken;
+                lease.take_out();
                 let idle_timeout = self.settings.tunnel_idle_timeout;
                 let tunnel = Tunnel::new(on_upgrade, transport, first, lease, idle_timeout);
                 Ok(Forwarded {

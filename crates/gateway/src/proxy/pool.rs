@@ -4,7 +4,7 @@
 //! go. An HTTP/2 connection is shared and has a task of its own. Whoever finds neither may open one, up to a number, and else
 //! waits in order of arrival until he is handed what somebody gives back.
 //!
-//! *Invariant:* `open` counts connections that exist or are being opened; it is never above the settings' `connections_max`.
+//! *Invariant:* `open` counts connections that exist or are being opened, except tunnels; it is never above the settings' `connections_max`.
 //! *Invariant:* every [`Lease`] is given back by being dropped, whatever happened to the exchange, so nothing is counted in
 //! flight for longer than it is.
 
@@ -358,6 +358,14 @@ impl Lease {
         }
     }
 
+    /// The connection is a tunnel from now on: it lasts for as long as a visitor likes, so it takes no place away from requests.
+    pub(super) fn take_out(&mut self) {
+        self.channel = Channel::Taken;
+        let mut stock = self.origin.lock();
+        stock.open -= 1;
+        stock.serve_waiters(self.origin.connections_max);
+    }
+
     /// The connection that was being opened is there.
     fn fill(&mut self, connected: connect::Connected) {
         let mut stock = self.origin.lock();
@@ -413,7 +421,8 @@ impl Drop for Lease {
                 stock.open -= 1;
                 stock.opening -= 1;
             }
-            Channel::Taken | Channel::Gone => stock.open -= 1,
+            Channel::Gone => stock.open -= 1,
+            Channel::Taken => {}
         }
         if !stock.waiters.is_empty() {
             stock.serve_waiters(origin.connections_max);

@@ -1,13 +1,15 @@
-//! One spelling for each path. An origin may answer to `/search`, `//search`, `/./search` and `/%73earch` alike, so a budget must
-//! not be escaped by writing its path in another way. Rather too much is taken for the same than too little.
+//! One spelling for each path. An origin may answer to `/search`, `//search`, `/./search`, `/search;a=1` and `/%73earch` alike, so
+//! neither a budget nor a room must be escaped by writing its path in another way. Rather too much is taken for the same than too
+//! little.
 
 use std::borrow::Cow;
 
-/// The path with every escape undone, without empty parts, and without `.` and `..`. Allocates only where there is something to do.
-pub(super) fn plain(path: &str) -> Cow<'_, [u8]> {
+/// The path with every escape undone, without empty parts, without parameters of parts, and without `.` and `..`. Allocates only where there is something to do.
+pub(crate) fn plain(path: &str) -> Cow<'_, [u8]> {
     let bytes = path.as_bytes();
     let is_plain = !bytes.contains(&b'%')
         && !bytes.contains(&b'\\')
+        && !bytes.contains(&b';')
         && !bytes.windows(2).any(|pair| matches!(pair, [b'/', b'/' | b'.']));
     if is_plain {
         return Cow::Borrowed(bytes);
@@ -19,13 +21,13 @@ pub(super) fn plain(path: &str) -> Cow<'_, [u8]> {
     let mut ends_with_slash = false;
     while let Some(part) = all.next() {
         let is_last = all.peek().is_none();
-        match part {
+        match part.split(|byte| *byte == b';').next().unwrap_or_default() {
             b"" | b"." => ends_with_slash = is_last,
             b".." => {
                 parts.pop();
                 ends_with_slash = is_last;
             }
-            _ => parts.push(part),
+            part => parts.push(part),
         }
     }
     let mut plain = Vec::with_capacity(unescaped.len());
@@ -81,6 +83,8 @@ mod tests {
             ("/search//", "/search/"),
             ("/search/.", "/search/"),
             ("/search/x/..", "/search/"),
+            ("/search;a=1", "/search"),
+            ("/x/..;/search", "/search"),
             ("/caf%C3%A9", "/café"),
             ("/a.b/.c", "/a.b/.c"),
             // What is no escape stays as it is.

@@ -36,7 +36,6 @@ impl Stays {
         *promised = session.ends_at();
     }
 
-    /// A cookie goes with a session that had a pass alone; it ends when the pass does.
     /// A pass holds the slot of a visit for as long as it is valid.
     pub(crate) fn give_pass(&mut self, session: &mut Session, clock: UnixMillis) {
         let pass_ends_at = UnixMillis(session.expires_at_seconds * 1000);
@@ -49,6 +48,7 @@ impl Stays {
         }
     }
 
+    /// A cookie goes with a session that had a pass alone; it ends when the pass does.
     pub(crate) fn give_cookie(&mut self, session: &mut Session, clock: UnixMillis) {
         if session.stay.is_none() && session.status == SessionStatus::Active && session.ends_at() > clock {
             session.stay = Some(Stay { until: session.ends_at(), ending: None });

@@ -24,6 +24,11 @@ impl Requests {
         Self(text.into_bytes().into())
     }
 
+    /// With more header fields, each with its end.
+    pub(crate) fn with_head(target: &str, head: &str) -> Self {
+        Self(format!("GET {target} HTTP/1.1\r\nhost: bench\r\n{head}\r\n").into_bytes().into())
+    }
+
     /// As a proxy passes on what this client asks.
     pub(crate) fn get_for(target: &str, client: &str) -> Self {
         let text = format!("GET {target} HTTP/1.1\r\nhost: bench\r\nx-forwarded-for: {client}\r\n\r\n");

@@ -12,9 +12,11 @@
 mod baseline;
 mod fan_out;
 mod figures;
+mod forward;
 mod limiter;
 mod load;
 mod memory;
+mod proxy;
 mod redis;
 mod servers;
 mod watch;
@@ -54,11 +56,14 @@ fn main() -> Result<()> {
         ["limiter-redis", binary, "--quick"] => {
             limiter::on_redis(binary, 1, Duration::from_millis(300), Duration::from_millis(500))
         }
+        ["proxy", binary] => proxy::compare(binary, ROUNDS, ROUND),
+        ["proxy", binary, "--quick"] => proxy::compare(binary, 1, Duration::from_millis(300)),
+        ["forward", runtimes, origin] => forward::serve(runtimes, origin),
         ["fan-out", event_file, connections] => fan_out::serve(event_file, connections),
         ["watch", binary] => watch::hold(binary, 15_000, 5),
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
         _ => bail!(
-            "usage: anteroom-bench http|claims|memory|watch|redis|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick]"
+            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick]"
         ),
     }
 }

@@ -14,7 +14,12 @@ use crate::load::{Connection, Requests, block_on};
 const UNPINNED: &str = "ANTEROOM_BENCH_UNPINNED";
 
 fn cores() -> &'static str {
-    if std::env::var_os(UNPINNED).is_some() { "0-1023" } else { "0" }
+    if are_pinned() { "0" } else { "0-1023" }
+}
+
+/// Whether servers have a core and the load another.
+pub(crate) fn are_pinned() -> bool {
+    std::env::var_os(UNPINNED).is_none()
 }
 
 /// A command that may use core 0 only, unless told otherwise.

@@ -57,6 +57,25 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
+    let forwarded = try_forward(origins, request, hop, extra).await;
+    if let Err(error) = &forwarded
+        && error.is_of_origin()
+    {
+        origins.log_failure(error);
+    }
+    forwarded
+}
+
+async fn try_forward<B>(
+    origins: &Origins,
+    request: Request<B>,
+    hop: &Hop,
+    extra: &HeaderMap,
+) -> Result<Forwarded, ProxyError>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     let (mut parts, body) = request.into_parts();
     let body = Outgoing::new(body);
     let settings = origins.settings();

@@ -3,11 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use crate::support::{DEADLINE, Front, SHORT, read_until};
 use anteroom_gateway::proxy::ProxySettings;
-use anteroom_testkit::{Origin, OriginConnection, wait_until};
+use anteroom_testkit::{Client, Origin, OriginConnection, wait_until};
 
 const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
@@ -84,12 +83,10 @@ fn a_websocket_echoes_and_counts_as_in_flight_until_it_ends() {
         stream.write_all(&client_frame(text.as_bytes())).unwrap();
         assert_eq!(read_exactly(&mut stream, text.len() + 2), server_frame(text.as_bytes()));
     }
-    let view = front.origins.view();
-    assert_eq!((view.in_flight, view.connections), (1, 1));
+    assert_eq!(front.origins.view().in_flight, 1);
     drop(stream);
     front.comes_to_rest();
     wait_until("the origin's end is closed", DEADLINE, || origin.open() == 0);
-    assert_eq!(front.origins.view().connections, 0);
 }
 
 #[test]
@@ -189,20 +186,32 @@ fn a_tunnel_in_which_nothing_moves_is_closed() {
 }
 
 #[test]
-fn tunnels_take_connections_from_the_same_number_as_requests() {
-    let origin = Origin::playing(echo);
-    let settings = ProxySettings {
-        connections_max: 1,
-        connection_wait: Duration::from_millis(50),
-        ..ProxySettings::default()
-    };
+fn tunnels_take_no_connection_away_from_requests() {
+    let origin = Origin::playing(|connection| {
+        while let Some(request) = connection.read_head()? {
+            if request.header("upgrade").is_some() {
+                connection.write(SWITCHED.as_bytes())?;
+                connection.read_some()?;
+                return Ok(());
+            }
+            connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        }
+        Ok(())
+    });
+    let settings = ProxySettings { connections_max: 1, connection_wait: SHORT, ..ProxySettings::default() };
     let front = Front::before(origin.address(), settings);
-    let first = connected(&front);
-    let mut second = front.connect();
-    second.write_all(ASK.as_bytes()).unwrap();
-    assert!(read_until_head_ends(&mut second).starts_with("HTTP/1.1 503"));
-    drop(first);
+    let tunnels: Vec<TcpStream> = (0..5)
+        .map(|_| {
+            let mut stream = front.connect();
+            stream.write_all(ASK.as_bytes()).unwrap();
+            assert!(read_until_head_ends(&mut stream).starts_with("HTTP/1.1 101"));
+            stream
+        })
+        .collect();
+    assert_eq!(Client::new(front.address).get("/").unwrap().status, 200);
+    let view = front.origins.view();
+    assert_eq!((view.in_flight, view.connections), (5, 1));
+    drop(tunnels);
     front.comes_to_rest();
-    connected(&front);
-    assert_eq!(origin.open_most(), 1);
+    assert_eq!(front.origins.view().connections, 1);
 }

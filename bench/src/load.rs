@@ -24,6 +24,17 @@ impl Requests {
         Self(text.into_bytes().into())
     }
 
+    /// With more header fields, each with its end.
+    pub(crate) fn with_head(target: &str, head: &str) -> Self {
+        Self(format!("GET {target} HTTP/1.1\r\nhost: bench\r\n{head}\r\n").into_bytes().into())
+    }
+
+    /// As a proxy passes on what this client asks.
+    pub(crate) fn get_for(target: &str, client: &str) -> Self {
+        let text = format!("GET {target} HTTP/1.1\r\nhost: bench\r\nx-forwarded-for: {client}\r\n\r\n");
+        Self(text.into_bytes().into())
+    }
+
     pub(crate) fn post(target: &str, body: &str) -> Self {
         let length = body.len();
         let text = format!(
@@ -116,6 +127,47 @@ pub(crate) fn run_load(
             finished??;
         }
         Ok(answered.get() as f64 / started.elapsed().as_secs_f64())
+    })
+}
+
+/// So many requests a second over `connections` connections, whatever answers take; how long each answer took, in milliseconds.
+pub(crate) fn run_paced(
+    address: SocketAddr,
+    requests: &[Requests],
+    connections: usize,
+    rate: f64,
+    time: Duration,
+) -> Result<Vec<f64>> {
+    block_on(async {
+        let latencies = Rc::new(RefCell::new(vec![]));
+        let between = Duration::from_secs_f64(connections as f64 / rate);
+        let started = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..connections {
+            let (requests, latencies) = (requests.to_vec(), Rc::clone(&latencies));
+            tasks.spawn_local(async move {
+                let mut connection = Connection::open(address).await?;
+                let mut next = number * requests.len() / connections;
+                // One after the other, and not all at the same moment.
+                let mut due = started + between.mul_f64(number as f64 / connections as f64);
+                while started.elapsed() < time {
+                    tokio::time::sleep_until(due.into()).await;
+                    due += between;
+                    next = (next + 1) % requests.len();
+                    let sent = Instant::now();
+                    let (status, _) = connection.call(&requests[next]).await?;
+                    if status != 200 {
+                        bail!("status {status}");
+                    }
+                    latencies.borrow_mut().push(sent.elapsed().as_secs_f64() * 1_000.0);
+                }
+                Ok(())
+            });
+        }
+        while let Some(finished) = tasks.join_next().await {
+            finished??;
+        }
+        Ok(latencies.take())
     })
 }
 

@@ -12,8 +12,11 @@
 mod baseline;
 mod fan_out;
 mod figures;
+mod forward;
+mod limiter;
 mod load;
 mod memory;
+mod proxy;
 mod redis;
 mod servers;
 mod watch;
@@ -45,10 +48,23 @@ fn main() -> Result<()> {
         ["memory", binary, "--quick"] => memory::compare(binary, 1_000_000, 2_000),
         ["redis", binary] => redis::compare(binary, ROUNDS, ROUND),
         ["redis", binary, "--quick"] => redis::compare(binary, 1, Duration::from_millis(300)),
+        ["limiter-memory", binary, peer] => limiter::in_memory(binary, peer, ROUNDS, ROUND),
+        ["limiter-memory", binary, peer, "--quick"] => {
+            limiter::in_memory(binary, peer, 1, Duration::from_millis(300))
+        }
+        ["limiter-redis", binary] => limiter::on_redis(binary, ROUNDS, ROUND, Duration::from_secs(20)),
+        ["limiter-redis", binary, "--quick"] => {
+            limiter::on_redis(binary, 1, Duration::from_millis(300), Duration::from_millis(500))
+        }
+        ["proxy", binary] => proxy::compare(binary, ROUNDS, ROUND),
+        ["proxy", binary, "--quick"] => proxy::compare(binary, 1, Duration::from_millis(300)),
+        ["forward", runtimes, origin] => forward::serve(runtimes, origin),
         ["fan-out", event_file, connections] => fan_out::serve(event_file, connections),
         ["watch", binary] => watch::hold(binary, 15_000, 5),
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
-        _ => bail!("usage: anteroom-bench http|claims|memory|watch|redis BINARY [--quick]"),
+        _ => bail!(
+            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick]"
+        ),
     }
 }
 

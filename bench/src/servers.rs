@@ -14,7 +14,12 @@ use crate::load::{Connection, Requests, block_on};
 const UNPINNED: &str = "ANTEROOM_BENCH_UNPINNED";
 
 fn cores() -> &'static str {
-    if std::env::var_os(UNPINNED).is_some() { "0-1023" } else { "0" }
+    if are_pinned() { "0" } else { "0-1023" }
+}
+
+/// Whether servers have a core and the load another.
+pub(crate) fn are_pinned() -> bool {
+    std::env::var_os(UNPINNED).is_none()
 }
 
 /// A command that may use core 0 only, unless told otherwise.
@@ -43,6 +48,11 @@ impl Anteroom {
         Self::with(binary, |builder| {
             builder.env("ANTEROOM_STORE_URL", store_url).env("ANTEROOM_SECRET", "bench-".repeat(8))
         })
+    }
+
+    /// Starts it with a configuration file.
+    pub(crate) fn configured(binary: &str, configuration: &str) -> Result<Self> {
+        Self::with(binary, |builder| builder.config(configuration))
     }
 
     fn with(binary: &str, set_up: impl FnOnce(Builder) -> Builder) -> Result<Self> {
@@ -92,6 +102,13 @@ impl Anteroom {
             texts.push(first_text(connection.last(body_at)?.1)?);
         }
         Ok(texts)
+    }
+
+    /// What `/metrics` tells.
+    pub(crate) fn metrics(&self) -> Result<String> {
+        let answer = self.server.operator().get("/metrics")?;
+        ensure!(answer.status == 200, "status {}", answer.status);
+        Ok(answer.text())
     }
 
     pub(crate) fn advance(&self, by: i64) -> Result<()> {

@@ -215,6 +215,8 @@ fn begin_or_find_session(
     if let Some(mut session) = session {
         if claim.stay_millis.is_some() {
             visits::give_cookie(&mut session, now, effects);
+        } else {
+            visits::give_pass(&mut session, now, effects);
         }
         return Ok(Answer::Claimed { session, begun: false });
     }

@@ -57,6 +57,19 @@ pub(crate) fn give_cookie(session: &mut Session, now: UnixMillis, effects: &mut 
     }
 }
 
+/// From now on a pass is out that goes with a stay: the slot is held for as long as it is valid.
+pub(crate) fn give_pass(session: &mut Session, now: UnixMillis, effects: &mut Effects) {
+    let pass_ends_at = UnixMillis(session.expires_at_seconds.saturating_mul(1000));
+    if let Some(stay) = session.stay
+        && session.is_alive(now)
+        && stay.until < pass_ends_at
+    {
+        session.stay = Some(Stay { until: pass_ends_at, ..stay });
+        effects.changed = true;
+        effects.sessions.push(session.clone());
+    }
+}
+
 /// The visitor came back: his stay ends no earlier than before, and later if it may.
 pub(crate) fn touch(
     room: &mut Room,

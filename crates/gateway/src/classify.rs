@@ -77,7 +77,8 @@ fn is_crawler(headers: &HeaderMap) -> bool {
     let Some(agent) = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()) else {
         return false;
     };
-    let agent = agent.to_ascii_lowercase();
+    // Not a crawler but a make of telephones.
+    let agent = agent.to_ascii_lowercase().replace("cubot", "");
     CRAWLERS.iter().any(|name| agent.contains(name))
 }
 
@@ -133,5 +134,7 @@ mod tests {
             kind_of("GET", &[html, ("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")]),
             Kind::Read
         );
+        let telephone = ("user-agent", "Mozilla/5.0 (Linux; Android 14; CUBOT X90) AppleWebKit/537.36");
+        assert_eq!(kind_of("GET", &[html, telephone]), Kind::Navigation);
     }
 }

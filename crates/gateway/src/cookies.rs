@@ -1,46 +1,72 @@
 //! Cookies of the gateway as they travel: their names, reading them from requests, and writing them into answers.
+//!
+//! A request's cookies are bytes and need not be text: sites set all kinds of them, and one that is not ours must not keep ours from
+//! being read.
 
 use anteroom_core::RoomId;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// What the name of each of our cookies begins with.
 const PREFIX: &str = "anteroom-";
 /// Browsers take such a cookie only over TLS, for this very host and all its paths: no other host can set or see it.
 const HOST_PREFIX: &str = "__Host-anteroom-";
+/// The cookie of somebody who was let in while the store was lost stands beside that of his place.
+const LOSS_SUFFIX: &str = "~loss";
 /// How long a place in line is remembered by a browser.
 pub(crate) const WAITING_MAX_AGE_SECONDS: u64 = 24 * 3600;
-/// How long an arrival is good for a place.
-pub(crate) const ARRIVED_MAX_AGE_SECONDS: u64 = 600;
+/// How long an arrival is good for a place: as long as it is remembered which place it got.
+pub(crate) const ARRIVED_MAX_AGE_SECONDS: u64 = crate::repeatable::REMEMBERED_MILLIS / 1000;
+/// Directions to caches other than `Cache-Control`, which they obey in its place.
+const TARGETED: [HeaderName; 2] =
+    [HeaderName::from_static("cdn-cache-control"), HeaderName::from_static("surrogate-control")];
 
-/// The names of a room's cookie.
+/// The names of a room's cookies.
 #[derive(Debug)]
 pub(crate) struct CookieNames {
-    clear: String,
-    over_tls: String,
+    clear: [String; 2],
+    over_tls: [String; 2],
+}
+
+/// Which of a room's two cookies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CookieKind {
+    /// The place or the visit.
+    Place,
+    /// The visit of somebody who was let in while the store was lost.
+    Loss,
 }
 
 impl CookieNames {
     pub(crate) fn of(room: &RoomId) -> Self {
-        Self { clear: format!("{PREFIX}{room}"), over_tls: format!("{HOST_PREFIX}{room}") }
+        let names = |prefix: &str| [format!("{prefix}{room}"), format!("{prefix}{room}{LOSS_SUFFIX}")];
+        Self { clear: names(PREFIX), over_tls: names(HOST_PREFIX) }
     }
 
     /// The name by which it travels.
-    pub(crate) fn name(&self, is_tls: bool) -> &str {
-        if is_tls { &self.over_tls } else { &self.clear }
+    pub(crate) fn name(&self, kind: CookieKind, is_tls: bool) -> &str {
+        let names = if is_tls { &self.over_tls } else { &self.clear };
+        &names[usize::from(kind == CookieKind::Loss)]
     }
 
-    /// A cookie for the browser to keep.
-    pub(crate) fn set(&self, is_tls: bool, value: &str, max_age_seconds: u64) -> HeaderValue {
-        let secure = if is_tls { "; Secure" } else { "" };
-        let name = self.name(is_tls);
+    /// A cookie for the browser to keep. Over TLS it also comes with what other sites send here, such as the way back from a
+    /// payment; what concerns the line itself is refused from there.
+    pub(crate) fn set(
+        &self,
+        kind: CookieKind,
+        is_tls: bool,
+        value: &str,
+        max_age_seconds: u64,
+    ) -> HeaderValue {
+        let same_site = if is_tls { "None; Secure" } else { "Lax" };
+        let name = self.name(kind, is_tls);
         let text =
-            format!("{name}={value}; Path=/; Max-Age={max_age_seconds}; HttpOnly; SameSite=Lax{secure}");
+            format!("{name}={value}; Path=/; Max-Age={max_age_seconds}; HttpOnly; SameSite={same_site}");
         HeaderValue::try_from(text).expect("names of rooms and sealed values are plain text")
     }
 
     /// Has the browser forget it.
-    pub(crate) fn clear(&self, is_tls: bool) -> HeaderValue {
-        self.set(is_tls, "", 0)
+    pub(crate) fn clear(&self, kind: CookieKind, is_tls: bool) -> HeaderValue {
+        self.set(kind, is_tls, "", 0)
     }
 }
 
@@ -49,51 +75,62 @@ pub(crate) fn all<'request>(
     headers: &'request HeaderMap,
     name: &'request str,
 ) -> impl Iterator<Item = &'request str> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    lines
-        .flat_map(|line| line.split(';'))
-        .filter_map(move |pair| pair.trim_start().strip_prefix(name)?.strip_prefix('='))
+    pairs(headers)
+        .filter_map(move |pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        .filter_map(|value| std::str::from_utf8(value).ok())
+}
+
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lines = headers.get_all(header::COOKIE).iter();
+    lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';')).map(<[u8]>::trim_ascii)
+}
+
+fn is_ours(pair: &[u8]) -> bool {
+    pair.starts_with(PREFIX.as_bytes()) || pair.starts_with(HOST_PREFIX.as_bytes())
 }
 
 /// Takes our cookies out of a request: they are nothing to the origin.
 pub(crate) fn hide(headers: &mut HeaderMap) {
-    let is_ours = |pair: &str| {
-        let pair = pair.trim_start();
-        pair.starts_with(PREFIX) || pair.starts_with(HOST_PREFIX)
-    };
-    let shows_ours = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .any(|line| line.to_str().is_ok_and(|line| line.split(';').any(is_ours)));
-    if !shows_ours {
+    if !pairs(headers).any(is_ours) {
         return;
     }
-    let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
+    let kept: Vec<&[u8]> = pairs(headers).filter(|pair| !pair.is_empty() && !is_ours(pair)).collect();
+    let kept = kept.join(&b"; "[..]);
     headers.remove(header::COOKIE);
-    for line in lines {
-        let Ok(text) = line.to_str() else {
-            headers.append(header::COOKIE, line);
-            continue;
-        };
-        let kept: Vec<&str> = text.split(';').filter(|pair| !is_ours(pair)).map(str::trim).collect();
-        if !kept.is_empty()
-            && let Ok(kept) = HeaderValue::try_from(kept.join("; "))
-        {
-            headers.append(header::COOKIE, kept);
-        }
+    if let Ok(kept) = HeaderValue::from_bytes(&kept)
+        && !kept.is_empty()
+    {
+        headers.insert(header::COOKIE, kept);
     }
 }
 
-/// Puts a cookie into an answer, which from then on is one person's: a shared cache that kept it would give his visit away.
+/// Puts a cookie into an answer, which from then on is one person's: a shared cache that kept it would give his visit away. His own
+/// browser may keep it for as long as the origin says.
 pub(crate) fn attach(headers: &mut HeaderMap, cookie: HeaderValue) {
     headers.append(header::SET_COOKIE, cookie);
-    let is_private = headers
-        .get_all(header::CACHE_CONTROL)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| value.contains("private") || value.contains("no-store"));
-    if !is_private {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    for name in TARGETED {
+        headers.remove(name);
+    }
+    let mut directives: Vec<String> = vec![];
+    for value in headers.get_all(header::CACHE_CONTROL) {
+        let Ok(value) = value.to_str() else { continue };
+        directives.extend(value.split(',').map(|directive| directive.trim().to_owned()));
+    }
+    let name_of =
+        |directive: &str| directive.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if directives.iter().any(|directive| name_of(directive) == "no-store") {
+        return;
+    }
+    directives.retain(|directive| {
+        !matches!(name_of(directive).as_str(), "" | "public" | "s-maxage" | "private" | "proxy-revalidate")
+    });
+    directives.insert(0, "private".into());
+    if directives.len() == 1 {
+        // Where the origin says nothing, a browser would guess how long to keep it.
+        directives.push("no-cache".into());
+    }
+    if let Ok(value) = HeaderValue::try_from(directives.join(", ")) {
+        headers.insert(header::CACHE_CONTROL, value);
     }
 }
 
@@ -115,13 +152,34 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_a_cookie_is_for_one_person() {
+    fn a_cookie_of_the_site_that_is_no_text_does_not_hide_ours() {
         let mut headers = HeaderMap::new();
-        headers.insert("cache-control", HeaderValue::from_static("public, max-age=600"));
-        attach(&mut headers, HeaderValue::from_static("a=1"));
-        assert_eq!(headers["cache-control"], "private, no-cache");
-        headers.insert("cache-control", HeaderValue::from_static("private, max-age=5"));
-        attach(&mut headers, HeaderValue::from_static("b=1"));
-        assert_eq!(headers["cache-control"], "private, max-age=5");
+        let line = HeaderValue::from_bytes("name=J\u{f6}rg; anteroom-Hall=x; b=2".as_bytes()).unwrap();
+        headers.insert("cookie", line);
+        assert_eq!(all(&headers, "anteroom-Hall").collect::<Vec<_>>(), ["x"]);
+        hide(&mut headers);
+        assert_eq!(headers["cookie"].as_bytes(), "name=J\u{f6}rg; b=2".as_bytes());
+        headers.insert("cookie", HeaderValue::from_static("anteroom-Hall=x"));
+        hide(&mut headers);
+        assert!(!headers.contains_key("cookie"));
+    }
+
+    #[test]
+    fn an_answer_with_a_cookie_is_for_one_person() {
+        let control = |given: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(given) = given {
+                headers.insert("cache-control", HeaderValue::from_static(given));
+            }
+            headers.insert("cdn-cache-control", HeaderValue::from_static("max-age=600"));
+            attach(&mut headers, HeaderValue::from_static("a=1"));
+            assert!(!headers.contains_key("cdn-cache-control"));
+            headers["cache-control"].to_str().unwrap().to_owned()
+        };
+        assert_eq!(control(Some("public, max-age=600, s-maxage=9")), "private, max-age=600");
+        assert_eq!(control(Some("private, max-age=5")), "private, max-age=5");
+        assert_eq!(control(Some("No-Store")), "No-Store");
+        assert_eq!(control(Some("private=\"x-foo\", max-age=5")), "private, max-age=5");
+        assert_eq!(control(None), "private, no-cache");
     }
 }

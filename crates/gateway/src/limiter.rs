@@ -282,6 +282,13 @@ impl Limiter {
         u64::try_from(self.running.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
+    /// Makes the connection to a shared store. To be waited for before the first decision; without it that one fails open.
+    pub async fn connect(&self) {
+        if let Err(error) = self.buckets.probe().await {
+            self.breaker.failed(&error);
+        }
+    }
+
     /// Closes the breaker whenever the shared store answers again, and in time. Runs until it is dropped.
     pub async fn keep_probing(self: Arc<Self>) {
         loop {

@@ -4,44 +4,70 @@ use anteroom_core::Operation;
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
 use anteroom_tokens::cookie::CookieContent;
-use http::header::{self, HeaderValue};
+use anteroom_tokens::random;
+use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-
-use anteroom_core::UnixMillis;
 
 use crate::body::GatewayBody;
 use crate::classify::{Kind, wants_page};
-use crate::cookies;
+use crate::cookies::{self, CookieKind};
 use crate::page::{self, Page};
-use crate::path::{Gateway, LINE_PATH, set_cookie};
+use crate::path::{LINE_PATH, set_cookie};
+use crate::place::host_of;
 use crate::reject::{self, Rejection};
-use crate::rooms::Rule;
-use crate::verdict::Judgement;
+use crate::verdict::{self, Case, Judgement};
 use crate::visit::key_of;
 use crate::wait::{self, Shown};
 
 /// Where somebody goes who named no address of this site.
 const HOME: &str = "/";
 
+/// How a call that takes a place ends.
+pub(crate) const JOIN: &str = "/join";
+const LEAVE: &str = "/leave";
+/// What browsers say about where a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// A call, and who makes it.
 pub(crate) struct Called<'request> {
-    pub(crate) rule: &'request Rule,
-    pub(crate) cookie: Option<CookieContent>,
-    pub(crate) now: UnixMillis,
+    pub(crate) case: Case<'request>,
     pub(crate) is_tls: bool,
-    pub(crate) gateway: &'request Gateway,
+}
+
+/// The room that a call names.
+pub(crate) fn room_named(query: Option<&str>) -> Option<&str> {
+    query?.split('&').find_map(|pair| pair.strip_prefix("room="))
+}
+
+/// Whether a page of another site has the browser send this: it could throw its readers out of a line.
+fn is_from_another_site<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    if headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site") {
+        return true;
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let authority =
+        origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+    let host = authority.map(|authority| match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
+    });
+    !host.is_some_and(|host| host.eq_ignore_ascii_case(host_of(request)))
 }
 
 /// The answer to a call. `POST …/join`, `POST …/leave`, `GET …`.
-pub(crate) async fn answer<B>(called: &Called<'_>, request: &Request<B>) -> Response<GatewayBody> {
+pub(crate) async fn answer<B>(mut called: Called<'_>, request: &Request<B>) -> Response<GatewayBody> {
     let page = wants_page(request.headers());
     let refused = |status, text| reject::answer(&Rejection::Line(status, text), page, None);
     let call = request.uri().path().strip_prefix(LINE_PATH).unwrap_or_default();
+    if request.method() == Method::POST && is_from_another_site(request) {
+        return refused(StatusCode::FORBIDDEN, "This can only be asked for by a page of this very site");
+    }
     match (call, request.method()) {
-        ("/join", &Method::POST) => called.join(request, page).await,
-        ("/leave", &Method::POST) => called.leave(page).await,
+        (JOIN, &Method::POST) => called.join(request, page).await,
+        (LEAVE, &Method::POST) => called.leave(page).await,
         ("", &Method::GET | &Method::HEAD) => called.ask(request, page).await,
-        ("/join" | "/leave", _) => {
+        (JOIN | LEAVE, _) => {
             with_allow(refused(StatusCode::METHOD_NOT_ALLOWED, "This call takes POST only"), "POST")
         }
         ("", _) => {
@@ -58,42 +84,38 @@ fn with_allow(mut response: Response<GatewayBody>, methods: &'static str) -> Res
 
 impl Called<'_> {
     /// Takes a place, or finds the one that the cookie has. A form is sent on to where its visitor wanted to go.
-    async fn join<B>(&self, request: &Request<B>, page: bool) -> Response<GatewayBody> {
+    async fn join<B>(&mut self, request: &Request<B>, page: bool) -> Response<GatewayBody> {
         // Whoever asks for a place by name is somebody who can keep it: he gets one also without a cookie that came back.
-        let cookie = match self.cookie {
-            held @ Some(CookieContent::Waiting { .. } | CookieContent::Admitted { .. }) => held,
-            _ => Some(CookieContent::Arrived { at: self.now, nonce: 0 }),
-        };
-        let judgement = self.gateway.judge(self.rule, Kind::Navigation, cookie, self.now).await;
-        let address = return_address(request.uri().query());
-        match judgement {
-            Judgement::Reject(rejection) => reject::answer(&rejection, page, None),
-            Judgement::Proxy(entry) => {
-                let mut response = sent_on(address, page);
-                if let Some(cookie) = entry.cookie {
-                    set_cookie(self.rule, &mut response, &cookie, self.is_tls, self.now);
-                }
-                response
-            }
-            Judgement::Wait(wait, cookie) => {
-                let mut response =
-                    if page { sent_on(address, page) } else { self.shown(&wait, request, false) };
-                if let Some(cookie) = cookie {
-                    set_cookie(self.rule, &mut response, &cookie, self.is_tls, self.now);
-                }
-                response
-            }
+        if self.case.cookie.is_none() {
+            let nonce = u64::from_le_bytes(random::bytes());
+            self.case.cookie = Some(CookieContent::Arrived { at: self.case.now, nonce });
         }
+        self.case.kind = Kind::Navigation;
+        let judgement = verdict::judge(&self.case).await;
+        let address = return_address(request.uri().query());
+        let (mut response, cookie) = match judgement {
+            Judgement::Reject(rejection) => return reject::answer(&rejection, page, None),
+            Judgement::Proxy(entry) => (sent_on(address, page), entry.cookie),
+            Judgement::Wait(wait, cookie) => {
+                let shown = if page { sent_on(address, page) } else { self.shown(&wait, request, false) };
+                (shown, cookie.map(|cookie| (CookieKind::Place, cookie)))
+            }
+        };
+        if let Some((kind, cookie)) = cookie {
+            set_cookie(self.case.rule, &mut response, (kind, &cookie), self.is_tls, self.case.now);
+        }
+        response
     }
 
     /// Gives the place up, or ends the visit.
     async fn leave(&self, page: bool) -> Response<GatewayBody> {
-        let ticket = match self.cookie {
+        let room = &self.case.rule.room;
+        let ticket = match self.case.cookie {
             Some(CookieContent::Waiting { ticket } | CookieContent::Admitted { ticket, .. }) => Some(ticket),
             Some(CookieContent::Arrived { .. }) | None => None,
         };
         if let Some(ticket) = ticket {
-            let left = self.rule.room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
+            let left = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
             match left {
                 // Whoever has left before has left.
                 Ok(_) | Err(EngineError::Refused(_)) => {}
@@ -106,8 +128,8 @@ impl Called<'_> {
                     );
                 }
             }
-            let session_millis = self.rule.settings.session_duration.get() * 1000;
-            self.rule.room.visits.bury(key_of(&ticket), self.now, session_millis);
+            let session_millis = self.case.rule.settings.session_duration.get() * 1000;
+            room.visits.bury(key_of(&ticket), self.case.now, session_millis);
         }
         let mut response = if page {
             let lead =
@@ -121,22 +143,24 @@ impl Called<'_> {
             page::json(
                 StatusCode::OK,
                 HeaderValue::from_static("application/json"),
-                &serde_json::json!({ "room": self.rule.room.handle.id().as_str(), "status": "left" }),
+                &serde_json::json!({ "room": room.handle.id().as_str(), "status": "left" }),
             )
         };
-        let cleared = self.rule.room.cookie_names.clear(self.is_tls);
-        cookies::attach(response.headers_mut(), cleared);
+        for kind in [CookieKind::Place, CookieKind::Loss] {
+            cookies::attach(response.headers_mut(), room.cookie_names.clear(kind, self.is_tls));
+        }
         response
     }
 
     /// Where the holder of the cookie stands. Nothing is taken or entered by asking.
     async fn ask<B>(&self, request: &Request<B>, page: bool) -> Response<GatewayBody> {
-        let status = match self.cookie {
+        let (room, now) = (&self.case.rule.room, self.case.now);
+        let status = match self.case.cookie {
             Some(CookieContent::Waiting { ticket }) => {
                 return self.shown(&wait::Wait::InLine(ticket), request, page);
             }
             Some(CookieContent::Admitted { ticket, ends_at, .. })
-                if ends_at > self.now && !self.rule.room.visits.is_dead(key_of(&ticket)) =>
+                if ends_at > now && !room.visits.is_dead(key_of(&ticket)) =>
             {
                 "admitted"
             }
@@ -147,15 +171,15 @@ impl Called<'_> {
         page::json(
             StatusCode::OK,
             HeaderValue::from_static("application/json"),
-            &serde_json::json!({ "room": self.rule.room.handle.id().as_str(), "status": status }),
+            &serde_json::json!({ "room": room.handle.id().as_str(), "status": status }),
         )
     }
 
     fn shown<B>(&self, wait: &wait::Wait, request: &Request<B>, wants_page: bool) -> Response<GatewayBody> {
-        let board = self.rule.room.handle.board();
+        let room = &self.case.rule.room;
+        let board = room.handle.board();
         let address = return_address(request.uri().query()).unwrap_or_else(|| HOME.to_owned());
-        let shown =
-            Shown { room: &self.rule.room, board: &board, now: self.now, wants_page, address: &address };
+        let shown = Shown { room, board: &board, now: self.case.now, wants_page, address: &address };
         wait::answer(wait, &shown)
     }
 }

@@ -1,7 +1,10 @@
-//! New visitors while the store is lost: held, let in at the last known rate, or let in.
+//! Visitors while the store is lost: held, let in at the last known rate, or let in.
 //!
-//! Whom a loss mode lets in has no place and no slot, so he is counted by cause (`let_in_by_loss_mode`) and his visit is not renewed.
-//! A held visitor keeps the place he has; who has none gets one when the store is back.
+//! Whom a loss mode lets in has no slot, so he is counted by cause (`let_in_by_loss_mode`) and his visit is not renewed. A place
+//! that he has stays his: the cookie of his visit stands beside that of his place.
+//!
+//! With `steady` the line moves on as if the store were there: those in front are let in, in order, as far as the allowance
+//! reaches, and newcomers behind them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,34 +23,31 @@ struct Loss {
     since: UnixMillis,
     /// Offers a minute before the loss.
     offers_per_minute: f64,
-    let_in: u64,
+    /// Newcomers let in since.
+    newcomers: u64,
 }
 
 impl LossMode {
     /// The store answers.
     pub(crate) fn over(&self) {
-        let mut loss = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if loss.is_some() {
-            *loss = None;
-        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The store does not answer: whether to let one more visitor in.
-    pub(crate) fn lets_in(&self, board: &Board, now: UnixMillis) -> bool {
+    /// Whether to let somebody in: with so many people ahead of him, or, as a newcomer, behind everybody.
+    pub(crate) fn lets_in(&self, board: &Board, people_ahead: Option<u64>, now: UnixMillis) -> bool {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let loss = guard.get_or_insert_with(|| Loss {
             since: now,
             offers_per_minute: offers_per_minute(board),
-            let_in: 0,
+            newcomers: 0,
         });
+        let before = people_ahead.unwrap_or(board.waiting + loss.newcomers);
         let lets_in = match board.settings.on_store_loss {
             OnStoreLoss::Hold => false,
             OnStoreLoss::Open => true,
-            OnStoreLoss::Steady => {
-                loss.let_in < steady_allowance(loss.offers_per_minute, now.since(loss.since))
-            }
+            OnStoreLoss::Steady => before < steady_allowance(loss.offers_per_minute, now.since(loss.since)),
         };
-        loss.let_in += u64::from(lets_in);
+        loss.newcomers += u64::from(lets_in && people_ahead.is_none());
         lets_in
     }
 }

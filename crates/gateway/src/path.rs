@@ -1,12 +1,13 @@
 //! The path of one request through the gateway, phase by phase, and what the gateway does while nobody asks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use anteroom_core::{Board, UnixMillis};
+use anteroom_core::{Board, Recognition, UnixMillis};
 use anteroom_store::Engine;
 use anteroom_tokens::cookie::CookieContent;
+use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode};
@@ -19,12 +20,14 @@ use crate::account::{Account, RoomVerdicts, Verdict, Verdicts};
 use crate::body::GatewayBody;
 use crate::classify::{self, Kind};
 use crate::client::{self, Client, Identification, Peer};
-use crate::cookies::{self, WAITING_MAX_AGE_SECONDS};
+use crate::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
 use crate::limiter::{Asked, Class, Decision, Limiter};
 use crate::line;
+use crate::observe;
+use crate::place::{Path, host_of};
 use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, OriginsError, ProxySettings, Tunnel};
 use crate::reject::{self, Rejection};
-use crate::rooms::{Found, GatewayRooms, Rule, host_of};
+use crate::rooms::{Found, GatewayRooms, Rule, StoreState};
 use crate::verdict::{self, Case, Entry, Inside, Judgement, PassTerms};
 use crate::visit::{Due, Touch, key_of};
 use crate::wait::{self, Shown};
@@ -41,12 +44,12 @@ const COMMAND: HeaderName = HeaderName::from_static("anteroom-session");
 const ROOM: HeaderName = HeaderName::from_static("anteroom-room");
 /// Tells the origin which visit it belongs to: the line and the position.
 const VISIT: HeaderName = HeaderName::from_static("anteroom-visit");
-/// How long an answer waits for the store to extend the visit.
-const TOUCH_WAIT: Duration = Duration::from_secs(1);
 /// From when on newcomers are not given to a store that does not answer.
 const STORE_LOST_AFTER: Duration = Duration::from_secs(2);
 /// How often the gateway looks after what must happen also while nobody asks.
 const LOOK_PERIOD: Duration = Duration::from_millis(250);
+/// How many random bytes tell the nodes of a shared store apart as reporters.
+const REPORTER_NAME_BYTES: usize = 6;
 /// How often an upgraded connection looks whether its visit is over.
 const TUNNEL_LOOK_PERIOD: Duration = Duration::from_secs(1);
 
@@ -84,6 +87,8 @@ pub struct Gateway {
     tunnels: Arc<AtomicU64>,
     /// Raised when everything ends.
     closing: watch::Sender<bool>,
+    /// Whether the store does not answer, as of the last look.
+    store_is_lost: AtomicBool,
 }
 
 impl Gateway {
@@ -113,6 +118,7 @@ impl Gateway {
             verdicts,
             tunnels: Arc::default(),
             closing: watch::Sender::new(false),
+            store_is_lost: AtomicBool::new(false),
         }))
     }
 
@@ -151,13 +157,18 @@ impl Gateway {
     /// Follows rooms, origins and departed visitors until it is dropped.
     pub async fn keep_watch(self: Arc<Self>) {
         let mut watched: Vec<Arc<Origins>> = vec![];
-        // Ends with this function.
+        // Both end with this function.
         let mut health = JoinSet::new();
+        let mut reports = JoinSet::new();
+        let gateway = Arc::clone(&self);
+        reports.spawn(async move {
+            observe::report(&gateway.reporter_name(), || gateway.rooms.sites()).await;
+        });
         let mut clock = tokio::time::interval(LOOK_PERIOD);
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             clock.tick().await;
-            self.rooms.look_after(self.engine.now());
+            self.rooms.look_after(self.engine.now(), self.look_at_store());
             let origins = self.rooms.origins();
             let is_same = |one: &[Arc<Origins>], other: &[Arc<Origins>]| {
                 one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
@@ -172,6 +183,28 @@ impl Gateway {
         }
     }
 
+    /// What adaptive rooms know this node's view of their origins by. Where there is one node, the next one that runs takes it over.
+    fn reporter_name(&self) -> String {
+        let is_shared = self.engine.store().is_shared();
+        if is_shared {
+            format!("gateway-{}", random::text(REPORTER_NAME_BYTES))
+        } else {
+            "gateway".to_owned()
+        }
+    }
+
+    /// Whether the store answers. A shared one is asked four times a second; one of this process is lost when it is not ready.
+    fn look_at_store(&self) -> StoreState {
+        let is_lost = self.engine.staleness() > STORE_LOST_AFTER
+            || !self.engine.store().is_shared() && !self.engine.is_ready();
+        let was_lost = self.store_is_lost.swap(is_lost, Ordering::Relaxed);
+        match (is_lost, was_lost) {
+            (true, _) => StoreState::Lost,
+            (false, true) => StoreState::Back,
+            (false, false) => StoreState::There,
+        }
+    }
+
     /// The path of one request.
     pub async fn answer(
         self: Arc<Self>,
@@ -183,9 +216,11 @@ impl Gateway {
         let is_tls = peer.is_tls || self.public_is_tls;
         let now = self.engine.now();
         // classify: which room, and what kind of request
-        let found = match self.rooms.find(host_of(&request), request.uri().path()) {
+        let found = match self.find(&request) {
             Found::Room(rule) => Some(rule),
-            Found::Unprotected(origins) => return self.unprotected(request, &client, &peer, &origins).await,
+            Found::Unprotected(origins) => {
+                return self.unprotected(request, &client, is_tls, &origins).await;
+            }
             Found::Nothing => None,
         };
         let mut account = Account::open(found.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
@@ -197,30 +232,34 @@ impl Gateway {
         if let Some(refused) = self.limited(Class::Gateway, &request, &client).await {
             return refuse(&refused, wants_page, None, &mut account);
         }
-        let shown_cookie = cookie_of(rule, request.headers(), is_tls);
+        let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
-            let called = line::Called { rule, cookie: shown_cookie, now, is_tls, gateway: &self };
-            if let Some(refused) = self.limited(Class::Join, &request, &client).await {
+            let called = line::Called { case, is_tls };
+            let would_join = request.uri().path().ends_with(line::JOIN);
+            if would_join && let Some(refused) = self.limited(Class::Join, &request, &client).await {
                 return refuse(&refused, wants_page, None, &mut account);
             }
-            return line::answer(&called, &request).await;
+            return line::answer(called, &request).await;
         }
         // verdict
-        let kind = classify::kind(&request);
-        let judgement =
-            if rule.lets_by(request.method(), request.uri().path(), request.headers(), client.address) {
-                Judgement::Proxy(Entry::without_visit(Verdict::Bypassed))
-            } else {
-                match self.over_joining_budget(kind, shown_cookie.as_ref(), &request, &client).await {
-                    Some(refused) => Judgement::Reject(refused),
-                    None => self.judge(rule, kind, shown_cookie, now).await,
-                }
-            };
+        let path = Path::of(request.uri().path());
+        let judgement = if rule.lets_by(request.method(), &path, request.headers(), client.address) {
+            // A visitor's cookie comes back with it all the same.
+            let inside = case.visitor_inside(&rule.room.handle.board()).await;
+            Judgement::Proxy(Entry { inside, ..Entry::without_visit(Verdict::Bypassed) })
+        } else {
+            let refused =
+                if case.would_join() { self.limited(Class::Join, &request, &client).await } else { None };
+            match refused {
+                Some(refused) => Judgement::Reject(refused),
+                None => verdict::judge(&case).await,
+            }
+        };
         match judgement {
             Judgement::Proxy(entry) => {
                 cookies::hide(request.headers_mut());
-                self.proxied(rule, request, entry, (&client, &peer), is_tls, &mut account).await
+                self.proxied(rule, request, entry, (&client, is_tls), &mut account).await
             }
             Judgement::Wait(wait, cookie) => {
                 account.settle(match wait {
@@ -230,10 +269,12 @@ impl Gateway {
                 });
                 let board = rule.room.handle.board();
                 let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
-                let shown = Shown { room: &rule.room, board: &board, now, wants_page, address };
+                // A path of this very site, however many slashes it begins with.
+                let address = format!("/{}", address.trim_start_matches(['/', '\\']));
+                let shown = Shown { room: &rule.room, board: &board, now, wants_page, address: &address };
                 let mut response = wait::answer(&wait, &shown);
                 if let Some(cookie) = cookie {
-                    set_cookie(rule, &mut response, &cookie, is_tls, now);
+                    set_cookie(rule, &mut response, (CookieKind::Place, &cookie), is_tls, now);
                 }
                 response
             }
@@ -245,25 +286,33 @@ impl Gateway {
         }
     }
 
-    pub(crate) async fn judge(
-        &self,
-        rule: &Rule,
-        kind: Kind,
-        cookie: Option<CookieContent>,
-        now: UnixMillis,
-    ) -> Judgement {
-        verdict::judge(&self.case(rule, kind, cookie, now)).await
+    /// Where a request belongs. A call about a line names its room, because its own path says nothing.
+    fn find<B>(&self, request: &Request<B>) -> Found {
+        let (host, path) = (host_of(request), request.uri().path());
+        if is_about_a_line(path)
+            && let Some(name) = line::room_named(request.uri().query())
+        {
+            return self.rooms.named(host, name).map_or(Found::Nothing, Found::Room);
+        }
+        self.rooms.find(host, &Path::of(path))
     }
 
-    pub(crate) fn case<'request>(
+    fn case<'request>(
         &'request self,
         rule: &'request Rule,
         kind: Kind,
-        cookie: Option<CookieContent>,
-        now: UnixMillis,
+        headers: &HeaderMap,
+        (is_tls, now): (bool, UnixMillis),
     ) -> Case<'request> {
-        let store_is_lost = self.engine.staleness() > STORE_LOST_AFTER;
-        Case { rule, kind, cookie, now, store_is_lost, terms: &*self.terms }
+        Case {
+            rule,
+            kind,
+            cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
+            loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
+            now,
+            store_is_lost: self.store_is_lost.load(Ordering::Relaxed),
+            terms: &*self.terms,
+        }
     }
 
     /// Whether a client has used up its budget.
@@ -275,25 +324,12 @@ impl Gateway {
         }
     }
 
-    /// A visitor who would take a place is also within the budget of those who join.
-    async fn over_joining_budget<B>(
-        &self,
-        kind: Kind,
-        cookie: Option<&CookieContent>,
-        request: &Request<B>,
-        client: &Client,
-    ) -> Option<Rejection> {
-        let would_join =
-            kind == Kind::Navigation && matches!(cookie, None | Some(CookieContent::Arrived { .. }));
-        if would_join { self.limited(Class::Join, request, client).await } else { None }
-    }
-
     /// A request that no room is responsible for.
     async fn unprotected(
         &self,
         mut request: Request<Incoming>,
         client: &Client,
-        peer: &Peer,
+        is_tls: bool,
         origins: &Arc<Origins>,
     ) -> Response<GatewayBody> {
         let mut account = Account::open(&self.no_room);
@@ -307,7 +343,7 @@ impl Gateway {
         }
         account.settle(Verdict::Unprotected);
         cookies::hide(request.headers_mut());
-        let hop = Hop { client: client.address, is_tls: peer.is_tls };
+        let hop = Hop { client: client.address, is_tls };
         match proxy::forward(origins, request, &hop, &HeaderMap::new()).await {
             Ok(Forwarded { mut response, tunnel }) => {
                 response.headers_mut().remove(COMMAND);
@@ -326,8 +362,7 @@ impl Gateway {
         rule: &Arc<Rule>,
         request: Request<Incoming>,
         entry: Entry,
-        (client, peer): (&Client, &Peer),
-        is_tls: bool,
+        (client, is_tls): (&Client, bool),
         account: &mut Account<'_>,
     ) -> Response<GatewayBody> {
         let wants_page = classify::wants_page(request.headers());
@@ -335,16 +370,16 @@ impl Gateway {
             return refuse(&Rejection::Misdirected, wants_page, None, account);
         };
         account.settle(entry.verdict);
-        let hop = Hop { client: client.address, is_tls: peer.is_tls };
+        let hop = Hop { client: client.address, is_tls };
         let extra = told_to_origin(rule, entry.inside.as_ref());
-        let touching = self.touch(rule, entry.inside.as_ref());
+        let touching = self.touch(rule, &entry);
         let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touching);
         let now = self.engine.now();
         let mut response = match forwarded {
             Ok(Forwarded { response, tunnel }) => {
                 if let Some(tunnel) = tunnel {
-                    let visit = entry.inside.map(|inside| (Arc::clone(rule), inside));
-                    let until = visit_over(Arc::clone(&self.engine), visit);
+                    let until =
+                        visit_over(Arc::clone(&self.engine), Arc::clone(rule), entry.inside, entry.ends_at);
                     self.carry(tunnel, until);
                 }
                 response.map(GatewayBody::Streamed)
@@ -358,28 +393,31 @@ impl Gateway {
         let command = response.headers_mut().remove(COMMAND).and_then(|value| Command::parse(&value));
         if let (Some(command), Some(inside)) = (command, &entry.inside) {
             self.end_visit(rule, inside, command, now);
-            let cleared = rule.room.cookie_names.clear(is_tls);
+            let cleared = rule.room.cookie_names.clear(CookieKind::Place, is_tls);
             cookies::attach(response.headers_mut(), cleared);
             return response;
         }
-        let cookie = entry.cookie.or_else(|| renewed(rule, entry.inside.as_ref()?));
-        if let Some(cookie) = cookie {
-            set_cookie(rule, &mut response, &cookie, is_tls, now);
+        let renewed = || Some((CookieKind::Place, renewed(rule, entry.inside.as_ref()?)?));
+        if let Some((kind, cookie)) = entry.cookie.or_else(renewed) {
+            set_cookie(rule, &mut response, (kind, &cookie), is_tls, now);
         }
         response
     }
 
     /// Touches a visit if that is due, and waits a moment for the store to say so.
-    async fn touch(&self, rule: &Rule, inside: Option<&Inside>) {
-        let Some(inside) = inside.filter(|inside| inside.due == Due::Touch) else { return };
-        let touch = Touch {
-            now: self.engine.now(),
-            session_millis: rule.settings.session_duration.get() * 1000,
-            confirms: inside.is_provisional,
+    async fn touch(&self, rule: &Rule, entry: &Entry) {
+        // Whoever was let in by this very request has just been touched, or has to come back first.
+        let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
+            return;
         };
-        let touching = rule.room.visits.touch(&rule.room.handle, key_of(&inside.ticket), touch);
-        // Without an answer the visit goes on as it was, and is touched again by a later request.
-        let _ = tokio::time::timeout(TOUCH_WAIT, touching).await;
+        let (now, key) = (self.engine.now(), key_of(&inside.ticket));
+        let session_millis = rule.settings.session_duration.get() * 1000;
+        let is_lost = self.store_is_lost.load(Ordering::Relaxed);
+        if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
+            return;
+        }
+        let touch = Touch { now, session_millis, confirms: inside.is_provisional };
+        rule.room.touch_to_the_end(key, touch).await;
     }
 
     /// Ends a visit by the origin's word: nobody here lets it in any more from this moment on, and its slot is free when all nodes know.
@@ -421,7 +459,7 @@ impl Gateway {
     clippy::disallowed_methods,
     reason = "the gateway's named helper: tunnels end with `close`, commands of origins with the store's answer"
 )]
-fn background(work: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn background(work: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(work);
 }
 
@@ -458,9 +496,9 @@ fn refuse(
     reject::answer(rejection, wants_page, notice)
 }
 
-/// The first of the room's cookies that opens.
-fn cookie_of(rule: &Rule, headers: &HeaderMap, is_tls: bool) -> Option<CookieContent> {
-    let name = rule.room.cookie_names.name(is_tls);
+/// The first of the room's cookies of this kind that opens.
+fn cookie_of(rule: &Rule, headers: &HeaderMap, kind: CookieKind, is_tls: bool) -> Option<CookieContent> {
+    let name = rule.room.cookie_names.name(kind, is_tls);
     cookies::all(headers, name).find_map(|value| rule.room.cookies.open(value))
 }
 
@@ -468,17 +506,24 @@ fn cookie_of(rule: &Rule, headers: &HeaderMap, is_tls: bool) -> Option<CookieCon
 pub(crate) fn set_cookie(
     rule: &Rule,
     response: &mut Response<GatewayBody>,
-    cookie: &CookieContent,
+    (kind, cookie): (CookieKind, &CookieContent),
     is_tls: bool,
     now: UnixMillis,
 ) {
     let max_age_seconds = match cookie {
         CookieContent::Arrived { .. } => cookies::ARRIVED_MAX_AGE_SECONDS,
         CookieContent::Waiting { .. } => WAITING_MAX_AGE_SECONDS,
-        CookieContent::Admitted { ends_at, .. } => ends_at.since(now).div_ceil(1000),
+        // Until it has come back once, and without a slot, it is good for what it says.
+        CookieContent::Admitted { ends_at, provisional, .. } if *provisional || kind == CookieKind::Loss => {
+            ends_at.since(now).div_ceil(1000)
+        }
+        // The visit may be extended without an answer to tell the browser.
+        CookieContent::Admitted { admitted_at, .. } => {
+            admitted_at.plus(rule.settings.session_max.get() * 1000).since(now).div_ceil(1000)
+        }
     };
     let value = rule.room.cookies.seal(cookie);
-    let cookie = rule.room.cookie_names.set(is_tls, &value, max_age_seconds);
+    let cookie = rule.room.cookie_names.set(kind, is_tls, &value, max_age_seconds);
     cookies::attach(response.headers_mut(), cookie);
 }
 
@@ -508,24 +553,39 @@ fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
     headers
 }
 
-/// Resolves when the visit of an upgraded connection is over, touching it as long as it is not.
-async fn visit_over(engine: Arc<Engine>, visit: Option<(Arc<Rule>, Inside)>) {
-    let Some((rule, inside)) = visit else { return std::future::pending().await };
+/// Resolves when the visit of an upgraded connection is over, touching it as long as it is not. One without a visit goes on.
+async fn visit_over(
+    engine: Arc<Engine>,
+    rule: Arc<Rule>,
+    inside: Option<Inside>,
+    without_slot_until: Option<UnixMillis>,
+) {
+    let Some(inside) = inside else {
+        match without_slot_until {
+            Some(ends_at) => tokio::time::sleep(Duration::from_millis(ends_at.since(engine.now()))).await,
+            None => std::future::pending().await,
+        }
+        return;
+    };
     let (room, key) = (&rule.room, key_of(&inside.ticket));
     let session_millis = rule.settings.session_duration.get() * 1000;
     let mut ends_at = inside.ends_at;
     loop {
-        let now = engine.now();
-        let left = Duration::from_millis(ends_at.since(now));
+        let left = Duration::from_millis(ends_at.since(engine.now()));
         tokio::time::sleep(left.min(TUNNEL_LOOK_PERIOD).max(Duration::from_millis(1))).await;
         let now = engine.now();
-        room.handle.with_board(|board| room.visits.follow(board, now));
-        if room.visits.is_dead(key) {
+        let is_foreign = room.handle.with_board(|board| {
+            room.visits.follow(board, now);
+            board.recognise(&inside.ticket, now) == Recognition::Foreign
+        });
+        let is_gone = room.handle.is_deleted() || room.handle.is_replaced();
+        if is_foreign || is_gone || room.visits.is_dead(key) {
             return;
         }
-        if room.visits.note(key, now, session_millis) == Due::Touch {
-            let touch = Touch { now, session_millis, confirms: inside.is_provisional };
-            let _ = tokio::time::timeout(TOUCH_WAIT, room.visits.touch(&room.handle, key, touch)).await;
+        // A connection is no proof that a cookie was kept: whoever was let in provisionally has to come back by himself.
+        let may_extend = !inside.is_provisional || room.visits.ends_at(key).is_some();
+        if may_extend && room.visits.note(key, now, session_millis) == Due::Touch {
+            room.touch_to_the_end(key, Touch { now, session_millis, confirms: false }).await;
         }
         ends_at = ends_at.max(room.visits.ends_at(key).unwrap_or(ends_at));
         if engine.now() >= ends_at {

@@ -6,21 +6,30 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anteroom_core::settings::BypassRule;
-use anteroom_core::{Board, Settings, UnixMillis};
+use anteroom_core::{Board, SessionKey, Settings, UnixMillis};
 use anteroom_store::{Engine, RoomHandle};
 use anteroom_tokens::cookie::VisitorCookies;
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
 use arc_swap::ArcSwap;
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method};
+use tokio::sync::oneshot;
 
 use crate::account::{RoomVerdicts, Verdicts};
 use crate::cookies::CookieNames;
+use crate::observe::Site;
+use crate::path::background;
+use crate::place::Path;
 use crate::proxy::{OriginAddress, Origins, ProxySettings};
+use crate::repeatable::RepeatableJoins;
 use crate::tickets::Refreshes;
-use crate::visit::Visits;
+use crate::visit::{Touch, Visits};
+
+/// How long an answer waits for the store to extend the visit.
+const TOUCH_WAIT: Duration = Duration::from_secs(1);
 
 /// A room with what only this node adds to it.
 pub(crate) struct GatewayRoom {
@@ -29,10 +38,26 @@ pub(crate) struct GatewayRoom {
     pub(crate) cookies: VisitorCookies,
     pub(crate) cookie_names: CookieNames,
     pub(crate) refreshes: Refreshes,
+    /// Places taken by cookies that came back.
+    pub(crate) joins: Arc<RepeatableJoins>,
     pub(crate) visits: Visits,
     pub(crate) spot: Spot,
     pub(crate) verdicts: RoomVerdicts,
     pub(crate) loss: crate::loss::LossMode,
+}
+
+impl GatewayRoom {
+    /// Touches a visit, whatever becomes of whoever waits for it, and waits a moment for the store to say so.
+    pub(crate) async fn touch_to_the_end(self: &Arc<Self>, key: SessionKey, touch: Touch) {
+        let (room, (done, ended)) = (Arc::clone(self), oneshot::channel());
+        background(async move {
+            room.visits.touch(&room.handle, key, touch).await;
+            // Nobody may be waiting any more.
+            let _ = done.send(());
+        });
+        // Without an answer the visit goes on as it was, and a later request finds what the store said.
+        let _ = tokio::time::timeout(TOUCH_WAIT, ended).await;
+    }
 }
 
 /// A room in the order of precedence, with its settings as they were when the table was made.
@@ -45,18 +70,27 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    fn matches(&self, host: &str, path: &str) -> Option<(bool, usize)> {
+    fn serves(&self, host: &str) -> bool {
         let hosts = self.settings.hosts.as_slice();
-        if !hosts.is_empty() && !hosts.iter().any(|named| named.as_str().eq_ignore_ascii_case(host)) {
+        hosts.is_empty() || hosts.iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
+    }
+
+    /// How well a request fits: whether its host is named, and how much of its path.
+    fn matches(&self, host: &str, path: &Path<'_>) -> Option<(bool, usize)> {
+        if !self.serves(host) {
             return None;
         }
         let paths = self.settings.paths.as_slice();
         let longest = if paths.is_empty() {
             0
         } else {
-            paths.iter().filter(|prefix| prefix.covers(path)).map(|prefix| prefix.as_str().len()).max()?
+            paths
+                .iter()
+                .filter(|prefix| path.may_be(|path| prefix.covers(path)))
+                .map(|prefix| prefix.as_str().len())
+                .max()?
         };
-        Some((!hosts.is_empty(), longest))
+        Some((!self.settings.hosts.as_slice().is_empty(), longest))
     }
 
     /// Whether the room has other settings by now.
@@ -74,9 +108,15 @@ impl Rule {
     }
 
     /// Whether a rule of the room lets a request by.
-    pub(crate) fn lets_by(&self, method: &Method, path: &str, headers: &HeaderMap, client: IpAddr) -> bool {
+    pub(crate) fn lets_by(
+        &self,
+        method: &Method,
+        path: &Path<'_>,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> bool {
         self.settings.bypass.as_slice().iter().any(|rule| match rule {
-            BypassRule::Path(prefix) => prefix.covers(path),
+            BypassRule::Path(prefix) => path.can_only_be(|path| prefix.covers(path)),
             BypassRule::Cidr(network) => network.contains(client),
             BypassRule::Method(name) => method.as_str() == name,
             BypassRule::Header(named) => {
@@ -134,18 +174,8 @@ impl GatewayRooms {
     }
 
     /// Where a request belongs.
-    pub(crate) fn find(&self, host: &str, path: &str) -> Found {
-        let table = self.table.load();
-        if table.rules.iter().any(|rule| rule.is_outdated()) {
-            drop(table);
-            self.follow();
-            return self.find_now(host, path);
-        }
-        drop(table);
-        self.find_now(host, path)
-    }
-
-    fn find_now(&self, host: &str, path: &str) -> Found {
+    pub(crate) fn find(&self, host: &str, path: &Path<'_>) -> Found {
+        self.keep_up();
         let table = self.table.load();
         let best = table
             .rules
@@ -159,6 +189,20 @@ impl GatewayRooms {
         }
     }
 
+    /// A room of a host by its name.
+    pub(crate) fn named(&self, host: &str, name: &str) -> Option<Arc<Rule>> {
+        self.keep_up();
+        let table = self.table.load();
+        table.rules.iter().find(|rule| rule.room.handle.id().as_str() == name && rule.serves(host)).cloned()
+    }
+
+    /// Settings that have changed since the table was made count from now on.
+    fn keep_up(&self) {
+        if self.table.load().rules.iter().any(|rule| rule.is_outdated()) {
+            self.follow();
+        }
+    }
+
     /// Whether there is nothing to stand before.
     pub(crate) fn is_empty(&self) -> bool {
         self.default_origins.is_none() && self.table.load().rules.is_empty()
@@ -166,11 +210,7 @@ impl GatewayRooms {
 
     /// Whether requests for a host are the gateway's, whatever their path.
     pub(crate) fn serves_host(&self, host: &str) -> bool {
-        self.default_origins.is_some()
-            || self.table.load().rules.iter().any(|rule| {
-                let hosts = rule.settings.hosts.as_slice();
-                hosts.is_empty() || hosts.iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
-            })
+        self.default_origins.is_some() || self.table.load().rules.iter().any(|rule| rule.serves(host))
     }
 
     /// All groups of origins.
@@ -186,6 +226,17 @@ impl GatewayRooms {
         all
     }
 
+    /// Each group of origins with the rooms before it.
+    pub(crate) fn sites(&self) -> Vec<Site<Origins>> {
+        let table = self.table.load();
+        let rooms_before = |origins: &Arc<Origins>| {
+            let is_before = |rule: &Rule| rule.origins.as_ref().is_some_and(|own| Arc::ptr_eq(own, origins));
+            let rules = table.rules.iter().filter(|rule| is_before(rule));
+            rules.map(|rule| Arc::clone(&rule.room.handle)).collect()
+        };
+        self.origins().into_iter().map(|origins| Site { rooms: rooms_before(&origins), origins }).collect()
+    }
+
     /// Takes in what has changed about rooms and their settings.
     pub(crate) fn follow(&self) {
         let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,37 +247,34 @@ impl GatewayRooms {
         for handle in handles {
             let board = handle.board();
             let known = before.rules.iter().find(|rule| Arc::ptr_eq(&rule.room.handle, &handle));
+            if !self.takes_part(&board.settings, is_alone) {
+                continue;
+            }
             if let Some(known) = known.filter(|known| !known.is_outdated()) {
                 rules.push(Arc::clone(known));
                 continue;
             }
-            if let Some(rule) = self.rule(handle, &board, known, is_alone) {
-                rules.push(Arc::new(rule));
-            }
+            rules.push(Arc::new(self.rule(handle, &board, known)));
         }
         // Of rooms that fit equally well, the first by name is taken: `max_by_key` returns the last.
         rules.sort_by(|one, other| other.room.handle.id().cmp(one.room.handle.id()));
+        if rules.is_empty() && self.default_origins.is_some() && !before.rules.is_empty() {
+            tracing::warn!("no room stands before the origin any more: every request is passed on");
+        }
         self.table.store(Arc::new(Table { rules }));
     }
 
-    fn rule(
-        &self,
-        handle: Arc<RoomHandle>,
-        board: &Arc<Board>,
-        known: Option<&Arc<Rule>>,
-        is_alone: bool,
-    ) -> Option<Rule> {
-        let settings = Arc::clone(&board.settings);
-        let has_own = |settings: &Settings| !settings.origins.as_slice().is_empty();
+    /// Whether a room has to do with the gateway.
+    fn takes_part(&self, settings: &Settings, is_alone: bool) -> bool {
         let names_something = !settings.hosts.as_slice().is_empty() || !settings.paths.as_slice().is_empty();
-        let takes_part =
-            has_own(&settings) || self.default_origins.is_some() && (names_something || is_alone);
-        if !takes_part {
-            return None;
-        }
+        has_origins(settings) || self.default_origins.is_some() && (names_something || is_alone)
+    }
+
+    fn rule(&self, handle: Arc<RoomHandle>, board: &Arc<Board>, known: Option<&Arc<Rule>>) -> Rule {
+        let settings = Arc::clone(&board.settings);
         let origins = match known.filter(|known| known.settings.origins == settings.origins) {
             Some(known) => known.origins.clone(),
-            None if has_own(&settings) => {
+            None if has_origins(&settings) => {
                 let addresses =
                     settings.origins.as_slice().iter().filter_map(|url| url.as_str().parse().ok());
                 let addresses: Vec<OriginAddress> = addresses.collect();
@@ -244,6 +292,7 @@ impl GatewayRooms {
                 cookies: VisitorCookies::new(&self.secrets, handle.id()),
                 cookie_names: CookieNames::of(handle.id()),
                 refreshes: Refreshes::default(),
+                joins: Arc::default(),
                 visits: Visits::default(),
                 spot: Spot::default(),
                 verdicts: self.verdicts.of(handle.id().as_str()),
@@ -251,18 +300,39 @@ impl GatewayRooms {
                 handle,
             }),
         };
-        Some(Rule { room, settings, seen_version: AtomicU64::new(board.version), origins })
+        Rule { room, settings, seen_version: AtomicU64::new(board.version), origins }
     }
 
-    /// What must happen also while nobody asks.
-    pub(crate) fn look_after(&self, now: UnixMillis) {
+    /// What must happen also while nobody asks. `store`: whether it answers, and whether it did not a moment ago.
+    pub(crate) fn look_after(&self, now: UnixMillis, store: StoreState) {
         self.follow();
         for rule in &self.table.load().rules {
             let session_millis = rule.settings.session_duration.get() * 1000;
+            if store == StoreState::Back {
+                rule.room.visits.forget();
+            }
+            if store != StoreState::Lost {
+                rule.room.loss.over();
+            }
             rule.room.handle.with_board(|board| rule.room.visits.follow(board, now));
             rule.room.visits.sweep(now, session_millis);
         }
     }
+}
+
+/// Whether the store answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreState {
+    /// It does.
+    There,
+    /// It does, and did not a moment ago.
+    Back,
+    /// It does not.
+    Lost,
+}
+
+fn has_origins(settings: &Settings) -> bool {
+    !settings.origins.as_slice().is_empty()
 }
 
 /// Admissions on the spot that are under way: never more than the board shows free slots, so that nobody without a cookie gets into
@@ -293,35 +363,9 @@ impl Drop for SpotPermit<'_> {
     }
 }
 
-/// The host that a request is for, without its port; empty if it names none.
-pub(crate) fn host_of<B>(request: &http::Request<B>) -> &str {
-    let authority = match request.uri().authority() {
-        Some(authority) => authority.as_str(),
-        None => request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or(""),
-    };
-    let authority = authority.rsplit('@').next().unwrap_or(authority);
-    match authority.rsplit_once(':') {
-        // The last colon of an address in brackets is not one before a port.
-        Some((host, port)) if !port.ends_with(']') => host,
-        _ => authority,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_host_is_named_without_its_port() {
-        let host = |value: &str| {
-            let request = http::Request::builder().header("host", value).body(()).unwrap();
-            host_of(&request).to_owned()
-        };
-        assert_eq!(host("shop.example:8080"), "shop.example");
-        assert_eq!(host("[::1]:80"), "[::1]");
-        assert_eq!(host("[::1]"), "[::1]");
-        assert_eq!(host("shop.example"), "shop.example");
-    }
 
     #[test]
     fn no_more_tries_than_free_slots() {

@@ -9,25 +9,27 @@ use std::sync::Arc;
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
-    Answer, Board, Claim, Operation, Recognition, Refusal, RoomState, SessionStatus, Standing, Standstill,
-    Ticket, UnixMillis,
+    Answer, Board, Claim, Operation, Position, Recognition, Refusal, RoomState, SessionStatus, Standing,
+    Standstill, Ticket, UnixMillis,
 };
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
 use anteroom_tokens::cookie::CookieContent;
+use anteroom_tokens::random;
 
 use crate::account::Verdict;
 use crate::classify::Kind;
-use crate::cookies::ARRIVED_MAX_AGE_SECONDS;
+use crate::cookies::{ARRIVED_MAX_AGE_SECONDS, CookieKind};
 use crate::reject::Rejection;
+use crate::repeatable::JoinKey;
 use crate::rooms::Rule;
-use crate::visit::{Due, key_of};
+use crate::visit::{Touch, key_of};
 use crate::wait::Wait;
 
 /// How long somebody may take to come back with the cookie he was let in with.
 pub(crate) const PROVISIONAL_MILLIS: u64 = 30_000;
 /// Marks the ticket of somebody who was let in while the store was lost: it stands in no line.
-const LOSS_LANE: u8 = 15;
+pub(crate) const LOSS_LANE: u8 = 15;
 
 /// What is to be done with a request.
 #[derive(Debug)]
@@ -47,12 +49,14 @@ pub(crate) struct Entry {
     /// The visit it belongs to.
     pub(crate) inside: Option<Inside>,
     /// A cookie that is new.
-    pub(crate) cookie: Option<CookieContent>,
+    pub(crate) cookie: Option<(CookieKind, CookieContent)>,
+    /// When a visit without a slot is over.
+    pub(crate) ends_at: Option<UnixMillis>,
 }
 
 impl Entry {
     pub(crate) const fn without_visit(verdict: Verdict) -> Self {
-        Self { verdict, inside: None, cookie: None }
+        Self { verdict, inside: None, cookie: None, ends_at: None }
     }
 }
 
@@ -64,7 +68,6 @@ pub(crate) struct Inside {
     pub(crate) ends_at: UnixMillis,
     /// Whether his cookie has never come back before.
     pub(crate) is_provisional: bool,
-    pub(crate) due: Due,
 }
 
 /// What a pass made for this room would say, should the visitor ever ask for one.
@@ -80,7 +83,10 @@ pub struct PassTerms {
 pub(crate) struct Case<'request> {
     pub(crate) rule: &'request Rule,
     pub(crate) kind: Kind,
+    /// The cookie of a place or a visit.
     pub(crate) cookie: Option<CookieContent>,
+    /// The cookie of somebody who was let in while the store was lost.
+    pub(crate) loss_cookie: Option<CookieContent>,
     pub(crate) now: UnixMillis,
     /// Whether the store has not answered for a while.
     pub(crate) store_is_lost: bool,
@@ -95,82 +101,138 @@ pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
     }
     let board = case.rule.room.handle.board();
     match case.cookie {
-        Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional }) => {
-            let inside =
-                Inside { ticket, admitted_at, ends_at, is_provisional: provisional, due: Due::Nothing };
-            match case.inside(&board, inside) {
-                Some(entry) => Judgement::Proxy(entry),
-                // His visit is over, and his cookie did come back.
-                None => case.newcomer(&board, true).await,
+        Some(CookieContent::Admitted { .. }) => match case.visitor_inside(&board).await {
+            Some(inside) => {
+                let entry = Entry::without_visit(Verdict::Session);
+                Judgement::Proxy(Entry { inside: Some(inside), ..entry })
             }
-        }
-        Some(CookieContent::Waiting { ticket }) => case.in_line(ticket).await,
-        Some(CookieContent::Arrived { at, .. }) => {
-            let is_recent = case.now.since(at) <= ARRIVED_MAX_AGE_SECONDS * 1000;
-            case.newcomer(&board, is_recent).await
-        }
-        None => case.newcomer(&board, false).await,
+            // His visit is over.
+            None => case.newcomer(&board).await,
+        },
+        Some(CookieContent::Waiting { ticket }) => case.in_line(&board, ticket).await,
+        Some(CookieContent::Arrived { .. }) | None => case.newcomer(&board).await,
     }
 }
 
 impl Case<'_> {
-    /// Passes a request of somebody inside, if he is.
-    fn inside(&self, board: &Board, inside: Inside) -> Option<Entry> {
-        let (room, Inside { ticket, ends_at, .. }) = (&self.rule.room, inside);
-        if self.now >= ends_at {
+    /// The visitor, if he is inside.
+    pub(crate) async fn visitor_inside(&self, board: &Board) -> Option<Inside> {
+        let Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional }) = self.cookie else {
             return None;
-        }
-        if ticket.lane == LOSS_LANE {
-            let is_of_this_line =
-                board.segments.iter().any(|segment| segment.generation == ticket.generation);
-            return is_of_this_line.then(|| Entry::without_visit(Verdict::LetInByLossMode));
-        }
+        };
+        let (room, key) = (&self.rule.room, key_of(&ticket));
         // A cookie that is newer than the board is of a line that this node has not heard of yet; a reset makes it foreign.
-        if board.recognise(&ticket, self.now) == Recognition::Foreign {
+        if ticket.lane == LOSS_LANE || board.recognise(&ticket, self.now) == Recognition::Foreign {
             return None;
         }
         room.visits.follow(board, self.now);
-        if room.visits.is_dead(key_of(&ticket)) {
+        if room.visits.is_dead(key) {
             return None;
         }
-        let due = room.visits.note(key_of(&ticket), self.now, self.session_millis());
-        Some(Entry { verdict: Verdict::Session, inside: Some(Inside { due, ..inside }), cookie: None })
+        let inside = Inside { ticket, admitted_at, ends_at, is_provisional: provisional };
+        if self.now < ends_at || room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at) {
+            return Some(inside);
+        }
+        // Overdue by his cookie. The store may have extended his visit without a cookie to tell: a connection that was upgraded
+        // does so, or an answer was lost.
+        let latest = admitted_at.plus((self.rule.settings.session_max.get() + 1) * 1000);
+        if provisional || self.store_is_lost || self.now >= latest {
+            return None;
+        }
+        let session_millis = self.session_millis();
+        room.touch_to_the_end(key, Touch { now: self.now, session_millis, confirms: false }).await;
+        room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at).then_some(inside)
+    }
+
+    /// Whether he would take a place, if a navigation: he has none, and is not inside as far as can be seen without the store.
+    pub(crate) fn would_join(&self) -> bool {
+        let is_ours = |ticket: &Ticket| {
+            self.rule.room.handle.with_board(|board| board.recognise(ticket, self.now))
+                != Recognition::Foreign
+        };
+        let holds = match &self.cookie {
+            Some(CookieContent::Waiting { ticket }) => is_ours(ticket),
+            Some(CookieContent::Admitted { ticket, ends_at, .. }) => {
+                self.now < *ends_at && is_ours(ticket) && !self.rule.room.visits.is_dead(key_of(ticket))
+            }
+            Some(CookieContent::Arrived { .. }) | None => false,
+        };
+        self.kind == Kind::Navigation && !holds
     }
 
     fn session_millis(&self) -> u64 {
         self.rule.settings.session_duration.get() * 1000
     }
 
+    /// Somebody who was let in while the store was lost.
+    fn inside_by_loss_mode(&self, board: &Board) -> Option<Judgement> {
+        let Some(CookieContent::Admitted { ticket, ends_at, .. }) = self.loss_cookie else { return None };
+        let is_of_this_line = board.segments.iter().any(|segment| segment.generation == ticket.generation);
+        let is_inside = ticket.lane == LOSS_LANE && self.now < ends_at && is_of_this_line;
+        let entry = Entry { ends_at: Some(ends_at), ..Entry::without_visit(Verdict::LetInByLossMode) };
+        is_inside.then_some(Judgement::Proxy(entry))
+    }
+
     /// Somebody who holds a ticket.
-    async fn in_line(&self, ticket: Ticket) -> Judgement {
+    async fn in_line(&self, board: &Arc<Board>, ticket: Ticket) -> Judgement {
         let room = &self.rule.room;
-        let proof = crate::tickets::Proof::Signed;
-        let board =
+        let board = if self.store_is_lost {
+            Arc::clone(board)
+        } else {
+            let proof = crate::tickets::Proof::Signed;
             match crate::tickets::recognise(&room.handle, &room.refreshes, ticket, proof, self.now).await {
                 Ok(Some(board)) => board,
-                // The line was reset: he stands in none, and his cookie did come back.
-                Ok(None) => return self.newcomer(&room.handle.board(), true).await,
-                Err(_) if self.kind == Kind::SubResource => return not_inside(self.kind),
-                Err(_) => return self.without_store(&room.handle.board(), Some(ticket)),
-            };
+                // The line was reset: he stands in none.
+                Ok(None) => return self.newcomer(&room.handle.board()).await,
+                Err(_) => return self.without_store(board, Some(ticket)),
+            }
+        };
         match board.standing(&ticket, self.now) {
-            _ if self.kind == Kind::SubResource => not_inside(self.kind),
-            Standing::Waiting { .. } => self.keeps_waiting(ticket),
-            Standing::Offered { .. } | Standing::Passed | Standing::Settled => {
+            Standing::Offered { .. } | Standing::Passed | Standing::Settled
+                if self.kind != Kind::SubResource && !self.store_is_lost =>
+            {
                 self.enter(ticket, false).await
             }
+            _ => match self.inside_by_loss_mode(&board) {
+                Some(inside) => inside,
+                None if self.store_is_lost => self.without_store(&board, Some(ticket)),
+                None => self.keeps_waiting(ticket),
+            },
         }
     }
 
     fn keeps_waiting(&self, ticket: Ticket) -> Judgement {
-        if self.kind == Kind::Change {
-            return not_inside(self.kind);
+        match self.kind {
+            Kind::Change | Kind::SubResource => not_inside(self.kind),
+            Kind::Navigation | Kind::Read => {
+                Judgement::Wait(Wait::InLine(ticket), Some(CookieContent::Waiting { ticket }))
+            }
         }
-        Judgement::Wait(Wait::InLine(ticket), Some(CookieContent::Waiting { ticket }))
+    }
+
+    /// What the cookie of somebody without a place proves: that he keeps cookies, and which place he took by it before.
+    fn cookie_that_came_back(&self) -> Option<JoinKey> {
+        let mut key = JoinKey::default();
+        let (tag, first, second) = match self.cookie? {
+            CookieContent::Arrived { at, nonce } => {
+                let is_recent = self.now.since(at) < ARRIVED_MAX_AGE_SECONDS * 1000;
+                (1, is_recent.then_some(nonce)?, at.0)
+            }
+            CookieContent::Waiting { ticket } | CookieContent::Admitted { ticket, .. } => {
+                (2, ticket.generation.number(), ticket.position.get())
+            }
+        };
+        key[0] = tag;
+        key[8..16].copy_from_slice(&first.to_be_bytes());
+        key[16..24].copy_from_slice(&second.to_be_bytes());
+        Some(key)
     }
 
     /// Somebody who stands in no line. He gets a place if his cookie has come back; else he is let in while there is room.
-    async fn newcomer(&self, board: &Arc<Board>, cookie_came_back: bool) -> Judgement {
+    async fn newcomer(&self, board: &Arc<Board>) -> Judgement {
+        if let Some(inside) = self.inside_by_loss_mode(board) {
+            return inside;
+        }
         if self.kind != Kind::Navigation {
             return not_inside(self.kind);
         }
@@ -183,31 +245,46 @@ impl Case<'_> {
         if self.store_is_lost {
             return self.without_store(board, None);
         }
-        if cookie_came_back {
-            return match self.rule.room.handle.join().await {
-                Ok(ticket) => self.just_joined(ticket, false).await,
+        let room = &self.rule.room;
+        if let Some(key) = self.cookie_that_came_back() {
+            let known = |ticket: &Ticket| board.recognise(ticket, self.now) != Recognition::Foreign;
+            return match room.joins.join(&room.handle, key, self.now, known).await {
+                Ok(ticket) => self.just_joined(ticket).await,
                 Err(error) => self.not_joined(board, &error),
             };
         }
-        let room = &self.rule.room;
-        let Some(_permit) = room.spot.try_take(free_slots(board)) else {
-            let [nonce] = [u64::from_le_bytes(anteroom_tokens::random::bytes())];
-            let arrived = CookieContent::Arrived { at: self.now, nonce };
-            return Judgement::Wait(Wait::Arriving, Some(arrived));
-        };
+        let Some(_permit) = room.spot.try_take(free_slots(board)) else { return self.arrives() };
         match room.handle.join().await {
-            Ok(ticket) => self.just_joined(ticket, true).await,
+            Ok(ticket) => self.on_the_spot(ticket).await,
             Err(error) => self.not_joined(board, &error),
         }
     }
 
-    /// A place was taken: it is entered at once where it is served already.
-    pub(crate) async fn just_joined(&self, ticket: Ticket, is_provisional: bool) -> Judgement {
+    /// He gets a place when the cookie comes back.
+    fn arrives(&self) -> Judgement {
+        let arrived = CookieContent::Arrived { at: self.now, nonce: u64::from_le_bytes(random::bytes()) };
+        Judgement::Wait(Wait::Arriving, Some(arrived))
+    }
+
+    /// A place was taken by somebody who keeps cookies: it is entered at once where it is served already.
+    async fn just_joined(&self, ticket: Ticket) -> Judgement {
         let standing = self.rule.room.handle.with_board(|board| board.standing(&ticket, self.now));
         match standing {
-            Standing::Offered { .. } => self.enter(ticket, is_provisional).await,
-            _ => self.keeps_waiting(ticket),
+            Standing::Waiting { .. } => self.keeps_waiting(ticket),
+            _ => self.enter(ticket, false).await,
         }
+    }
+
+    /// A place was taken by somebody who may not keep cookies: where somebody else was faster, he gives it up again.
+    async fn on_the_spot(&self, ticket: Ticket) -> Judgement {
+        let room = &self.rule.room;
+        let standing = room.handle.with_board(|board| board.standing(&ticket, self.now));
+        if matches!(standing, Standing::Offered { .. }) {
+            return self.enter(ticket, true).await;
+        }
+        // If it cannot be given up it lapses.
+        let _ = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
+        self.arrives()
     }
 
     fn not_joined(&self, board: &Arc<Board>, error: &EngineError) -> Judgement {
@@ -215,8 +292,7 @@ impl Case<'_> {
             EngineError::Refused(Refusal::NotJoinable(_) | Refusal::RoomClosed) => {
                 Judgement::Reject(Rejection::Closed)
             }
-            EngineError::Store(_) => self.without_store(board, None),
-            _ => Judgement::Wait(Wait::Held(None), None),
+            _ => self.without_store(board, None),
         }
     }
 
@@ -224,9 +300,6 @@ impl Case<'_> {
     async fn enter(&self, ticket: Ticket, is_provisional: bool) -> Judgement {
         let room = &self.rule.room;
         let board = room.handle.board();
-        if self.store_is_lost {
-            return self.without_store(&board, Some(ticket));
-        }
         let lasts_millis = if is_provisional { PROVISIONAL_MILLIS } else { self.session_millis() };
         let PassTerms { issuer, key_id } = (self.terms)(&board);
         let claim = Claim {
@@ -242,50 +315,57 @@ impl Case<'_> {
             Err(EngineError::Refused(Refusal::NotServed)) => return self.keeps_waiting(ticket),
             Err(EngineError::Refused(Refusal::RoomClosed)) => return Judgement::Reject(Rejection::Closed),
             Err(EngineError::Refused(_)) | Ok(_) => return self.gone(),
-            Err(EngineError::Store(_)) => return self.without_store(&board, Some(ticket)),
-            Err(_) => return Judgement::Wait(Wait::Held(Some(ticket)), None),
+            Err(_) => return self.without_store(&board, Some(ticket)),
         };
-        room.loss.over();
         let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
-        let is_over = session.status != SessionStatus::Active || ends_at <= self.now;
-        if is_over || room.visits.is_dead(session.key) {
+        let is_over = session.status != SessionStatus::Active || session.outcome().is_some();
+        if is_over || ends_at <= self.now || room.visits.is_dead(session.key) {
             // A visit of this ticket that is over. Whoever wants in again stands in line again.
             return self.gone();
         }
         let admitted_at = UnixMillis(session.issued_at_seconds * 1000);
         room.visits.begun(session.key, self.now, ends_at, is_provisional);
-        let inside = Inside { ticket, admitted_at, ends_at, is_provisional, due: Due::Nothing };
+        let inside = Inside { ticket, admitted_at, ends_at, is_provisional };
         let cookie = CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: is_provisional };
-        Judgement::Proxy(Entry { verdict: Verdict::Admitted, inside: Some(inside), cookie: Some(cookie) })
+        let entry = Entry::without_visit(Verdict::Admitted);
+        Judgement::Proxy(Entry { inside: Some(inside), cookie: Some((CookieKind::Place, cookie)), ..entry })
     }
 
     /// The place is gone. The cookie that says so lets the next visit take another one.
     fn gone(&self) -> Judgement {
         match self.kind {
             Kind::Navigation | Kind::Read => {
-                Judgement::Wait(Wait::Gone, Some(CookieContent::Arrived { at: self.now, nonce: 0 }))
+                let nonce = u64::from_le_bytes(random::bytes());
+                Judgement::Wait(Wait::Gone, Some(CookieContent::Arrived { at: self.now, nonce }))
             }
             Kind::SubResource | Kind::Change => not_inside(self.kind),
         }
     }
 
-    /// The store is lost, so nobody can be given anything: what the room does about newcomers then.
+    /// Nobody can be given anything. If that is because the store is lost, the room decides about those who come; a place stays
+    /// with whoever has it.
     fn without_store(&self, board: &Arc<Board>, ticket: Option<Ticket>) -> Judgement {
         if self.kind == Kind::Change || self.kind == Kind::SubResource {
             return not_inside(self.kind);
         }
-        let newest = board.segments.last();
-        if board.state == RoomState::Open
-            && self.rule.room.loss.lets_in(board, self.now)
-            && let Some((generation, position)) =
-                newest.and_then(|newest| Some((newest.generation, anteroom_core::Position::new(1)?)))
+        let people_ahead = ticket.map(|ticket| match board.standing(&ticket, self.now) {
+            Standing::Waiting { people_ahead } => people_ahead,
+            Standing::Offered { .. } | Standing::Passed | Standing::Settled => 0,
+        });
+        let newest = board.segments.last().map(|newest| newest.generation);
+        if self.store_is_lost
+            && board.state == RoomState::Open
+            && self.rule.room.loss.lets_in(board, people_ahead, self.now)
+            && let (Some(generation), Some(position)) = (newest, Position::new(1))
         {
             let ticket = Ticket { lane: LOSS_LANE, generation, position, entered: 0, copy: 0 };
-            let ends_at = self.now.plus(self.session_millis());
-            let cookie =
-                CookieContent::Admitted { ticket, admitted_at: self.now, ends_at, provisional: false };
-            let entry = Entry { verdict: Verdict::LetInByLossMode, inside: None, cookie: Some(cookie) };
-            return Judgement::Proxy(entry);
+            let (admitted_at, ends_at) = (self.now, self.now.plus(self.session_millis()));
+            let cookie = CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: false };
+            return Judgement::Proxy(Entry {
+                cookie: Some((CookieKind::Loss, cookie)),
+                ends_at: Some(ends_at),
+                ..Entry::without_visit(Verdict::LetInByLossMode)
+            });
         }
         Judgement::Wait(Wait::Held(ticket), ticket.map(|ticket| CookieContent::Waiting { ticket }))
     }

@@ -24,8 +24,10 @@ const TOUCHES_PER_SESSION: u64 = 10;
 const TOUCH_RETRY_MILLIS: u64 = 1_000;
 /// Visits remembered. Beyond it all are forgotten, which costs each a touch.
 const VISITS_MAX: usize = 262_144;
-/// Departed visitors remembered. Beyond it those whose cookies end first are forgotten.
+/// Departed visitors remembered. Beyond it all are forgotten, and found again by the next touch of each.
 const DEAD_MAX: usize = 262_144;
+/// How often what has ended by itself is forgotten.
+const SWEEP_PERIOD_MILLIS: u64 = 5_000;
 /// How much longer a departed visitor is remembered than his cookie can last: clocks differ.
 const DEAD_MARGIN_MILLIS: u64 = 60_000;
 
@@ -66,6 +68,9 @@ pub(crate) struct Visits {
     dead: Mutex<HashMap<SessionKey, UnixMillis>>,
     /// The version of the board whose departed have been taken in.
     departed_up_to: AtomicU64,
+    /// When the latest of them departed, by the room's clock, in milliseconds since 1970.
+    departed_latest: AtomicU64,
+    swept_at: AtomicU64,
 }
 
 impl Visits {
@@ -74,8 +79,11 @@ impl Visits {
         if self.departed_up_to.load(Ordering::Acquire) == board.version {
             return;
         }
-        for departed in board.departed.iter() {
+        let latest = self.departed_latest.load(Ordering::Acquire);
+        // They stand in the order of their departure; several may have departed at once.
+        for departed in board.departed.iter().rev().take_while(|departed| departed.at.0 >= latest) {
             self.bury(departed.key, now, board.settings.session_duration.get() * 1000);
+            self.departed_latest.fetch_max(departed.at.0, Ordering::AcqRel);
         }
         self.departed_up_to.store(board.version, Ordering::Release);
     }
@@ -86,10 +94,9 @@ impl Visits {
         if dead.len() >= DEAD_MAX {
             dead.retain(|_, until| *until > now);
         }
-        if dead.len() >= DEAD_MAX
-            && let Some(first) = dead.iter().min_by_key(|(_, until)| **until).map(|(key, _)| *key)
-        {
-            dead.remove(&first);
+        if dead.len() >= DEAD_MAX {
+            // Those that touched their visits last are found out by the next touch; nobody keeps more than this.
+            dead.clear();
         }
         dead.entry(key).or_insert_with(|| now.plus(session_millis + DEAD_MARGIN_MILLIS));
         drop(dead);
@@ -127,6 +134,11 @@ impl Visits {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.ends_at
     }
 
+    /// What was known of visits counts no more: this node was away, and may have missed who has departed meanwhile.
+    pub(crate) fn forget(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// A visit that has just begun: the store has said so.
     pub(crate) fn begun(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis, is_provisional: bool) {
         if is_provisional {
@@ -137,8 +149,8 @@ impl Visits {
         known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at) });
     }
 
-    /// Touches a visit and remembers what the store said; returns whether it goes on as far as anybody knows.
-    pub(crate) async fn touch(&self, handle: &RoomHandle, key: SessionKey, touch: Touch) -> bool {
+    /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.
+    pub(crate) async fn touch(&self, handle: &RoomHandle, key: SessionKey, touch: Touch) {
         let Touch { now, session_millis, confirms } = touch;
         let operation = Operation::Touch { key, stay_millis: session_millis + STAY_GRACE_MILLIS, confirms };
         match handle.operate(operation, Actor::Visitor).await {
@@ -147,14 +159,10 @@ impl Visits {
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 let visit = known.entry(key).or_insert(Visit { asked_at: now, ends_at: None });
                 visit.ends_at = Some(visit.ends_at.map_or(ends_at, |before| before.max(ends_at)));
-                true
             }
-            Err(EngineError::Refused(Refusal::AlreadyEnded)) => {
-                self.bury(key, now, session_millis);
-                false
-            }
+            Err(EngineError::Refused(Refusal::AlreadyEnded)) => self.bury(key, now, session_millis),
             // A store that has lost the session extends it no more, and takes nothing away that was promised.
-            Ok(_) | Err(EngineError::Refused(_)) => true,
+            Ok(_) | Err(EngineError::Refused(_)) => {}
             Err(_) => {
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(visit) = known.get_mut(&key) {
@@ -162,13 +170,17 @@ impl Visits {
                     let again = now.plus(TOUCH_RETRY_MILLIS).0.saturating_sub(interval);
                     visit.asked_at = UnixMillis(again.min(visit.asked_at.0));
                 }
-                true
             }
         }
     }
 
-    /// Forgets what has ended by itself.
+    /// Forgets what has ended by itself, every so often.
     pub(crate) fn sweep(&self, now: UnixMillis, session_millis: u64) {
+        let last = self.swept_at.load(Ordering::Relaxed);
+        if now.0.saturating_sub(last) < SWEEP_PERIOD_MILLIS {
+            return;
+        }
+        self.swept_at.store(now.0, Ordering::Relaxed);
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, until| *until > now);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, visit| visit.ends_at.unwrap_or_else(|| visit.asked_at.plus(session_millis)) > now);

@@ -1,32 +1,17 @@
 //! Joins that may be repeated: the same `Idempotency-Key` within two minutes gets the same place, so that a client whose
 //! connection broke can ask again without standing in line twice.
 //!
-//! The table is bounded, so a flood of keys cannot buy memory: the oldest make room for the newest. It lives in this
-//! process; after a restart a repeated key joins anew. Where several nodes share a store, they share what keys got too: whoever
-//! repeats a join on another node finds his place there.
+//! What keys got is remembered by `anteroom_gateway::repeatable`; here is how a key is shown.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-use anteroom_core::{Operation, Recognition, Ticket, UnixMillis};
-use anteroom_store::{Actor, EngineError, RoomHandle};
+pub(crate) use anteroom_gateway::repeatable::{JoinKey as KeyDigest, RepeatableJoins};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use http::HeaderMap;
-use tokio::sync::watch;
 
 use crate::error::ApiError;
 
-/// How long a key is remembered.
-pub(crate) const REMEMBERED_MILLIS: u64 = 120_000;
-/// How many keys are remembered for a room.
-pub(crate) const REMEMBERED_MAX: usize = 65_536;
 /// Bounds of a key's length: 128 random bits take at least 16 characters, and nobody needs more than 128.
 pub(crate) const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 const HEADER: &str = "idempotency-key";
-
-/// The key as it is kept: a digest cannot be long, and cannot be made to collide.
-pub(crate) type KeyDigest = [u8; 32];
 
 /// The key of a request, if it has one.
 pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError> {
@@ -41,149 +26,4 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError>
             "Idempotency-Key must be given once, with 16 to 128 visible characters; a random UUID is a good one",
         )),
     }
-}
-
-type Outcome = Option<Result<Ticket, EngineError>>;
-
-/// The keys a room remembers.
-#[derive(Default)]
-pub(crate) struct RepeatableJoins {
-    table: Mutex<Table>,
-}
-
-#[derive(Default)]
-struct Table {
-    entries: HashMap<KeyDigest, Entry>,
-    /// Oldest first; an entry that was forgotten early may still stand here.
-    order: VecDeque<(UnixMillis, KeyDigest)>,
-}
-
-struct Entry {
-    at: UnixMillis,
-    join: Join,
-}
-
-enum Join {
-    /// Somebody is taking the place.
-    Taking(watch::Receiver<Outcome>),
-    /// It was taken.
-    Taken(Ticket),
-}
-
-impl RepeatableJoins {
-    /// The place of this key: the one it got before, or a new one. Once begun, a join is finished even if its client goes
-    /// away in the middle, so that the client finds its place when it asks again. A place that is not `known` any more, because the
-    /// line was reset, is forgotten.
-    pub(crate) async fn join(
-        self: &Arc<Self>,
-        room: &Arc<RoomHandle>,
-        key: KeyDigest,
-        now: UnixMillis,
-        known: impl Fn(&Ticket) -> bool,
-    ) -> Result<Ticket, EngineError> {
-        let mut outcome = match self.begin(key, now, known) {
-            Beginning::Known(ticket) => return Ok(ticket),
-            Beginning::Follow(outcome) => outcome,
-            Beginning::Lead(tell, outcome) => {
-                let (joins, room) = (Arc::clone(self), Arc::clone(room));
-                spawn_join(async move {
-                    let result = join_for_all_nodes(&room, key, now).await;
-                    joins.finish(key, result.as_ref().ok().copied());
-                    // Everybody may have gone away; the place is remembered all the same.
-                    let _ = tell.send(Some(result));
-                });
-                outcome
-            }
-        };
-        match outcome.wait_for(Option::is_some).await {
-            Ok(outcome) => outcome.clone().unwrap_or(Err(EngineError::Stopped)),
-            Err(_) => Err(EngineError::Stopped),
-        }
-    }
-
-    fn begin(&self, key: KeyDigest, now: UnixMillis, known: impl Fn(&Ticket) -> bool) -> Beginning {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.forget(now);
-        match table.entries.get(&key).map(|entry| &entry.join) {
-            Some(Join::Taken(ticket)) if known(ticket) => Beginning::Known(*ticket),
-            Some(Join::Taking(outcome)) => Beginning::Follow(outcome.clone()),
-            Some(Join::Taken(_)) | None => {
-                let (tell, outcome) = watch::channel(None);
-                table.entries.insert(key, Entry { at: now, join: Join::Taking(outcome.clone()) });
-                table.order.push_back((now, key));
-                Beginning::Lead(tell, outcome)
-            }
-        }
-    }
-
-    /// A place that was taken is remembered; a failure is not, so that the next attempt may do better.
-    fn finish(&self, key: KeyDigest, ticket: Option<Ticket>) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        match ticket {
-            Some(ticket) => {
-                if let Some(entry) = table.entries.get_mut(&key) {
-                    entry.join = Join::Taken(ticket);
-                }
-            }
-            None => drop(table.entries.remove(&key)),
-        }
-    }
-}
-
-/// Takes a place unless another node has taken one for this key. Where both did so at once, the later one gives its own up again.
-async fn join_for_all_nodes(
-    room: &RoomHandle,
-    key: KeyDigest,
-    now: UnixMillis,
-) -> Result<Ticket, EngineError> {
-    // A place of a line that was reset meanwhile is worth nothing.
-    let is_known =
-        |ticket: &Ticket| room.with_board(|board| board.recognise(ticket, now) != Recognition::Foreign);
-    if let Some(ticket) = room.kept_place(&key).await?.filter(is_known) {
-        return Ok(ticket);
-    }
-    let ticket = room.join().await?;
-    // The place is taken: not being able to tell other nodes is no reason to lose it.
-    let kept = room.keep_place(key, &ticket, Duration::from_millis(REMEMBERED_MILLIS)).await.unwrap_or_else(
-        |error| {
-            tracing::warn!(room = %room.id(), %error, "other nodes do not know of a repeatable join");
-            None
-        },
-    );
-    match kept {
-        Some(earlier) if earlier != ticket && is_known(&earlier) => {
-            // Nobody knows of it; if it cannot be given up it lapses.
-            let _ = room.operate(Operation::Leave { ticket }, Actor::Visitor).await;
-            Ok(earlier)
-        }
-        _ => Ok(ticket),
-    }
-}
-
-impl Table {
-    fn forget(&mut self, now: UnixMillis) {
-        while let Some(&(at, key)) = self.order.front()
-            && (now.since(at) >= REMEMBERED_MILLIS || self.order.len() >= REMEMBERED_MAX)
-        {
-            self.order.pop_front();
-            // A key that failed and came again stands in the order twice, and its entry belongs to the younger mark.
-            if self.entries.get(&key).is_some_and(|entry| entry.at == at) {
-                self.entries.remove(&key);
-            }
-        }
-    }
-}
-
-enum Beginning {
-    Known(Ticket),
-    Follow(watch::Receiver<Outcome>),
-    Lead(watch::Sender<Outcome>, watch::Receiver<Outcome>),
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the named helper for joins: each ends with its room's answer, which the engine bounds in time"
-)]
-fn spawn_join(join: impl Future<Output = ()> + Send + 'static) {
-    tokio::spawn(join);
 }

@@ -4,20 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anteroom_gateway::limiter::{Class, Limiter, LimiterSettings, Policy, Quota};
-use anteroom_store::buckets::{Buckets, MemoryBuckets};
+use anteroom_store::buckets::{Buckets, MemoryBuckets, RedisBuckets};
 use http::header::{self, HeaderValue};
 use http::{Method, Response};
 use serde_json::json;
 
 use crate::answer::{Answered, EXPOSED_WITH_LIMITS};
 use crate::app::App;
-use crate::config::Config;
+use crate::config::limits::LimitsStore;
+use crate::config::{Config, StoreUrl};
 use crate::error::{ApiError, Style};
 use crate::problem::Problem;
 use crate::routes::{Listener, PUBLIC_ROUTES};
+use crate::stores;
 
-/// The limiter that the configuration describes.
-pub(crate) fn open(config: &Config, policies: Vec<Policy>) -> anyhow::Result<Arc<Limiter>> {
+/// The limiter that the configuration describes, connected if its Redis answers. If not, the server starts all the same: a limiter
+/// that fails lets everybody through.
+pub(crate) async fn open(config: &Config, policies: Vec<Policy>) -> anyhow::Result<Arc<Limiter>> {
     let keys_max = usize::try_from(config.limits_keys_max)?;
     let settings = LimiterSettings {
         policies,
@@ -27,8 +30,20 @@ pub(crate) fn open(config: &Config, policies: Vec<Policy>) -> anyhow::Result<Arc
         local_keys_max: keys_max,
         legacy_fields: config.limits_legacy_fields,
     };
-    let buckets: Arc<dyn Buckets> = Arc::new(MemoryBuckets::new(keys_max));
-    Ok(Arc::new(Limiter::new(settings, buckets)))
+    if let Some(LimitsStore::Redis(url)) = &config.limits_store_url {
+        stores::warn_of_danger(url);
+    }
+    let url = match (&config.limits_store_url, &config.store_url) {
+        (Some(LimitsStore::Redis(url)), _) | (None, StoreUrl::Redis(url)) => Some(url),
+        (Some(LimitsStore::Memory), _) | (None, StoreUrl::Memory | StoreUrl::File(_)) => None,
+    };
+    let buckets: Arc<dyn Buckets> = match url {
+        Some(url) => Arc::new(RedisBuckets::new(&stores::redis_options(url, config)?)),
+        None => Arc::new(MemoryBuckets::new(keys_max)),
+    };
+    let limiter = Limiter::new(settings, buckets);
+    limiter.connect().await;
+    Ok(Arc::new(limiter))
 }
 
 /// What a call of the public API is for. Whatever has no route of its own is answered without touching anything, like a read.

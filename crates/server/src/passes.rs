@@ -72,7 +72,9 @@ pub(crate) async fn begin(
     let Answer::Claimed { session, begun } = answer else {
         return Err(ApiError::unavailable("The claim was not answered"));
     };
-    if session.outcome().is_some() {
+    // A visit by cookie may have ended before its pass would.
+    let has_run_out = session.stay.is_some() && !session.is_alive(now);
+    if session.outcome().is_some() || has_run_out {
         return Err(token_expired());
     }
     let validity_left = session.expires_at_seconds.saturating_sub(app.now().seconds());

@@ -50,7 +50,12 @@ impl ConfiguredRoom {
             let name = if capacity.is_some() { SITE_ROOM } else { SAMPLE_ROOM };
             let id = RoomId::parse(name).expect("our own names are room ids");
             let inlet = if capacity.is_some() { InletKind::MaxSize } else { InletKind::Manual };
-            let settings = Settings { inlet, total_active_users: capacity, ..Settings::default() };
+            let mut settings = Settings { inlet, total_active_users: capacity, ..Settings::default() };
+            if capacity.is_some() {
+                // So that it stands before the site also where other rooms exist.
+                let everything = Value::List(vec!["/".into()]);
+                settings.set("paths", &everything).expect("a slash is the beginning of every path");
+            }
             rooms.push(Self { id, settings, state: RoomState::Open });
         }
         Ok(rooms)

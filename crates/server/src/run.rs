@@ -227,7 +227,7 @@ async fn compose(
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
     let public_url = config.public_url.clone().unwrap_or_else(|| addresses.public.clone());
-    let limiter = limits::open(config, policies)?;
+    let limiter = limits::open(config, policies).await?;
     let identification = Arc::new(Identification {
         trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
         key_header: config.limits_key_header.clone(),

@@ -52,10 +52,8 @@ fn open_embedded(directory: &Path) -> anyhow::Result<EmbeddedStore> {
 
 async fn open_redis(url: &RedisUrl, config: &Config, secrets: &Secrets) -> anyhow::Result<RedisStore> {
     let seal = MasterSeal(StoreSeal::new(&master_secrets(config, secrets)?));
-    if let Some(danger) = url.danger() {
-        tracing::warn!("{danger}");
-    }
-    let mut options = RedisOptions::new(url.expose())?;
+    warn_of_danger(url);
+    let mut options = redis_options(url, config)?;
     options.prefix.clone_from(&config.store_prefix);
     options.seal = Arc::new(seal);
     options.ordering = match config.store_ordering {
@@ -66,7 +64,6 @@ async fn open_redis(url: &RedisUrl, config: &Config, secrets: &Secrets) -> anyho
         StoreReplicas::Auto => Replicas::Auto,
         StoreReplicas::Exactly(count) => Replicas::Exactly(u32::try_from(count)?),
     };
-    options.certificates = certificates(config)?;
     let opened = RedisStore::open(&options).await;
     let hint = match &opened {
         Err(StoreError::Permanent(_)) => {
@@ -75,6 +72,20 @@ async fn open_redis(url: &RedisUrl, config: &Config, secrets: &Secrets) -> anyho
         _ => "is the Redis running, and does `store_url` name it? A node starts only when it answers",
     };
     opened.with_context(|| Hinted { what: format!("store_url {url}"), hint: hint.to_owned() })
+}
+
+/// How a Redis is reached, whatever is kept there.
+pub(crate) fn redis_options(url: &RedisUrl, config: &Config) -> anyhow::Result<RedisOptions> {
+    let mut options = RedisOptions::new(url.expose())?;
+    options.certificates = certificates(config)?;
+    Ok(options)
+}
+
+/// Says what is dangerous about the way to a Redis.
+pub(crate) fn warn_of_danger(url: &RedisUrl) {
+    if let Some(danger) = url.danger() {
+        tracing::warn!(%url, "{danger}");
+    }
 }
 
 /// The certificates for a Redis over TLS.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anteroom_gateway::limiter::OnFailure;
+use anteroom_gateway::limiter::{OnFailure, Policy};
 use anteroom_server::config::{
     Config, ConfigError, Loaded, SETTINGS, StoreOrdering, StoreReplicas, StoreUrl, reference, variable_name,
 };
@@ -73,7 +73,7 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert!(!config.metrics_open);
     assert!(secrets.secret.is_none() && secrets.admin_key.is_none());
     assert!(rooms.is_empty());
-    assert_eq!(limits.iter().map(|limit| limit.name()).collect::<Vec<_>>(), ["join"]);
+    assert_eq!(limits.iter().map(Policy::name).collect::<Vec<_>>(), ["join"]);
     assert_eq!(
         (config.trusted_proxies, config.limits_store_url, config.limits_key_header),
         (None, None, None)

@@ -1,9 +1,10 @@
-//! Where the token buckets of limits are kept: in this process ([`MemoryBuckets`]) or in a Redis that several nodes share. The rule is [`anteroom_core::bucket::take`], the same in both; here is only whose bucket it is, and where.
+//! Where the token buckets of limits are kept: in this process ([`MemoryBuckets`]) or in a Redis that several nodes share
+//! ([`RedisBuckets`]). The rule is [`anteroom_core::bucket::take`], the same in both; here is only whose bucket it is, and where.
 
 mod memory;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use anteroom_core::bucket::{Limit, Taken};
@@ -12,6 +13,7 @@ use async_trait::async_trait;
 pub use self::memory::{ENTRIES_MAX_DEFAULT, MemoryBuckets};
 
 use crate::contract::StoreError;
+pub use crate::redis::RedisBuckets;
 
 /// The longest name of a policy, in characters (all of them ASCII).
 pub const POLICY_NAME_MAX_LENGTH: usize = 64;
@@ -114,22 +116,22 @@ enum Kind {
 
 impl Who {
     /// Whoever asks from this address. IPv6 counts by its /64, and IPv4 that is written as IPv6 as IPv4.
-    pub const fn address(address: IpAddr) -> Self {
-        let address = match address {
-            IpAddr::V4(address) => return Self(Kind::Ipv4(address.octets())),
-            IpAddr::V6(address) => address,
-        };
-        if let Some(address) = address.to_ipv4_mapped() {
-            return Self(Kind::Ipv4(address.octets()));
+    pub fn address(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self(Kind::Ipv4(address.octets())),
+            IpAddr::V6(address) => {
+                let mut network = [0; 8];
+                network.copy_from_slice(&address.octets()[..8]);
+                Self(Kind::Ipv6Network(network))
+            }
         }
-        let [a, b, c, d, e, f, g, h, ..] = address.octets();
-        Self(Kind::Ipv6Network([a, b, c, d, e, f, g, h]))
     }
 
     /// Whoever has the API key of this digest.
-    pub const fn digest(sha256: &[u8; 32]) -> Self {
-        let [half, _] = sha256.as_chunks::<16>().0 else { unreachable!() };
-        Self(Kind::Digest(*half))
+    pub fn digest(sha256: &[u8; 32]) -> Self {
+        let mut half = [0; 16];
+        half.copy_from_slice(&sha256[..16]);
+        Self(Kind::Digest(half))
     }
 }
 
@@ -137,10 +139,11 @@ impl Who {
 impl fmt::Display for Who {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Kind::Ipv4([a, b, c, d]) => write!(formatter, "{a}.{b}.{c}.{d}"),
-            Kind::Ipv6Network([a, b, c, d, e, f, g, h]) => {
-                let first = Ipv6Addr::from([a, b, c, d, e, f, g, h, 0, 0, 0, 0, 0, 0, 0, 0]);
-                write!(formatter, "{first}/64")
+            Kind::Ipv4(octets) => fmt::Display::fmt(&Ipv4Addr::from(octets), formatter),
+            Kind::Ipv6Network(network) => {
+                let mut octets = [0; 16];
+                octets[..8].copy_from_slice(&network);
+                write!(formatter, "{}/64", Ipv6Addr::from(octets))
             }
             Kind::Digest(half) => half.iter().try_for_each(|byte| write!(formatter, "{byte:02x}")),
         }

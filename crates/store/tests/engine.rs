@@ -186,6 +186,33 @@ async fn an_owner_does_not_turn_in_circles_over_a_session_ended_by_name() {
     engine.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_shared_store_an_ended_visit_holds_its_slot_until_all_nodes_show_it() {
+    for (store, spread_millis) in [(MemoryStore::default(), 0), (MemoryStore::shared(), 2_000)] {
+        let clock = Arc::new(ManualClock::at(UnixMillis(1_800_000_000_000)));
+        let (engine, room) = engine_on(Arc::new(store), clock.clone()).await;
+        operate(&room, Operation::Advance { by: 1 }).await.unwrap();
+        let ticket = room.join().await.unwrap();
+        let Operation::Claim(asked) = claim(ticket) else { unreachable!() };
+        let with_a_stay = Operation::Claim(Claim { stay_millis: Some(305_000), ..asked });
+        let Ok(Answer::Claimed { session, .. }) = operate(&room, with_a_stay).await else {
+            panic!("the ticket is served")
+        };
+        let (key, outcome) = (session.key, Outcome::Completed);
+        let Ok(Answer::Session(ended)) = operate(&room, Operation::Close { key, outcome }).await else {
+            panic!("he is inside")
+        };
+        assert_eq!((ended.outcome(), ended.ends_at()), (Some(outcome), clock.now().plus(spread_millis)));
+        let board = room.board();
+        assert_eq!((board.departed[0].key, board.active), (key, u64::from(spread_millis > 0)));
+        clock.advance(spread_millis);
+        room.operate(Operation::Tick, Actor::Visitor).await.unwrap();
+        let board = room.board();
+        assert_eq!((board.active, board.counts.completed, board.counts.expired), (0, 1, 0));
+        engine.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn closing_a_session_behind_a_reset_is_refused_and_the_room_lives_on() {
     let directory = tempfile::tempdir().unwrap();

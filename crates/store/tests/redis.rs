@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+#[path = "redis/buckets.rs"]
+mod buckets;
 #[path = "redis/contract.rs"]
 mod contract;
 #[path = "redis/insistent.rs"]

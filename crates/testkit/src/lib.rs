@@ -1,6 +1,6 @@
 //! What the product tests and the bench share: the real binary as a child process, a small blocking HTTP client that can
-//! also misbehave, the AWS calls by name, real Redis processes, a site and its visitors, a proxy that disturbs connections, and waiting for states
-//! instead of sleeping.
+//! also misbehave, the AWS calls by name, real Redis processes, a site and its visitors, a proxy that disturbs connections, an
+//! origin that plays a part, and waiting for states instead of sleeping.
 //!
 //! Everything here panics or returns an [`anyhow::Error`] with the whole story, because its only readers look at a failed
 //! test. It depends on none of our other crates: what it knows about Anteroom is what a client on the wire knows.
@@ -19,6 +19,7 @@ mod http;
 mod ledger;
 mod line;
 mod nodes;
+mod origin;
 mod ports;
 mod server;
 mod signal;
@@ -34,6 +35,7 @@ pub use http::{Answer, Client, Request, Wire};
 pub use ledger::{Joined, assert_order_is_kept, assert_unique};
 pub use line::{Figures, Line};
 pub use nodes::Nodes;
+pub use origin::{Origin, OriginConnection, Received};
 pub use server::{Builder, Ended, Server};
 pub use site::{Reply, Seen, Site};
 pub use wait::{POLL_INTERVAL, SetOnDrop, now, pause, unix_seconds, wait_for, wait_until};

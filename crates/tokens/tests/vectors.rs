@@ -162,7 +162,7 @@ fn visitor_cookie_from_first_principles(case: &Value) -> String {
         .map(|(key_byte, text_byte)| key_byte ^ text_byte)
         .collect();
     let associated = [1_u8];
-    let lengths = (associated.len() as u128 * 8) << 64 | sealed.len() as u128 * 8;
+    let lengths = ((associated.len() as u128 * 8) << 64) | (sealed.len() as u128 * 8);
     let blocks = associated.chunks(16).chain(sealed.chunks(16)).map(|chunk| {
         let mut block = [0; 16];
         block[..chunk.len()].copy_from_slice(chunk);

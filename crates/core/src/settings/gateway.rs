@@ -73,7 +73,7 @@ impl fmt::Display for HostName {
 }
 
 impl Listed for HostName {
-    const EXPECTED: &'static str = "a list of up to 64 names of hosts, without a port";
+    const EXPECTED: &'static str = "a list of up to 64 hosts such as \"shop.example\", without a port";
     fn parse(text: &str) -> Option<Self> {
         is_host(text).then(|| Self(text.to_ascii_lowercase()))
     }
@@ -121,7 +121,7 @@ impl fmt::Display for PathPrefix {
 
 impl Listed for PathPrefix {
     const EXPECTED: &'static str =
-        "a list of up to 64 beginnings of paths, each beginning with \"/\", without \"?\" and \"#\"";
+        "a list of up to 64 beginnings of paths such as \"/shop\", without \"?\" and \"#\"";
     fn parse(text: &str) -> Option<Self> {
         let allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#');
         (text.starts_with('/') && text.bytes().all(allowed)).then(|| Self(text.to_owned()))
@@ -147,7 +147,7 @@ impl fmt::Display for OriginUrl {
 
 impl Listed for OriginUrl {
     const EXPECTED: &'static str =
-        "a list of up to 64 addresses \"http://host:port\" or \"https://host:port\", without a path";
+        "a list of up to 64 addresses such as \"https://shop.example:8443\", without a path";
     fn parse(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
         let text = text.strip_suffix('/').unwrap_or(&text);
@@ -192,8 +192,8 @@ impl fmt::Display for BypassRule {
 }
 
 impl Listed for BypassRule {
-    const EXPECTED: &'static str = "a list of up to 64 rules \"path:/prefix\", \"cidr:10.0.0.0/8\", \"header:name=value\", \
-         \"cookie:name=value\" (both also without the value) or \"method:OPTIONS\"";
+    const EXPECTED: &'static str = "a list of up to 64 rules such as \"path:/health\", \"cidr:10.0.0.0/8\", \
+         \"header:name=value\", \"cookie:name\" or \"method:OPTIONS\"";
     fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
         match kind {

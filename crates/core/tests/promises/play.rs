@@ -306,6 +306,8 @@ impl Play {
             let mut same = session.clone();
             if claim.stay_millis.is_some() {
                 self.stays.give_cookie(&mut same, clock);
+            } else {
+                self.stays.give_pass(&mut same, clock);
             }
             let same = Answer::Claimed { session: same, begun: false };
             assert_eq!(answer, &Ok(same), "a second claim finds the first one's session");

@@ -36,6 +36,18 @@ impl Stays {
         *promised = session.ends_at();
     }
 
+    /// A pass holds the slot of a visit for as long as it is valid.
+    pub(crate) fn give_pass(&mut self, session: &mut Session, clock: UnixMillis) {
+        let pass_ends_at = UnixMillis(session.expires_at_seconds * 1000);
+        let Some(stay) = session.stay else { return };
+        let is_inside =
+            session.status == SessionStatus::Active && stay.ending.is_none() && stay.until > clock;
+        if is_inside && stay.until < pass_ends_at {
+            session.stay = Some(Stay { until: pass_ends_at, ending: None });
+            self.promise(session);
+        }
+    }
+
     /// A cookie goes with a session that had a pass alone; it ends when the pass does.
     pub(crate) fn give_cookie(&mut self, session: &mut Session, clock: UnixMillis) {
         if session.stay.is_none() && session.status == SessionStatus::Active && session.ends_at() > clock {

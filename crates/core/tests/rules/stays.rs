@@ -243,6 +243,21 @@ fn who_holds_a_pass_gets_a_stay_with_his_cookie_that_is_no_shorter() {
 }
 
 #[test]
+fn who_has_a_cookie_and_asks_for_a_pass_holds_his_slot_for_as_long_as_it_is_valid() {
+    let mut story = Story::max_size(1);
+    let ticket = story.join();
+    story.try_claim_for(ticket, Some(PROVISIONAL)).unwrap();
+    story.later(10);
+    let with_pass = story.claim(ticket);
+    assert_eq!(until(&with_pass), 3_600_000);
+    story.later(3_589);
+    assert_eq!(story.room.held(), 1);
+    story.later(1);
+    assert_eq!((story.room.held(), story.room.counts().expired), (0, 1));
+    assert_eq!(until(&story.claim(ticket)), 3_600_000, "what is over is not prolonged");
+}
+
+#[test]
 fn without_a_cookie_there_is_nobody_to_tell() {
     let mut story = Story::max_size(1);
     story.spread_millis = 2_000;

@@ -5,6 +5,7 @@ use anteroom_store::buckets::{BucketKey, InvalidPolicyName, PolicyName, Who};
 use http::{HeaderValue, Method};
 
 use crate::client::Client;
+use crate::plain_path::plain;
 
 /// How many budgets there may be: every request may be compared with each.
 pub const POLICIES_MAX: usize = 64;
@@ -59,7 +60,7 @@ pub struct Asked<'a> {
     pub class: Class,
     /// Its method.
     pub method: &'a Method,
-    /// Its path, without anything that could be written in two ways: no `/.anteroom`, no escapes of plain letters, no dots.
+    /// Its path, as it came, without `/.anteroom`.
     pub path: &'a str,
 }
 
@@ -89,14 +90,18 @@ impl Charge {
     fn fits(&self, asked: &Asked<'_>) -> bool {
         self.class.is_none_or(|class| class == asked.class)
             && (self.methods.is_empty() || self.methods.contains(asked.method))
-            && (self.paths.is_empty() || self.paths.iter().any(|prefix| is_under(asked.path, prefix)))
+            && (self.paths.is_empty() || self.is_under_a_path(asked.path))
+    }
+
+    fn is_under_a_path(&self, path: &str) -> bool {
+        let path = plain(path);
+        self.paths.iter().any(|prefix| is_under(&path, prefix.as_bytes()))
     }
 }
 
 /// Whether a path is a prefix or below it.
-fn is_under(path: &str, prefix: &str) -> bool {
-    path.strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/'))
+fn is_under(path: &[u8], prefix: &[u8]) -> bool {
+    path.strip_prefix(prefix).is_some_and(|rest| matches!(rest, [] | [b'/', ..]) || prefix.ends_with(b"/"))
 }
 
 /// How much of what is allowed, in the words of the configuration.
@@ -146,21 +151,27 @@ pub enum PolicyError {
     #[error("a budget has 1 to {CHARGES_MAX} charges, each with at most {CHARGE_LIST_MAX} paths and methods")]
     BadCharges,
     /// A path that no request has.
-    #[error("`{0}` is no path; it begins with /")]
+    #[error("`{0}` is no path; it begins with /, and its escapes are text")]
     BadPath(String),
 }
 
 impl Policy {
     /// A budget. The first of its charges that fits a request says what that costs.
-    pub fn new(name: &str, by: By, budget: Budget, charges: Vec<Charge>) -> Result<Self, PolicyError> {
+    pub fn new(name: &str, by: By, budget: Budget, mut charges: Vec<Charge>) -> Result<Self, PolicyError> {
         let name = PolicyName::parse(name)?;
         let limit = Limit::new(budget.requests, budget.per_seconds, budget.burst)?;
         let is_short = |charge: &Charge| charge.paths.len().max(charge.methods.len()) <= CHARGE_LIST_MAX;
         if charges.is_empty() || charges.len() > CHARGES_MAX || !charges.iter().all(is_short) {
             return Err(PolicyError::BadCharges);
         }
-        for charge in &charges {
+        for charge in &mut charges {
             check(charge, budget.burst)?;
+            for path in &mut charge.paths {
+                let Ok(plain) = String::from_utf8(plain(path).into_owned()) else {
+                    return Err(PolicyError::BadPath(path.clone()));
+                };
+                *path = plain;
+            }
         }
         let shown = format!("\"{}\";q={};w={}", name.as_str(), budget.requests, budget.per_seconds);
         let shown = HeaderValue::try_from(shown).expect("letters and digits");
@@ -246,6 +257,7 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_where_a_part_of_the_path_ends() {
+        let is_under = |path: &str, prefix: &str| is_under(path.as_bytes(), prefix.as_bytes());
         for path in ["/a", "/a/", "/a/b", "/a//"] {
             assert!(is_under(path, "/a"), "{path}");
         }
@@ -272,6 +284,7 @@ mod tests {
         for (class, method, path, cost) in [
             (Class::Gateway, Method::GET, "/search/x", Some(10)),
             (Class::Read, Method::GET, "/search", Some(10)),
+            (Class::Read, Method::GET, "/x/..//%73earch/y", Some(10)),
             (Class::Gateway, Method::POST, "/search", Some(2)),
             (Class::Gateway, Method::PUT, "/search", None),
             (Class::Join, Method::PUT, "/join", Some(1)),

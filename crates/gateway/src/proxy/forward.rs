@@ -57,6 +57,25 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
+    let forwarded = try_forward(origins, request, hop, extra).await;
+    if let Err(error) = &forwarded
+        && error.is_of_origin()
+    {
+        origins.log_failure(error);
+    }
+    forwarded
+}
+
+async fn try_forward<B>(
+    origins: &Origins,
+    request: Request<B>,
+    hop: &Hop,
+    extra: &HeaderMap,
+) -> Result<Forwarded, ProxyError>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     let (mut parts, body) = request.into_parts();
     let body = Outgoing::new(body);
     let settings = origins.settings();
@@ -236,8 +255,9 @@ impl Exchange<'_> {
                 Ok(Answered { response, lease, upload })
             }
             Err((unanswered, was_heard)) => {
-                lease.discard();
+                // How far the body was is asked before the connection, and the body with it, is let go.
                 let failure = Failure::of(origin, unanswered, was_heard, upload.as_deref());
+                lease.discard();
                 if failure.error.is_of_origin() && !matches!(failure.remains, Remains::Unsent(..)) {
                     origin.observer.failed();
                 }
@@ -282,7 +302,7 @@ impl Exchange<'_> {
                 let (Some((transport, first)), Some(on_upgrade)) = (taken, on_upgrade) else {
                     return Err(refuse(&mut lease, ResponseFault::UnaskedUpgrade));
                 };
-                lease.channel = Channel::Taken;
+                lease.take_out();
                 let idle_timeout = self.settings.tunnel_idle_timeout;
                 let tunnel = Tunnel::new(on_upgrade, transport, first, lease, idle_timeout);
                 Ok(Forwarded {

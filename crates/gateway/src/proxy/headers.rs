@@ -109,7 +109,6 @@ pub(super) fn cleanse_trailers(frame: Frame<Bytes>) -> Frame<Bytes> {
         header::COOKIE,
         header::SET_COOKIE,
         header::EXPECT,
-        header::VIA,
     ] {
         trailers.remove(name);
     }

@@ -1,13 +1,16 @@
 //! A group of origins that serve the same site, and which of them gets the next request.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anteroom_store::clock::Stopwatch;
 use rustls::{ClientConfig, RootCertStore};
+use tracing::warn;
 
 use super::OriginAddress;
 use super::connect::Connector;
+use super::error::ProxyError;
 use super::health;
 use super::observations::{Observations, Observer};
 use super::pool::Origin;
@@ -15,6 +18,9 @@ use super::settings::{OriginTrust, ProxySettings};
 
 /// How long an origin that could not be reached gets no requests while there are others.
 const AVOIDED_FOR: Duration = Duration::from_secs(2);
+
+/// How often a failure of an origin is logged.
+const LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 /// A group of origins that serve the same site.
 #[derive(Debug)]
@@ -24,6 +30,9 @@ pub struct Origins {
     observer: Arc<Observer>,
     /// Where the search for the least loaded one begins, so that equals take turns.
     turn: AtomicUsize,
+    started: Stopwatch,
+    /// When a failure may be logged again, in milliseconds since `started`.
+    silent_until_millis: AtomicU64,
 }
 
 /// Why a group of origins cannot be used.
@@ -70,7 +79,14 @@ impl Origins {
             let connector = Connector::new(&address, &settings, tls.as_ref())?;
             origins.push(Arc::new(Origin::new(address, connector, &settings, Arc::clone(&observer))));
         }
-        Ok(Arc::new(Self { all: origins, settings, observer, turn: AtomicUsize::new(0) }))
+        Ok(Arc::new(Self {
+            all: origins,
+            settings,
+            observer,
+            turn: AtomicUsize::new(0),
+            started: Stopwatch::start(),
+            silent_until_millis: AtomicU64::new(0),
+        }))
     }
 
     /// Asks the origins for their health as the settings say, and closes connections that nobody has used for long. Runs until
@@ -117,6 +133,21 @@ impl Origins {
             return chosen.expect("a group of origins is not empty");
         };
         only
+    }
+
+    /// Logs why a request got no answer, unless another was logged just now: while an origin is down, every request says the same.
+    pub(super) fn log_failure(&self, error: &ProxyError) {
+        let now = millis_of(self.started.elapsed());
+        let silent_until = self.silent_until_millis.load(Ordering::Relaxed);
+        let next = now + millis_of(LOGGED_EVERY);
+        let is_mine = now >= silent_until
+            && self
+                .silent_until_millis
+                .compare_exchange(silent_until, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_mine {
+            warn!(%error, "a request got no answer of an origin");
+        }
     }
 
     fn in_flight(&self) -> usize {

@@ -4,14 +4,14 @@
 //! go. An HTTP/2 connection is shared and has a task of its own. Whoever finds neither may open one, up to a number, and else
 //! waits in order of arrival until he is handed what somebody gives back.
 //!
-//! *Invariant:* `open` counts connections that exist or are being opened; it is never above the settings' `connections_max`.
+//! *Invariant:* `open` counts connections that exist or are being opened, except tunnels; it is never above the settings' `connections_max`.
 //! *Invariant:* every [`Lease`] is given back by being dropped, whatever happened to the exchange, so nothing is counted in
 //! flight for longer than it is.
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anteroom_store::clock::Stopwatch;
@@ -22,6 +22,7 @@ use super::error::ProxyError;
 use super::http1::Http1;
 use super::observations::Observer;
 use super::outgoing::Outgoing;
+use super::settings::{Http2ToOrigin, ProxySettings};
 use super::{OriginAddress, connect};
 
 /// How many requests one HTTP/2 connection carries at once. The origin may allow fewer; the rest then wait within hyper.
@@ -43,7 +44,7 @@ pub(super) struct Origin {
     pub(super) avoided_until_millis: AtomicU64,
     pub(super) started: Stopwatch,
     pub(super) observer: Arc<Observer>,
-    stock: std::sync::Mutex<Stock>,
+    stock: Mutex<Stock>,
 }
 
 /// What is there to be had.
@@ -55,7 +56,7 @@ struct Stock {
     /// How many of them are being opened.
     opening: usize,
     waiters: VecDeque<Waiter>,
-    /// Whether the last connection turned out to speak HTTP/2, so that one more will carry many.
+    /// Whether the last connection turned out to speak HTTP/2, or any will, so that one more carries many.
     speaks_http2: bool,
     next_shared: u64,
 }
@@ -128,7 +129,7 @@ impl Origin {
     pub(super) fn new(
         address: OriginAddress,
         connector: connect::Connector,
-        settings: &super::ProxySettings,
+        settings: &ProxySettings,
         observer: Arc<Observer>,
     ) -> Self {
         Self {
@@ -142,7 +143,10 @@ impl Origin {
             avoided_until_millis: AtomicU64::new(0),
             started: Stopwatch::start(),
             observer,
-            stock: std::sync::Mutex::default(),
+            stock: Mutex::new(Stock {
+                speaks_http2: settings.http2 == Http2ToOrigin::Always,
+                ..Stock::default()
+            }),
         }
     }
 
@@ -254,9 +258,9 @@ impl Origin {
         ProxyError::Busy { origin: self.address.to_string() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Stock> {
+    fn lock(&self) -> MutexGuard<'_, Stock> {
         // Nothing within panics half-way through a change, so a poisoned lock guards sound content.
-        self.stock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a grant back that nobody will use.
@@ -358,6 +362,14 @@ impl Lease {
         }
     }
 
+    /// The connection is a tunnel from now on: it lasts for as long as a visitor likes, so it takes no place away from requests.
+    pub(super) fn take_out(&mut self) {
+        self.channel = Channel::Taken;
+        let mut stock = self.origin.lock();
+        stock.open -= 1;
+        stock.serve_waiters(self.origin.connections_max);
+    }
+
     /// The connection that was being opened is there.
     fn fill(&mut self, connected: connect::Connected) {
         let mut stock = self.origin.lock();
@@ -413,7 +425,8 @@ impl Drop for Lease {
                 stock.open -= 1;
                 stock.opening -= 1;
             }
-            Channel::Taken | Channel::Gone => stock.open -= 1,
+            Channel::Gone => stock.open -= 1,
+            Channel::Taken => {}
         }
         if !stock.waiters.is_empty() {
             stock.serve_waiters(origin.connections_max);

@@ -133,11 +133,11 @@ small_types! {
     DisciplineName, "Discipline": text().enum_values(Some(Discipline::ALL.map(Discipline::as_str)));
     /// Who moved the frontier. `hand`: an operator. `lapse`: offers that lapsed. The others are inlets, and rounds of an auction.
     MovedByName, "MovedBy": text().enum_values(Some(MovedBy::ALL.map(MovedBy::as_str)));
-    /// Why the frontier stands still. `paused`: an operator paused or closed the room. `moved-back`: an operator moved it back, and the inlet
-    /// rests. `alarm`: one of the room's alarms fires. `before-start`, `after-end`: it is not the inlet's time. `by-hand-only`: only operators
-    /// move it. `nobody-waiting`: the line is empty. `no-report`: nobody reports free slots. `none-free`: the site reports that none is free, or
-    /// passes on their way will take them. `at-capacity`: as many are inside, or have an offer, as may be. `rate-spent`: this minute's new users
-    /// have been let in.
+    /// Why the frontier stands still. `paused`: an operator paused or closed the room. `queue-all`: the room has everybody wait. `moved-back`:
+    /// an operator moved it back, and the inlet rests. `alarm`: one of the room's alarms fires. `before-start`, `after-end`: it is not the
+    /// inlet's time. `by-hand-only`: only operators move it. `nobody-waiting`: the line is empty. `no-report`: nobody reports free slots.
+    /// `none-free`: the site reports that none is free, or passes on their way will take them. `at-capacity`: as many are inside, or have an
+    /// offer, as may be. `rate-spent`: this minute's new users have been let in.
     StandstillName, "Standstill": text().enum_values(Some(Standstill::ALL.map(Standstill::as_str)));
     /// What came of the last look at how the site fares.
     AdjustmentName, "Adjustment": text().enum_values(Some(Adjustment::ALL.map(Adjustment::as_str)));
@@ -189,6 +189,8 @@ enum Shape {
     Text { length_max: usize },
     Prose { length_max: usize },
     Names { count_max: usize, length_max: usize },
+    Entries { count_max: usize, example: &'static str },
+    Codes(Vec<i64>),
 }
 
 impl Shape {
@@ -204,6 +206,13 @@ impl Shape {
         }
         if expected.starts_with('"') {
             return Some(Self::Choice(expected.split('"').skip(1).step_by(2).collect()));
+        }
+        if expected.starts_with(|first: char| first.is_ascii_digit()) {
+            return Some(Self::Codes(numbers.collect()));
+        }
+        if expected.starts_with("a list") && expected.contains("such as") {
+            let count_max = usize::try_from(numbers.next()?).ok()?;
+            return Some(Self::Entries { count_max, example: expected.split('"').nth(1)? });
         }
         let length_max = usize::try_from(numbers.next_back()?).ok()?;
         if expected.starts_with("a list") {
@@ -250,7 +259,11 @@ impl Shape {
             Self::Prose { length_max } => {
                 typed(Type::String).pattern(Some(PROSE_PATTERN)).max_length(Some(length_max))
             }
-            Self::Names { .. } => typed(Type::Array),
+            Self::Names { .. } | Self::Entries { .. } => typed(Type::Array),
+            Self::Codes(codes) => {
+                let null = nullable.then_some(Json::Null);
+                typed(Type::Integer).enum_values(Some(codes.into_iter().map(Json::from).chain(null)))
+            }
         }
     }
 }
@@ -349,6 +362,19 @@ mod tests {
                     assert!(takes(field, names(count_max, length_max)), "{name}");
                     assert!(!takes(field, names(count_max + 1, 3)), "{name}");
                     assert!(!takes(field, names(1, length_max + 1)), "{name}");
+                }
+                Shape::Entries { count_max, example } => {
+                    let entries = |count: usize| Value::List(vec![example.to_owned(); count]);
+                    assert!(
+                        takes(field, entries(count_max)) && !takes(field, entries(count_max + 1)),
+                        "{name}"
+                    );
+                    assert!(!takes(field, Value::List(vec!["with space".into()])), "{name}");
+                }
+                Shape::Codes(codes) => {
+                    assert!(codes.len() > 1, "{name}");
+                    assert!(codes.iter().all(|&code| takes(field, Value::Number(code))), "{name}");
+                    assert!(!takes(field, Value::Number(codes[0] + 1)), "{name}");
                 }
             }
         }

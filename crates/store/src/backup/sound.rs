@@ -10,6 +10,7 @@ use anteroom_core::ids::GENERATION_EPOCH_UNIX_SECONDS;
 use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::segment::STEPS_MAX;
+use anteroom_core::session::DEPARTED_MAX;
 use anteroom_core::taken::chunk_of;
 use anteroom_core::{Counts, Generation, MAX_POSITION, Room, Segment, Session, SessionStatus, UnixMillis};
 
@@ -47,6 +48,8 @@ pub(crate) fn unsound(room: &Room) -> Option<&'static str> {
         Some(wrong)
     } else if room.exit_credits > room.counts().live_sessions() {
         Some("its exits")
+    } else if unsound_departed(room) {
+        Some("the visits it shows as ended")
     } else {
         clockwork::unsound(room)
     }
@@ -70,6 +73,13 @@ const fn unsound_counts(counts: &Counts) -> bool {
         || lapsed > COUNT_MAX
         || left > COUNT_MAX
         || completed + abandoned + expired > claimed
+}
+
+/// One from the future would be shown for ever, and in the end there would be no space for others.
+fn unsound_departed(room: &Room) -> bool {
+    room.departed.len() > DEPARTED_MAX
+        || room.departed.iter().any(|departed| departed.at > room.clock)
+        || !room.departed.iter().is_sorted_by_key(|departed| departed.at)
 }
 
 fn unsound_pace(room: &Room) -> bool {

@@ -69,7 +69,7 @@ struct Entry {
     limit: Arc<Limit>,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     full_at_micros: u64,
     policy: u32,
@@ -106,10 +106,10 @@ impl MemoryBuckets {
         let index = usize::try_from(self.hasher.hash_one(key.who) >> 32).unwrap_or_default();
         let mut shard = locked(&self.shards[index % self.shards.len()]);
         let policy = shard.policy(&key.policy, limit);
-        let Policy { limit: shared, buckets, .. } = &mut shard.policies[policy];
+        let Policy { limit: present, buckets, .. } = &mut shard.policies[policy];
         if let Some(entry) = buckets.get_mut(&key.who) {
             let (next, taken) = take(Some(entry.bucket()), *limit, now_micros, cost);
-            entry.remember(next, shared);
+            entry.remember(next, present);
             return taken;
         }
         let has_place = shard.make_place(self.shard_entries_max, now_micros);

@@ -25,6 +25,8 @@ pub(super) struct Caller {
     pub(super) now: UnixMillis,
     pub(super) room: Room,
     pub(super) lineage: Lineage,
+    /// How long a board takes to all nodes.
+    pub(super) spread_millis: u64,
 }
 
 impl Caller {
@@ -57,6 +59,7 @@ impl Caller {
             now: room.clock,
             room,
             lineage: Lineage::default(),
+            spread_millis: 0,
         };
         let creation = caller.creation();
         let outcome = store.commit(&creation).await.unwrap();
@@ -100,7 +103,7 @@ impl Caller {
                 Some(key) => self.store.session(&self.id, key).await.unwrap(),
                 None => None,
             };
-            let reads = Reads { session, ..Reads::default() };
+            let reads = Reads { session, spread_millis: self.spread_millis, ..Reads::default() };
             let applied = apply(next, self.now, operation, reads);
             next = applied.room;
             effects.absorb(applied.effects);
@@ -165,6 +168,19 @@ impl Caller {
 
     /// Joins, lets the frontier pass and claims; returns the session.
     pub(super) async fn admit(&mut self, validity_seconds: u64) -> Session {
+        self.admit_by(|ticket| claim(ticket, Some(validity_seconds))).await
+    }
+
+    /// The same, with a stay of so many milliseconds.
+    pub(super) async fn admit_for(&mut self, stay_millis: u64) -> Session {
+        self.admit_by(|ticket| match claim(ticket, None) {
+            Operation::Claim(claim) => Operation::Claim(Claim { stay_millis: Some(stay_millis), ..claim }),
+            other => other,
+        })
+        .await
+    }
+
+    async fn admit_by(&mut self, claim: impl FnOnce(Ticket) -> Operation) -> Session {
         self.perform(Operation::Join { count: 1 }).await;
         let newest = self.room.newest();
         let (ticket, missing) = (self.ticket(newest.joined), newest.joined.saturating_sub(newest.serving));
@@ -172,9 +188,16 @@ impl Caller {
             let by = i64::try_from(missing).unwrap();
             self.perform(Operation::Advance { by }).await;
         }
-        let claim = self.perform(claim(ticket, Some(validity_seconds))).await;
+        let claim = self.perform(claim(ticket)).await;
         let Answer::Claimed { session, begun: true } = claim else { panic!("{claim:?}") };
         session
+    }
+
+    pub(super) async fn touch(&mut self, key: SessionKey, stay_millis: u64) -> Session {
+        match self.perform(Operation::Touch { key, stay_millis, confirms: false }).await {
+            Answer::Session(session) => session,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(super) async fn close(&mut self, key: SessionKey, outcome: Outcome) -> Session {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_core::{Operation, Outcome, Session, SessionStatus, UnixMillis};
+use anteroom_core::settings::Seconds;
+use anteroom_core::{Operation, Outcome, Session, SessionStatus, Settings, UnixMillis};
 
 use super::caller::{Caller, HOUR_MILLIS};
 use crate::clock::{Clock, Stopwatch, SystemClock};
@@ -67,6 +68,60 @@ pub(super) async fn an_ended_session_leaves_the_index_but_stays_listed(store: Ar
     assert_eq!(caller.expired(far).await, passes);
     assert_eq!(caller.ended(far, 10).await, []);
     assert_eq!(caller.snapshot().await.room, caller.room);
+}
+
+pub(super) async fn a_stay_moves_its_session_in_the_index_both_ways(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    caller.spread_millis = 2_000;
+    let (moved, fixed) = (caller.admit_for(30_000).await, caller.admit_for(60_000).await);
+    let far = UnixMillis(u64::MAX);
+    assert_eq!(keys(&caller.ended(far, 10).await), [moved.key, fixed.key]);
+
+    let longer = caller.touch(moved.key, 90_000).await;
+    assert_eq!(longer.ends_at().since(moved.ends_at()), 60_000);
+    assert_eq!(caller.session(moved.key).await.as_ref(), Some(&longer));
+    assert_eq!(caller.ended(moved.ends_at(), 10).await, [], "its first end is nobody's any more");
+    assert_eq!(caller.next_end().await, Some(fixed.ends_at()));
+    assert_eq!(caller.ended(far, 10).await, [fixed.clone(), longer.clone()]);
+    assert_eq!(caller.expired(longer.ends_at()).await, [fixed.request_id]);
+
+    let shorter = caller.close(moved.key, Outcome::Completed).await;
+    assert_eq!((shorter.status, shorter.ends_at()), (SessionStatus::Active, caller.now.plus(2_000)));
+    assert_eq!(caller.next_end().await, Some(shorter.ends_at()));
+    assert_eq!(keys(&caller.ended(far, 10).await), [moved.key, fixed.key], "each of them once");
+    assert_eq!(caller.expired(shorter.ends_at().plus(1)).await, [moved.request_id]);
+
+    caller.now = shorter.ends_at();
+    caller.sweep().await;
+    let ended = caller.session(moved.key).await.unwrap();
+    assert_eq!(ended.status, SessionStatus::Ended(Outcome::Completed));
+    assert_eq!(keys(&caller.ended(far, 10).await), [fixed.key]);
+    let mut passes = vec![moved.request_id, fixed.request_id];
+    passes.sort();
+    assert_eq!(caller.expired(far).await, passes, "each of them once");
+    assert_eq!(caller.snapshot().await.room, caller.room);
+}
+
+pub(super) async fn a_stay_that_was_prolonged_outlives_its_first_end_by_more_than_the_retention(
+    store: Arc<dyn Store>,
+) {
+    let real_now = SystemClock.now();
+    let long_ago = UnixMillis(real_now.0 - SESSION_RETENTION_MILLIS - 2 * HOUR_MILLIS);
+    let mut caller = Caller::open_at(&store, "room", long_ago).await;
+    let settings =
+        Settings { session_max: Seconds::new(7 * 86_400).unwrap(), ..caller.room.settings.clone() };
+    caller.perform(Operation::reconfigure(settings, None)).await;
+    let (gone, stays) = (caller.admit_for(30_000).await, caller.admit_for(30_000).await);
+    caller.close(gone.key, Outcome::Completed).await;
+    let stays = caller.touch(stays.key, 3 * 86_400_000).await;
+    caller.now = real_now;
+    let watch = Stopwatch::start();
+    while caller.session(gone.key).await.is_some() {
+        assert!(watch.elapsed() < DELETED_WITHIN, "an old session is deleted in time");
+        nudge(&mut caller).await;
+    }
+    assert_eq!(caller.session(stays.key).await, Some(stays.clone()), "he is still inside");
+    assert_eq!(caller.next_end().await, Some(stays.ends_at()));
 }
 
 pub(super) async fn expired_passes_are_strictly_before(store: Arc<dyn Store>) {

@@ -29,7 +29,7 @@ pub(super) enum Request {
         answer: oneshot::Sender<Result<Answer, EngineError>>,
     },
     Delete {
-        expected: Option<Seen>,
+        expected: Option<Box<Seen>>,
         actor: Actor,
         answer: oneshot::Sender<Result<bool, EngineError>>,
     },
@@ -262,7 +262,7 @@ impl RoomHandle {
     /// Deletes the room after what has queued up; returns whether it was there.
     pub(super) async fn delete(&self, expected: Option<Seen>, actor: Actor) -> Result<bool, EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Delete { expected, actor, answer })?;
+        self.send(Request::Delete { expected: expected.map(Box::new), actor, answer })?;
         answered.await.unwrap_or_else(|_| Err(self.gone()))
     }
 

@@ -217,7 +217,7 @@ impl Owner {
             }
             *batch = later.split_off(1);
             if let Some(Request::Delete { expected, actor, answer }) = later.pop() {
-                self.delete(expected.as_ref(), &actor, answer).await?;
+                self.delete(expected.as_deref(), &actor, answer).await?;
             }
         }
         self.turn(batch).await

@@ -38,6 +38,9 @@ scripts! {
     DROP_NAME = "scripts/drop_name.lua",
 }
 
+/// A decision about one request, ten thousand times a second: without what the other scripts share, which would be set up each time.
+pub(super) static TAKE: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("scripts/take.lua")));
+
 /// A script, and the name under which servers remember it.
 pub(super) struct Source {
     text: String,
@@ -106,6 +109,11 @@ impl Command {
         Self { slot: place.slot(), body: Body::Script { source, keys: vec![], arguments: vec![] } }
     }
 
+    /// A script whose one key is at this slot.
+    pub(super) fn script_at_slot(slot: u16, source: &'static LazyLock<Source>) -> Self {
+        Self { slot, body: Body::Script { source, keys: vec![], arguments: vec![] } }
+    }
+
     /// A key of a script.
     pub(super) fn key(mut self, key: impl ToRedisArgs) -> Self {
         if let Body::Script { keys, .. } = &mut self.body {
@@ -132,10 +140,13 @@ impl Command {
 
     /// Puts it into a pipeline; a script by its digest, or with its whole text for a server that does not know it.
     pub(super) fn put_into(&self, pipeline: &mut Pipeline, with_text: bool) {
+        pipeline.add_command(self.written(with_text));
+    }
+
+    /// As it is sent.
+    pub(super) fn written(&self, with_text: bool) -> Cmd {
         match &self.body {
-            Body::Plain(command) => {
-                pipeline.add_command(command.clone());
-            }
+            Body::Plain(command) => command.clone(),
             Body::Script { source, keys, arguments } => {
                 let mut command = if with_text {
                     let mut command = redis::cmd("EVAL");
@@ -147,7 +158,7 @@ impl Command {
                     command
                 };
                 command.arg(keys.len()).arg(keys).arg(arguments);
-                pipeline.add_command(command);
+                command
             }
         }
     }

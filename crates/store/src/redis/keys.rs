@@ -31,6 +31,9 @@
 //! P:{r/R}:news              sharded channel: "room", "names". Likewise P:{store}:news: "names", "values"
 //! ```
 //!
+//! Beside them, in the same Redis or in another: `rate_limit:<policy>:<who>`, a bucket, written by [`crate::buckets::BucketKey`]; hash
+//! of `tokens`, `last_refill`, `limit`; goes when it is full. It has no tag.
+//!
 //! *On hash tags:* everything of one room has the tag `{r/R}`, so that a commit is one script on one slot of a cluster. What
 //! concerns no room has the tag `{store}`, which no room can have. No command touches keys of two tags.
 

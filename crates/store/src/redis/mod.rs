@@ -9,6 +9,7 @@
 
 mod address;
 mod backup;
+mod buckets;
 mod clock;
 mod command;
 mod confirm;
@@ -42,6 +43,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 pub use self::address::RedisUrl;
+pub use self::buckets::RedisBuckets;
 pub use self::options::{DEFAULT_PREFIX, Guarantee, Ordering, RedisCertificates, RedisOptions, Replicas};
 
 use self::clock::StoreClock;

@@ -1,18 +1,21 @@
-//! What origins are told about the way a request came: `Forwarded`, `X-Forwarded-*` and `Via`.
+//! What origins are told about the way a request came: `Forwarded`, `X-Forwarded-*` and `CDN-Loop`.
+//!
+//! No `Via`: nginx does not compress what it is asked for by somebody who names himself there.
 
 use std::fmt::Write;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::Version;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::proxy::error::RequestFault;
 use crate::proxy::forward::Hop;
 use crate::proxy::settings::ForwardedPolicy;
 
-/// How we call ourselves in `Via`, behind the version of HTTP that the request came in.
-const VIA_NAME: &[u8] = b"anteroom";
+/// Through which kinds of gateways a request came (RFC 8586).
+const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
+/// How we call ourselves there.
+const OWN_NAME: &str = "anteroom";
 /// How many gateways of our kind a request may have come through. More than these are a circle.
 const GATEWAYS_MAX: usize = 8;
 
@@ -105,23 +108,18 @@ pub(super) fn is_forwarded(name: &str) -> bool {
     name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-")
 }
 
-/// Names us in `Via`, and notices a request that goes in a circle.
-pub(super) fn tell_via(headers: &mut HeaderMap, version: Version) -> Result<(), RequestFault> {
+/// Names us in `CDN-Loop`, and notices a request that goes in a circle.
+pub(super) fn tell_loop(headers: &mut HeaderMap) -> Result<(), RequestFault> {
     let passed = headers
-        .get_all(header::VIA)
+        .get_all(CDN_LOOP)
         .iter()
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .filter(|via| via.trim_ascii().ends_with(VIA_NAME))
+        .filter(|name| name.trim_ascii().eq_ignore_ascii_case(OWN_NAME.as_bytes()))
         .count();
     if passed >= GATEWAYS_MAX {
         return Err(RequestFault::Loop);
     }
-    let via = match version {
-        Version::HTTP_2 => "2.0 anteroom",
-        Version::HTTP_10 => "1.0 anteroom",
-        _ => "1.1 anteroom",
-    };
-    join_to_list(headers, header::VIA, HeaderValue::from_static(via));
+    join_to_list(headers, CDN_LOOP, HeaderValue::from_static(OWN_NAME));
     Ok(())
 }
 

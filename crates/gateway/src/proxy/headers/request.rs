@@ -5,7 +5,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme, Uri};
 use http::{Method, Version, request};
 
-use super::forwarded::{tell_forwarded, tell_via};
+use super::forwarded::{tell_forwarded, tell_loop};
 use super::{has_token, remove_hop_by_hop, remove_impostors};
 use crate::proxy::error::RequestFault;
 use crate::proxy::forward::Hop;
@@ -43,7 +43,7 @@ pub(in crate::proxy) fn prepare_request(
     }
     join_cookies(headers);
     tell_forwarded(headers, settings.forwarded, hop, host.as_ref());
-    tell_via(headers, parts.version)?;
+    tell_loop(headers)?;
     if let Some(host) = host {
         headers.insert(header::HOST, host);
     }
@@ -56,6 +56,8 @@ pub(in crate::proxy) fn prepare_request(
     for (name, value) in extra {
         headers.append(name.clone(), value.clone());
     }
+    // Whatever the client speaks.
+    parts.version = Version::HTTP_11;
     Ok(upgrade)
 }
 

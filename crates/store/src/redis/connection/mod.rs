@@ -167,6 +167,36 @@ impl Connections {
         answers.pop().ok_or_else(|| StoreError::Permanent("no answer".into()))
     }
 
+    /// Sends one script, which may have happened if no answer comes. What hardly ever goes wrong is left to [`Self::all`]: a server that
+    /// does not know the script, or has not got the key, has done nothing.
+    pub(super) async fn quick(&self, command: Command) -> Result<Value, StoreError> {
+        let topology = self.topology.load();
+        let nobody = || StoreError::Transient("no server has these keys".into());
+        let link = topology.shard_of(command.slot).ok_or_else(nobody)?.link.clone();
+        drop(topology);
+        let mut open = link.open().await?;
+        self.note_call();
+        match open.connection.send_packed_command(&command.written(false)).await {
+            Ok(Value::ServerError(error)) => match error.kind() {
+                Some(ServerErrorKind::NoScript | ServerErrorKind::Moved | ServerErrorKind::Ask) => {
+                    self.one(command, Intent::Write).await
+                }
+                kind => {
+                    if kind == Some(ServerErrorKind::ReadOnly) {
+                        open.give_up();
+                    }
+                    Err(self.refused(&error))
+                }
+            },
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                open.give_up();
+                self.note_trouble();
+                Err(failure::unanswered(&error, Intent::Write))
+            }
+        }
+    }
+
     /// Sends all of them at once, each to the server that has its keys. Where one of several fails, others may have happened.
     pub(super) async fn all(
         &self,

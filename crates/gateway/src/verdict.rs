@@ -300,7 +300,9 @@ impl Case<'_> {
     async fn enter(&self, ticket: Ticket, is_provisional: bool) -> Judgement {
         let room = &self.rule.room;
         let board = room.handle.board();
-        let lasts_millis = if is_provisional { PROVISIONAL_MILLIS } else { self.session_millis() };
+        // Where visits are shorter than that, so is one that may be nobody's.
+        let provisional_millis = PROVISIONAL_MILLIS.min(self.session_millis());
+        let lasts_millis = if is_provisional { provisional_millis } else { self.session_millis() };
         let PassTerms { issuer, key_id } = (self.terms)(&board);
         let claim = Claim {
             ticket,

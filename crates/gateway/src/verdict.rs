@@ -187,6 +187,10 @@ impl Case<'_> {
                 Err(_) => return self.without_store(board, Some(ticket)),
             }
         };
+        // The board does not show who has given his place up before it was served.
+        if room.visits.is_dead(key_of(&ticket)) {
+            return self.gone();
+        }
         match board.standing(&ticket, self.now) {
             Standing::Offered { .. } | Standing::Passed | Standing::Settled
                 if self.kind != Kind::SubResource && !self.store_is_lost =>

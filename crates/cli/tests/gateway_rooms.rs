@@ -72,7 +72,7 @@ fn without_an_origin_what_fits_no_room_is_misdirected() {
     assert!(page.text().contains("<h1>") && page.set_cookies().is_empty(), "{page:?}");
     // Hosts of no room with origins are the API's, as ever.
     let api = ask(&stand, "api.example.com", "/rooms/Plain");
-    assert_eq!((api.status, api.json()["id"].clone()), (200, json!("Plain")), "{api:?}");
+    assert_eq!((api.status, api.json()["room"].clone()), (200, json!("Plain")), "{api:?}");
     assert_eq!(stand.site.requests(), 1);
 }
 
@@ -95,7 +95,7 @@ fn the_api_is_under_its_prefix_on_a_protected_host_and_the_rest_is_the_sites() {
     let before = stand.site.requests();
     let mut client = stand.server.visitor();
     let board = client.get("/.anteroom/rooms/Hall").expect("an answer");
-    assert_eq!((board.status, board.json()["id"].clone()), (200, json!("Hall")), "{board:?}");
+    assert_eq!((board.status, board.json()["room"].clone()), (200, json!("Hall")), "{board:?}");
     let serving = client.get("/.anteroom/serving_num?event_id=Hall").expect("an answer");
     assert_eq!(serving.status, 200, "{serving:?}");
     let joined = client.post("/.anteroom/join", &json!({"room": "Hall"})).expect("an answer");

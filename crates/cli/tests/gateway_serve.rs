@@ -69,7 +69,7 @@ fn a_mistake_on_the_command_line_is_named_and_nothing_is_started() {
         ("http://127.0.0.1:99999", "5", "ANTEROOM_ORIGIN"),
         ("http://127.0.0.1:3000,,", "5", "ANTEROOM_ORIGIN"),
         ("http://127.0.0.1:3000", "many", "ANTEROOM_CAPACITY"),
-        ("http://127.0.0.1:3000", "-5", "--capacity"),
+        ("http://127.0.0.1:3000", "-5", "'-5'"),
         ("http://127.0.0.1:3000", "1.5", "ANTEROOM_CAPACITY"),
         ("http://127.0.0.1:3000", "99999999999999999999", "ANTEROOM_CAPACITY"),
     ] {

@@ -1,6 +1,6 @@
 //! Calls about the line itself, on the protected host: join it, leave it, ask where one stands. The cookie says who asks.
 
-use anteroom_core::Operation;
+use anteroom_core::{Answer, Operation, Place, Recognition, Standing, Ticket};
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
 use anteroom_tokens::cookie::CookieContent;
@@ -157,7 +157,8 @@ impl Called<'_> {
         let (room, now) = (&self.case.rule.room, self.case.now);
         let status = match self.case.cookie {
             Some(CookieContent::Waiting { ticket }) => {
-                return self.shown(&wait::Wait::InLine(ticket), request, page);
+                let wait = self.standing(ticket).await;
+                return self.shown(&wait, request, page);
             }
             Some(CookieContent::Admitted { ticket, ends_at, .. })
                 if ends_at > now && !room.visits.is_dead(key_of(&ticket)) =>
@@ -173,6 +174,29 @@ impl Called<'_> {
             HeaderValue::from_static("application/json"),
             &serde_json::json!({ "room": room.handle.id().as_str(), "status": status }),
         )
+    }
+
+    /// Whether a place is still there. Within the frontier only the room knows; while it does not answer, the place counts as kept.
+    async fn standing(&self, ticket: Ticket) -> wait::Wait {
+        let (room, now) = (&self.case.rule.room, self.case.now);
+        if room.visits.is_dead(key_of(&ticket)) {
+            return wait::Wait::Gone;
+        }
+        let (is_foreign, is_waiting) = room.handle.with_board(|board| {
+            let is_foreign = board.recognise(&ticket, now) == Recognition::Foreign;
+            (is_foreign, matches!(board.standing(&ticket, now), Standing::Waiting { .. }))
+        });
+        if is_foreign {
+            return wait::Wait::Gone;
+        }
+        if is_waiting || self.case.store_is_lost {
+            return wait::Wait::InLine(ticket);
+        }
+        match room.handle.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
+            Ok(Answer::Place(Place::Gone)) => wait::Wait::Gone,
+            Ok(Answer::Place(Place::Claimed(session))) if !session.is_alive(now) => wait::Wait::Gone,
+            _ => wait::Wait::InLine(ticket),
+        }
     }
 
     fn shown<B>(&self, wait: &wait::Wait, request: &Request<B>, wants_page: bool) -> Response<GatewayBody> {

@@ -205,8 +205,21 @@ impl Gateway {
         }
     }
 
+    /// The answer to a request. One whose client has gone before anybody looked at it is counted as abandoned.
+    pub fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<GatewayBody>> + Send + use<> {
+        let mut received = Received(Some(self));
+        async move {
+            let gateway = received.0.take().expect("a future is begun once");
+            gateway.answer_now(request, peer).await
+        }
+    }
+
     /// The path of one request.
-    pub async fn answer(
+    async fn answer_now(
         self: Arc<Self>,
         mut request: Request<Incoming>,
         peer: Peer,
@@ -465,6 +478,17 @@ pub(crate) fn background(work: impl Future<Output = ()> + Send + 'static) {
 
 fn is_about_a_line(path: &str) -> bool {
     path.strip_prefix(LINE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A request that nobody has looked at yet. A connection that ends together with its request drops the answer before it is begun.
+struct Received(Option<Arc<Gateway>>);
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if let Some(gateway) = &self.0 {
+            drop(Account::open(&gateway.no_room));
+        }
+    }
 }
 
 /// What an origin commands about a visit.

@@ -187,6 +187,10 @@ impl Case<'_> {
                 Err(_) => return self.without_store(board, Some(ticket)),
             }
         };
+        // The board does not show who has given his place up before it was served.
+        if room.visits.is_dead(key_of(&ticket)) {
+            return self.gone();
+        }
         match board.standing(&ticket, self.now) {
             Standing::Offered { .. } | Standing::Passed | Standing::Settled
                 if self.kind != Kind::SubResource && !self.store_is_lost =>
@@ -300,7 +304,9 @@ impl Case<'_> {
     async fn enter(&self, ticket: Ticket, is_provisional: bool) -> Judgement {
         let room = &self.rule.room;
         let board = room.handle.board();
-        let lasts_millis = if is_provisional { PROVISIONAL_MILLIS } else { self.session_millis() };
+        // Where visits are shorter than that, so is one that may be nobody's.
+        let provisional_millis = PROVISIONAL_MILLIS.min(self.session_millis());
+        let lasts_millis = if is_provisional { provisional_millis } else { self.session_millis() };
         let PassTerms { issuer, key_id } = (self.terms)(&board);
         let claim = Claim {
             ticket,

@@ -237,8 +237,13 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         state.connections.extend(stream.try_clone());
         drop(state);
         let shared = Arc::clone(shared);
-        // An error is a client that has gone.
-        thread::spawn(move || serve(&shared, stream).ok());
+        thread::spawn(move || {
+            // The end must be said: the copy among the connections would keep this one open.
+            let end = stream.try_clone();
+            // An error is a client that has gone.
+            let _served = serve(&shared, stream);
+            let _closed = end.map(|end| end.shutdown(Shutdown::Both));
+        });
     }
 }
 

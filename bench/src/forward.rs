@@ -75,12 +75,10 @@ async fn answer(
     request: Request<Incoming>,
     hop: Hop,
 ) -> Result<Response<ProxyBody>, Infallible> {
-    Ok(match forward(origins, request, &hop, &HeaderMap::new()).await {
-        Ok(forwarded) => forwarded.response,
-        Err(_) => {
-            let mut response = Response::new(ProxyBody::empty());
-            *response.status_mut() = StatusCode::BAD_GATEWAY;
-            response
-        }
-    })
+    let Ok(forwarded) = forward(origins, request, &hop, &HeaderMap::new()).await else {
+        let mut response = Response::new(ProxyBody::empty());
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        return Ok(response);
+    };
+    Ok(forwarded.response)
 }

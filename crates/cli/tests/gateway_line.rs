@@ -183,3 +183,20 @@ fn places_of_the_api_and_of_the_gateway_are_one_line() {
     assert_waits(&fourth.open("/"));
     assert_eq!(stand.figure("active"), 1);
 }
+
+#[test]
+fn a_page_of_another_site_can_neither_take_nor_give_up_a_place() {
+    let stand = Stand::open(1, "");
+    let _inside = stand.inside();
+    let (mut waiting, _) = stand.in_line();
+    for call in ["join", "leave"] {
+        let from_elsewhere =
+            Request::new("POST", &format!("{LINE}/{call}")).header("Sec-Fetch-Site", "cross-site").body("");
+        assert_eq!(waiting.send(from_elsewhere).status, 403, "{call}");
+        let by_origin =
+            Request::new("POST", &format!("{LINE}/{call}")).header("Origin", "https://evil.example").body("");
+        assert_eq!(waiting.send(by_origin).status, 403, "{call}");
+    }
+    assert_eq!((stand.figure("waiting"), stand.figure("left")), (1, 0));
+    assert_waits(&waiting.open("/"));
+}

@@ -303,3 +303,25 @@ fn settings_changed_while_running_hold_from_then_on() {
     assert!(!stand.browser().open("/sale").is_from_site());
     assert!(inside.open("/sale").is_from_site(), "and who is inside stays");
 }
+
+#[test]
+fn a_path_written_otherwise_is_under_the_same_prefix_and_passes_by_no_rule() {
+    let stand = Stand::configured(
+        "origin = \"ORIGIN\"\n[[room]]\nid = \"Hall\"\npaths = [\"/shop\"]\nbypass = [\"path:/shop/static/\"]\n\
+         inlet = \"max-size\"\ntotal_active_users = 0\n[[room]]\nid = \"Idle\"\n",
+    );
+    for path in [
+        "/%73hop",
+        "//shop",
+        "/x/../shop",
+        "/./shop/cart",
+        "/shop/static/../cart",
+        "/shop/static/%2e%2e/cart",
+    ] {
+        let answer = ask(&stand, "a", path);
+        assert_eq!(answer.status, 503, "{path}: {answer:?}");
+    }
+    assert!(ask(&stand, "a", "/shop/static/a.css").is_from_site());
+    assert!(ask(&stand, "a", "/shopping").is_from_site());
+    assert_eq!(stand.site.requests(), 2);
+}

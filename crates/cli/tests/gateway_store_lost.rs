@@ -17,6 +17,8 @@ use gateway_support::{BINARY, COOKIE, PATIENCE, SOON, figure, hall, most_at_once
 const CAPACITY: usize = 3;
 /// How long a visit lasts without a sign of life that was heard.
 const SESSION: Duration = Duration::from_secs(8);
+/// How long it lasts at most.
+const SESSION_MAX: Duration = Duration::from_secs(20);
 /// An age is told in whole seconds, rounded up.
 const ROUNDING: Duration = Duration::from_secs(1);
 const SILENCE: Mode = Mode::Always(Fault::BlackHole(Direction::Both));
@@ -64,25 +66,25 @@ impl Scene {
     }
 }
 
-/// The end of a visit by the cookie that this answer sets.
+/// How long a visit lasts at least, if this answer sets its cookie anew: that is done when the store has extended it.
 fn promised(answer: &Answer, sent: Instant) -> Option<Instant> {
-    let cookie = answer.set_cookies().into_iter().find(|cookie| cookie.name == COOKIE)?;
-    let age = Duration::from_secs(cookie.max_age_seconds()?);
-    Some((sent + age).checked_sub(ROUNDING).unwrap_or(sent))
+    let is_renewed = answer.set_cookies().iter().any(|cookie| cookie.name == COOKIE);
+    is_renewed.then(|| sent + SESSION)
 }
 
 /// Asks again and again, and checks that he is never out while his cookie says that he is in.
 fn come_again_and_again(scene: &Scene, node: usize, over: &AtomicBool, visits: &AtomicUsize) {
     let mut browser = scene.browser(node);
-    let mut until: Option<Instant> = None;
+    let (mut until, mut latest): (Option<Instant>, Instant) = (None, now());
     while !over.load(Ordering::SeqCst) {
         let sent = now();
         let answer = browser.open("/");
         if answer.is_from_site() {
             if until.is_none() {
                 visits.fetch_add(1, Ordering::SeqCst);
+                latest = sent + SESSION_MAX;
             }
-            until = promised(&answer, sent).or(until);
+            until = promised(&answer, sent).or(until).map(|until| until.min(latest));
         } else {
             let early = until.is_some_and(|until| now() < until);
             assert!(

@@ -99,7 +99,7 @@ async fn open(
 #[track_caller]
 fn assert_secure(cookie: &SetCookie) {
     assert_eq!(cookie.name, SECURE_COOKIE);
-    for attribute in ["Secure", "HttpOnly", "Path=/", "SameSite=Lax"] {
+    for attribute in ["Secure", "HttpOnly", "Path=/", "SameSite=None"] {
         assert!(cookie.has(attribute), "{attribute}: {cookie:?}");
     }
     assert!(

@@ -8,8 +8,8 @@ use crate::ids::UnixMillis;
 use crate::operation::{Answer, Refusal};
 use crate::room::Room;
 use crate::session::{
-    DEPARTED_MAX, DEPARTED_SHOWN_MILLIS, Departed, Outcome, STAY_GRACE_MILLIS, Session, SessionKey,
-    SessionStatus, Stay,
+    DEPARTED_MAX, DEPARTED_SEEN_MILLIS, DEPARTED_SHOWN_MILLIS, Departed, Outcome, STAY_GRACE_MILLIS, Session,
+    SessionKey, SessionStatus, Stay,
 };
 use crate::settings::Settings;
 
@@ -124,7 +124,7 @@ pub(crate) fn end(
             effects.sessions.push(session.clone());
         }
         Some(stay) if stay.until > now => {
-            let is_shown = show_departed(room, now, session.key);
+            let is_shown = show_departed(room, now, session.key, spread_millis);
             // Where it cannot be shown, the slot is free when the cookie has run out.
             let until = if is_shown { stay.until.min(now.plus(spread_millis)) } else { stay.until };
             session.stay = Some(Stay { until, ending: Some(outcome) });
@@ -139,8 +139,15 @@ pub(crate) fn end(
     Ok(Answer::Session(session))
 }
 
-/// Puts a visit on the board as ended; says whether there was space.
-fn show_departed(room: &mut Room, now: UnixMillis, key: SessionKey) -> bool {
+/// Puts a visit on the board as ended; says whether there was space. Where many end at once, the oldest makes room as soon as every
+/// node has had the time to see it.
+fn show_departed(room: &mut Room, now: UnixMillis, key: SessionKey, spread_millis: u64) -> bool {
+    let seen_millis = spread_millis.max(DEPARTED_SEEN_MILLIS);
+    if room.departed.len() >= DEPARTED_MAX
+        && room.departed.front().is_some_and(|oldest| oldest.at.plus(seen_millis) <= now)
+    {
+        room.departed.pop_front();
+    }
     let has_space = room.departed.len() < DEPARTED_MAX;
     if has_space {
         room.departed.push_back(Departed { key, at: now });

@@ -210,6 +210,22 @@ fn where_no_more_can_be_shown_the_slot_is_free_when_the_cookie_has_run_out() {
 }
 
 #[test]
+fn where_many_end_at_once_the_oldest_that_everybody_has_seen_makes_room() {
+    for (spread_millis, seconds) in [(0, 1), (2_000, 2)] {
+        let mut story = Story::max_size(1);
+        story.spread_millis = spread_millis;
+        let session = let_in(&mut story, STAY);
+        let others = Departed { key: session.key, at: story.now };
+        story.room.departed = std::iter::repeat_n(others, DEPARTED_MAX).collect();
+        story.later(seconds);
+        close(&mut story, &session);
+        assert_eq!(story.board().departed.len(), DEPARTED_MAX);
+        story.later(spread_millis / 1_000);
+        assert_eq!((story.room.held(), story.room.counts().completed), (0, 1));
+    }
+}
+
+#[test]
 fn an_ended_visit_is_shown_for_ten_seconds_and_not_beyond_a_reset() {
     let mut story = Story::max_size(2);
     let (first, second) = (let_in(&mut story, STAY), let_in(&mut story, STAY));

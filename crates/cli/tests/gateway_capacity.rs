@@ -46,9 +46,9 @@ fn sizes() -> Sizes {
 /// One visitor: comes with all others, waits, looks around, buys, goes.
 fn visit(stand: &Stand, sizes: &Sizes, number: usize, together: &Barrier) -> Told {
     let mut browser = stand.browser().with_read_timeout(ANSWER_MAX);
-    let mut dice = Dice::numbered(20_261_116, u64::try_from(number).expect("a small number"));
+    let mut chance = Dice::numbered(20_261_116, u64::try_from(number).expect("a small number"));
     together.wait();
-    let began = now();
+    let start = now();
     let (mut position, mut last_asked_in_vain) = (None, None);
     loop {
         let asked = now();
@@ -65,7 +65,7 @@ fn visit(stand: &Stand, sizes: &Sizes, number: usize, together: &Barrier) -> Tol
             position = Some(shown);
             last_asked_in_vain = Some(asked);
         }
-        assert!(began.elapsed() < CROWD_DEADLINE, "number {position:?} in vain: {answer:?}");
+        assert!(start.elapsed() < CROWD_DEADLINE, "number {position:?} in vain: {answer:?}");
         // The first page asks again at once.
         if position.is_some() {
             answer.wait_before_asking_again(sizes.asking);
@@ -74,7 +74,7 @@ fn visit(stand: &Stand, sizes: &Sizes, number: usize, together: &Barrier) -> Tol
     let let_in = now();
     // Nobody leaves before it was full once, so that it is known to have been.
     wait_until("the site is full", CROWD_DEADLINE, || stand.site.most_living() >= sizes.capacity);
-    for _ in 0..dice.below(4) {
+    for _ in 0..chance.below(4) {
         assert!(browser.open("/look").is_from_site());
         pause();
     }
@@ -202,7 +202,7 @@ fn slots_come_back_however_many_visits_end_in_a_moment() {
     const AT_ONCE: usize = 8;
     let stand = Stand::open(AT_ONCE, "");
     let begun = AtomicUsize::new(0);
-    let began = now();
+    let start = now();
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
@@ -214,7 +214,7 @@ fn slots_come_back_however_many_visits_end_in_a_moment() {
             });
         }
     });
-    println!("{VISITS} visits in {:?}", began.elapsed());
+    println!("{VISITS} visits in {:?}", start.elapsed());
     assert_eq!(stand.site.visits().len(), VISITS);
     assert!(stand.site.most_living() <= AT_ONCE);
     stand.wait_for_figure("active", 0);

@@ -258,15 +258,15 @@ fn steady_lets_in_at_the_rate_from_before_and_ever_fewer() {
     while lost.elapsed() < Duration::from_secs(10) || (let_in == 0 && lost.elapsed() < PATIENCE) {
         let answer = scene.browser(0).open("/steady");
         if answer.is_from_site() {
-            let_in += 1
+            let_in += 1;
         } else {
-            held += 1
+            held += 1;
         }
         assert!(answer.is_from_site() || answer.status == 503, "{answer:?}");
         pause();
     }
     // At most the sum of a rate of 30 a minute that halves each minute: 30 / ln 2, however long it takes.
-    assert!(let_in >= 1 && let_in <= 43, "{let_in} let in, {held} held");
+    assert!((1..=43).contains(&let_in), "{let_in} let in, {held} held");
     assert!(held > let_in, "{let_in} let in, {held} held");
     assert_eq!(verdicts(&scene.nodes.all()[0]).get("let_in_by_loss_mode").copied(), Some(let_in));
     scene.give_store_back();

@@ -54,9 +54,9 @@ async fn open(
     jar: &mut CookieJar,
     target: &str,
 ) -> (Answer, Version) {
-    let name = ServerName::try_from("localhost").unwrap();
-    let stream = TcpStream::connect(address).await.unwrap();
-    let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await.unwrap();
+    let name = ServerName::try_from("localhost").expect("TLS works");
+    let stream = TcpStream::connect(address).await.expect("TLS works");
+    let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await.expect("TLS works");
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let authority = format!("localhost:{}", address.port());
     let mut request = Request::get(format!("https://{authority}{target}"));
@@ -70,18 +70,18 @@ async fn open(
     for cookie in jar.header().unwrap_or_default().split("; ").filter(|cookie| !cookie.is_empty()) {
         request = request.header("Cookie", cookie);
     }
-    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let request = request.body(Full::<Bytes>::default()).expect("TLS works");
     let mut connections = JoinSet::new();
     let response = if is_http2 {
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-        let (mut sender, connection) = handshake.await.unwrap();
+        let (mut sender, connection) = handshake.await.expect("TLS works");
         connections.spawn(async move { connection.await.ok() });
-        sender.send_request(request).await.unwrap()
+        sender.send_request(request).await.expect("TLS works")
     } else {
         let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("TLS works");
         connections.spawn(async move { connection.await.ok() });
-        sender.send_request(request).await.unwrap()
+        sender.send_request(request).await.expect("TLS works")
     };
     let version = response.version();
     let (head, body) = response.into_parts();
@@ -89,7 +89,7 @@ async fn open(
     let answer = Answer {
         status: head.status.as_u16(),
         headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
-        body: body.collect().await.unwrap().to_bytes().to_vec(),
+        body: body.collect().await.expect("TLS works").to_bytes().to_vec(),
     };
     jar.take(&answer);
     (answer, version)

@@ -57,9 +57,8 @@ pub(crate) fn kind<B>(request: &Request<B>) -> Kind {
     }
     match (fetches(&SEC_FETCH_MODE), fetches(&SEC_FETCH_DEST)) {
         (Some(b"navigate"), Some(b"document") | None) if !is_crawler(headers) => Kind::Navigation,
-        (_, Some(b"empty")) => Kind::Read,
+        (_, Some(b"empty")) | (Some(_), None) => Kind::Read,
         (_, Some(_)) => Kind::SubResource,
-        (Some(_), None) => Kind::Read,
         (None, None) if asks_for(headers, "text/html") && !is_crawler(headers) => Kind::Navigation,
         (None, None) => Kind::Read,
     }

@@ -405,7 +405,7 @@ impl Gateway {
         };
         let command = response.headers_mut().remove(COMMAND).and_then(|value| Command::parse(&value));
         if let (Some(command), Some(inside)) = (command, &entry.inside) {
-            self.end_visit(rule, inside, command, now);
+            Self::end_visit(rule, inside, command, now);
             let cleared = rule.room.cookie_names.clear(CookieKind::Place, is_tls);
             cookies::attach(response.headers_mut(), cleared);
             return response;
@@ -434,7 +434,7 @@ impl Gateway {
     }
 
     /// Ends a visit by the origin's word: nobody here lets it in any more from this moment on, and its slot is free when all nodes know.
-    fn end_visit(&self, rule: &Arc<Rule>, inside: &Inside, command: Command, now: UnixMillis) {
+    fn end_visit(rule: &Arc<Rule>, inside: &Inside, command: Command, now: UnixMillis) {
         use anteroom_core::{Operation, Outcome};
         let key = key_of(&inside.ticket);
         rule.room.visits.bury(key, now, rule.settings.session_duration.get() * 1000);

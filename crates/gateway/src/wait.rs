@@ -1,5 +1,7 @@
 //! The answer to somebody who waits: a page for people, JSON for programs, with the room's `queueing_status_code`.
 
+use std::fmt::Write;
+
 use anteroom_core::estimate::next_poll_seconds;
 use anteroom_core::{Board, Standing, Ticket, UnixMillis};
 use anteroom_tokens::request_id;
@@ -198,11 +200,10 @@ fn time_of_day(now: UnixMillis) -> String {
 pub(crate) fn escaped(address: &str) -> String {
     let mut text = String::with_capacity(address.len());
     for byte in address.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                text.push(char::from(byte))
-            }
-            _ => text.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            write!(text, "%{byte:02X}").expect("a String takes everything");
         }
     }
     text

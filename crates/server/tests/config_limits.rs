@@ -8,8 +8,8 @@ use anteroom_server::config::limits::LimitsStore;
 use anteroom_server::config::{Config, ConfigError, Loaded};
 
 fn load(text: &str, environment: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("anteroom.toml"), text).unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("anteroom.toml"), text).expect("a file");
     let environment: Vec<(OsString, OsString)> =
         environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
     Config::load(None, directory.path(), environment)
@@ -124,7 +124,7 @@ fn each_mistake_is_told_with_its_line() {
     for (text, expected) in cases {
         let text =
             text.strip_prefix('+').map_or((*text).to_owned(), |more| format!("[[limit]]\n{RIGHT}{more}"));
-        assert_eq!(messages(&text), [expected.clone()], "{text}");
+        assert_eq!(messages(&text), std::slice::from_ref(expected), "{text}");
     }
 }
 

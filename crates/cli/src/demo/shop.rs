@@ -103,11 +103,12 @@ fn search(wanted: &str) -> String {
     let found = GOODS
         .iter()
         .filter(|(name, _, words)| name.contains(wanted) || words.to_ascii_lowercase().contains(wanted));
-    let items: String = found
+    let items: Vec<String> = found
         .map(|(name, price, words)| {
             format!("<li><a href=\"/product/{name}\">{name}</a> · € {price}<br>{words}</li>")
         })
         .collect();
+    let items = items.concat();
     format!(
         "<form action=\"/search\"><input name=q aria-label=\"What do you look for?\"> <button>Search</button></form><ul>{items}</ul>"
     )

@@ -193,6 +193,11 @@ impl Gateway {
         }
     }
 
+    /// Whether the store does not answer, at this very moment: as soon as `/readyz` says so, newcomers are treated so.
+    fn has_lost_store(&self) -> bool {
+        self.store_is_lost.load(Ordering::Relaxed) || self.engine.staleness() > STORE_LOST_AFTER
+    }
+
     /// Whether the store answers. A shared one is asked four times a second; one of this process is lost when it is not ready.
     fn look_at_store(&self) -> StoreState {
         let is_lost = self.engine.staleness() > STORE_LOST_AFTER
@@ -323,7 +328,7 @@ impl Gateway {
             cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
             loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
             now,
-            store_is_lost: self.store_is_lost.load(Ordering::Relaxed),
+            store_is_lost: self.has_lost_store(),
             terms: &*self.terms,
         }
     }
@@ -425,7 +430,7 @@ impl Gateway {
         };
         let (now, key) = (self.engine.now(), key_of(&inside.ticket));
         let session_millis = rule.settings.session_duration.get() * 1000;
-        let is_lost = self.store_is_lost.load(Ordering::Relaxed);
+        let is_lost = self.has_lost_store();
         if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
             return;
         }

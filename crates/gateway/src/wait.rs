@@ -168,6 +168,12 @@ fn as_json(
     shown: &Shown<'_>,
 ) -> Response<GatewayBody> {
     let word = match wait {
+        // As the API says it: whoever asks for a page of the site now is let in.
+        Wait::InLine(ticket)
+            if matches!(shown.board.standing(ticket, shown.now), Standing::Offered { .. }) =>
+        {
+            "active"
+        }
         Wait::InLine(_) => "waiting",
         Wait::Arriving => "arriving",
         Wait::Held(_) => "held",

@@ -212,7 +212,10 @@ fn type_in_elsewhere(line: &str, configuration: &Path) {
 /// Starts a server as the line says, with ports of its own, and ends it.
 fn serve(line: &str, configuration: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    fs::copy(configuration, directory.path().join("anteroom.toml")).expect("a configuration file");
+    // A site and its capacity need no file, and do not go with its rooms.
+    if !line.contains("--capacity") {
+        fs::copy(configuration, directory.path().join("anteroom.toml")).expect("a configuration file");
+    }
     let mut words = line.split_whitespace().skip(1);
     let mut builder =
         Server::builder(BINARY).directory(directory.path()).command(words.next().expect("a command"));

@@ -112,11 +112,9 @@ impl Session {
 }
 
 /// How many ended visits a room shows at once.
-pub const DEPARTED_MAX: usize = 1_024;
+pub const DEPARTED_MAX: usize = 4_096;
 /// How long each of them is shown: much longer than any node takes to look.
 pub const DEPARTED_SHOWN_MILLIS: u64 = 10_000;
-/// How long each is shown at least, also where others want its place: longer than any node that works takes to look.
-pub const DEPARTED_SEEN_MILLIS: u64 = 1_000;
 
 /// A visit that was ended by name while its cookie would still work: every node turns that cookie away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

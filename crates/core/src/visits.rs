@@ -8,8 +8,8 @@ use crate::ids::UnixMillis;
 use crate::operation::{Answer, Refusal};
 use crate::room::Room;
 use crate::session::{
-    DEPARTED_MAX, DEPARTED_SEEN_MILLIS, DEPARTED_SHOWN_MILLIS, Departed, Outcome, STAY_GRACE_MILLIS, Session,
-    SessionKey, SessionStatus, Stay,
+    DEPARTED_MAX, DEPARTED_SHOWN_MILLIS, Departed, Outcome, STAY_GRACE_MILLIS, Session, SessionKey,
+    SessionStatus, Stay,
 };
 use crate::settings::Settings;
 
@@ -142,9 +142,9 @@ pub(crate) fn end(
 /// Puts a visit on the board as ended; says whether there was space. Where many end at once, the oldest makes room as soon as every
 /// node has had the time to see it.
 fn show_departed(room: &mut Room, now: UnixMillis, key: SessionKey, spread_millis: u64) -> bool {
-    let seen_millis = spread_millis.max(DEPARTED_SEEN_MILLIS);
+    // In one process nobody has to be waited for.
     if room.departed.len() >= DEPARTED_MAX
-        && room.departed.front().is_some_and(|oldest| oldest.at.plus(seen_millis) <= now)
+        && room.departed.front().is_some_and(|oldest| oldest.at.plus(spread_millis) <= now)
     {
         room.departed.pop_front();
     }

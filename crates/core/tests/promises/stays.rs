@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use anteroom_core::session::{DEPARTED_MAX, DEPARTED_SEEN_MILLIS};
+use anteroom_core::session::DEPARTED_MAX;
 use anteroom_core::{
     Answer, Claim, Departed, Outcome, Position, Refusal, Session, SessionKey, SessionStatus, Stay, UnixMillis,
 };
@@ -147,7 +147,7 @@ impl Play {
         let mut free_at = clock;
         if session.stay.is_some() && session.ends_at() > clock {
             free_at = session.ends_at();
-            let seen_millis = self.stays.spread_millis.max(DEPARTED_SEEN_MILLIS);
+            let seen_millis = self.stays.spread_millis;
             let is_seen = |(_, at): &(SessionKey, UnixMillis)| at.plus(seen_millis) <= clock;
             if self.stays.departed.len() >= DEPARTED_MAX && self.stays.departed.first().is_some_and(is_seen) {
                 self.stays.departed.remove(0);

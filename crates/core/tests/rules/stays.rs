@@ -193,25 +193,23 @@ fn whoever_leaves_from_inside_is_an_ended_visit_too() {
 
 #[test]
 fn where_no_more_can_be_shown_the_slot_is_free_when_the_cookie_has_run_out() {
-    for spread_millis in [0, 2_000] {
-        let mut story = Story::max_size(1);
-        story.spread_millis = spread_millis;
-        let session = let_in(&mut story, STAY);
-        let others = Departed { key: session.key, at: story.now };
-        story.room.departed = std::iter::repeat_n(others, DEPARTED_MAX).collect();
-        let ending = close(&mut story, &session);
-        assert_eq!((ending.status, until(&ending)), (SessionStatus::Active, STAY));
-        assert_eq!(story.board().departed.len(), DEPARTED_MAX);
-        story.later(304);
-        assert_eq!((story.room.held(), story.board().departed.len()), (1, 0));
-        story.later(1);
-        assert_eq!((story.room.held(), story.room.counts().completed), (0, 1));
-    }
+    let mut story = Story::max_size(1);
+    story.spread_millis = 2_000;
+    let session = let_in(&mut story, STAY);
+    let others = Departed { key: session.key, at: story.now };
+    story.room.departed = std::iter::repeat_n(others, DEPARTED_MAX).collect();
+    let ending = close(&mut story, &session);
+    assert_eq!((ending.status, until(&ending)), (SessionStatus::Active, STAY));
+    assert_eq!(story.board().departed.len(), DEPARTED_MAX);
+    story.later(304);
+    assert_eq!((story.room.held(), story.board().departed.len()), (1, 0));
+    story.later(1);
+    assert_eq!((story.room.held(), story.room.counts().completed), (0, 1));
 }
 
 #[test]
 fn where_many_end_at_once_the_oldest_that_everybody_has_seen_makes_room() {
-    for (spread_millis, seconds) in [(0, 1), (2_000, 2)] {
+    for (spread_millis, seconds) in [(0, 0), (2_000, 2)] {
         let mut story = Story::max_size(1);
         story.spread_millis = spread_millis;
         let session = let_in(&mut story, STAY);

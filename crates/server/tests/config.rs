@@ -143,8 +143,11 @@ fn every_key_of_the_sample_can_be_switched_on() {
             _ => line,
         })
         .collect();
-    // Some go with a capacity only.
-    let switched_on = switched_on.join("\n").replace("inlet = \"manual\"", "inlet = \"max-size\"");
+    // Some go with a capacity only; one is for a server without rooms.
+    let switched_on = switched_on
+        .join("\n")
+        .replace("\ncapacity = 500\n", "\n")
+        .replace("inlet = \"manual\"", "inlet = \"max-size\"");
     let loaded = load(&switched_on, &[]).unwrap();
     assert_eq!(loaded.config.public_url.as_deref(), Some("https://wait.example.com"));
     assert_eq!(loaded.config.max_connections, Some(8192));

@@ -216,7 +216,8 @@ fn an_origin_that_stops_reading_is_a_504() {
     let mut start = [0; 12];
     std::io::Read::read_exact(&mut reading, &mut start).unwrap();
     assert_eq!(&start, b"HTTP/1.1 504");
-    reading.shutdown(std::net::Shutdown::Both).unwrap();
+    // The other end may have been faster.
+    let _ = reading.shutdown(std::net::Shutdown::Both);
     writing.join().unwrap();
     front.comes_to_rest();
     is_over.store(true, Ordering::SeqCst);

@@ -153,7 +153,9 @@ impl Case<'_> {
         let holds = match &self.cookie {
             Some(CookieContent::Waiting { ticket }) => is_ours(ticket),
             Some(CookieContent::Admitted { ticket, ends_at, .. }) => {
-                self.now < *ends_at && is_ours(ticket) && !self.rule.room.visits.is_dead(key_of(ticket))
+                let (visits, key) = (&self.rule.room.visits, key_of(ticket));
+                let ends_at = visits.ends_at(key).map_or(*ends_at, |extended| extended.max(*ends_at));
+                self.now < ends_at && is_ours(ticket) && !visits.is_dead(key)
             }
             Some(CookieContent::Arrived { .. }) | None => false,
         };

@@ -19,6 +19,8 @@ const CAPACITY: usize = 3;
 const SESSION: Duration = Duration::from_secs(8);
 /// How long it lasts at most.
 const SESSION_MAX: Duration = Duration::from_secs(20);
+/// A cookie may tell of an extension that the store has made this long before.
+const SEALED_LATE: Duration = Duration::from_millis(1_500);
 /// An age is told in whole seconds, rounded up.
 const ROUNDING: Duration = Duration::from_secs(1);
 const SILENCE: Mode = Mode::Always(Fault::BlackHole(Direction::Both));
@@ -69,7 +71,7 @@ impl Scene {
 /// How long a visit lasts at least, if this answer sets its cookie anew: that is done when the store has extended it.
 fn promised(answer: &Answer, sent: Instant) -> Option<Instant> {
     let is_renewed = answer.set_cookies().iter().any(|cookie| cookie.name == COOKIE);
-    is_renewed.then(|| sent + SESSION)
+    is_renewed.then(|| sent + SESSION.saturating_sub(SEALED_LATE))
 }
 
 /// Asks again and again, and checks that he is never out while his cookie says that he is in.

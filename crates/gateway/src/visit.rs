@@ -52,7 +52,7 @@ struct Visit {
     /// Until when its cookie may last, by what the store last said; `None` before it has said anything.
     ends_at: Option<UnixMillis>,
     /// When a cookie that says so was last sealed.
-    sealed_at: UnixMillis,
+    last_sealed: UnixMillis,
 }
 
 /// What is to be done about a visit now.
@@ -127,7 +127,7 @@ impl Visits {
             }
             // Not seen here before: only the store knows whether it is still there.
             None => {
-                known.insert(key, Visit { asked_at: now, ends_at: None, sealed_at: UnixMillis(0) });
+                known.insert(key, Visit { asked_at: now, ends_at: None, last_sealed: UnixMillis(0) });
                 Due::Touch
             }
         }
@@ -151,10 +151,10 @@ impl Visits {
         let visit = known.get_mut(&key)?;
         let ends_at = visit.ends_at?;
         let says_more = ends_at > shown_end || is_provisional;
-        if !says_more || now.since(visit.sealed_at) < SEALED_AGAIN_MILLIS {
+        if !says_more || now.since(visit.last_sealed) < SEALED_AGAIN_MILLIS {
             return None;
         }
-        visit.sealed_at = now;
+        visit.last_sealed = now;
         Some(ends_at.max(shown_end))
     }
 
@@ -170,7 +170,7 @@ impl Visits {
             return;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at), sealed_at: now });
+        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at), last_sealed: now });
     }
 
     /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.
@@ -184,7 +184,7 @@ impl Visits {
                 let visit = known.entry(key).or_insert(Visit {
                     asked_at: now,
                     ends_at: None,
-                    sealed_at: UnixMillis(0),
+                    last_sealed: UnixMillis(0),
                 });
                 visit.ends_at = Some(visit.ends_at.map_or(ends_at, |before| before.max(ends_at)));
             }

@@ -415,7 +415,7 @@ impl Gateway {
             cookies::attach(response.headers_mut(), cleared);
             return response;
         }
-        let renewed = || Some((CookieKind::Place, renewed(rule, entry.inside.as_ref()?, now)?));
+        let renewed = || Some((CookieKind::Place, renewed(rule, entry.inside.as_ref()?)?));
         if let Some((kind, cookie)) = entry.cookie.or_else(renewed) {
             set_cookie(rule, &mut response, (kind, &cookie), is_tls, now);
         }
@@ -557,9 +557,13 @@ pub(crate) fn set_cookie(
 }
 
 /// The cookie of a visit that the store has extended since.
-fn renewed(rule: &Rule, inside: &Inside, now: UnixMillis) -> Option<CookieContent> {
-    let Inside { ticket, admitted_at, ends_at, is_provisional } = *inside;
-    let ends_at = rule.room.visits.renewal(key_of(&ticket), ends_at, is_provisional, now)?;
+fn renewed(rule: &Rule, inside: &Inside) -> Option<CookieContent> {
+    let ends_at = rule.room.visits.ends_at(key_of(&inside.ticket))?;
+    if ends_at <= inside.ends_at && !inside.is_provisional {
+        return None;
+    }
+    let (ticket, admitted_at) = (inside.ticket, inside.admitted_at);
+    let ends_at = ends_at.max(inside.ends_at);
     Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: false })
 }
 

@@ -20,8 +20,6 @@ use anteroom_store::{EngineError, RoomHandle};
 const TOUCH_INTERVAL_MAX_MILLIS: u64 = 30_000;
 /// A tenth of `session_duration`, if that is shorter.
 const TOUCHES_PER_SESSION: u64 = 10;
-/// How soon a cookie is sealed again for a browser that still shows the old one.
-const SEALED_AGAIN_MILLIS: u64 = 1_000;
 /// How soon a touch that failed is tried again.
 const TOUCH_RETRY_MILLIS: u64 = 1_000;
 /// Visits remembered. Beyond it all are forgotten, which costs each a touch.
@@ -51,8 +49,6 @@ struct Visit {
     asked_at: UnixMillis,
     /// Until when its cookie may last, by what the store last said; `None` before it has said anything.
     ends_at: Option<UnixMillis>,
-    /// When a cookie that says so was last sealed.
-    last_sealed: UnixMillis,
 }
 
 /// What is to be done about a visit now.
@@ -127,7 +123,7 @@ impl Visits {
             }
             // Not seen here before: only the store knows whether it is still there.
             None => {
-                known.insert(key, Visit { asked_at: now, ends_at: None, last_sealed: UnixMillis(0) });
+                known.insert(key, Visit { asked_at: now, ends_at: None });
                 Due::Touch
             }
         }
@@ -136,26 +132,6 @@ impl Visits {
     /// Until when a visit's cookie may last by what the store last told this node.
     pub(crate) fn ends_at(&self, key: SessionKey) -> Option<UnixMillis> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.ends_at
-    }
-
-    /// The end of a cookie that is to be sealed anew, because the store has extended the visit beyond what the shown one says. One of many
-    /// requests at once gets it; if its answer is lost, another one a little later.
-    pub(crate) fn renewal(
-        &self,
-        key: SessionKey,
-        shown_end: UnixMillis,
-        is_provisional: bool,
-        now: UnixMillis,
-    ) -> Option<UnixMillis> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let visit = known.get_mut(&key)?;
-        let ends_at = visit.ends_at?;
-        let says_more = ends_at > shown_end || is_provisional;
-        if !says_more || now.since(visit.last_sealed) < SEALED_AGAIN_MILLIS {
-            return None;
-        }
-        visit.last_sealed = now;
-        Some(ends_at.max(shown_end))
     }
 
     /// What was known of visits counts no more: this node was away, and may have missed who has departed meanwhile.
@@ -170,7 +146,7 @@ impl Visits {
             return;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at), last_sealed: now });
+        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at) });
     }
 
     /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.
@@ -181,11 +157,7 @@ impl Visits {
             Ok(Answer::Session(session)) => {
                 let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                let visit = known.entry(key).or_insert(Visit {
-                    asked_at: now,
-                    ends_at: None,
-                    last_sealed: UnixMillis(0),
-                });
+                let visit = known.entry(key).or_insert(Visit { asked_at: now, ends_at: None });
                 visit.ends_at = Some(visit.ends_at.map_or(ends_at, |before| before.max(ends_at)));
             }
             Err(EngineError::Refused(Refusal::AlreadyEnded)) => self.bury(key, now, session_millis),

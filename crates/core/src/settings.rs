@@ -5,6 +5,7 @@
 
 mod gateway;
 mod kinds;
+mod page;
 
 pub use gateway::{
     BypassRule, Cidr, HostName, LISTED_MAX, LISTED_MAX_LENGTH, List, Named, OnStoreLoss, OriginUrl,
@@ -15,6 +16,11 @@ pub use kinds::{
     ALARM_NAME_MAX_LENGTH, ALARMS_MAX, AlarmNames, Bounded, DURATION_MAX_SECONDS, Discipline,
     ISSUER_MAX_LENGTH, InletKind, Latency, NOTICE_MAX_LENGTH, Notice, People, Seconds, ShortSeconds,
     Thousandths, Value, WebAddress, Windows, is_alarm_name, is_issuer,
+};
+
+pub use page::{
+    Colour, HEADING_MAX_LENGTH, HandOff, Heading, LOGO_MAX_LENGTH, Logo, ReturnAddress,
+    TEMPLATE_NAME_MAX_LENGTH, TemplateName,
 };
 
 use kinds::Kind;
@@ -160,6 +166,26 @@ settings! {
     /// What becomes of new visitors at the gateway while the store cannot be reached: they wait, are let in at the last known
     /// rate, or all are let in.
     on_store_loss: OnStoreLoss = OnStoreLoss::Hold,
+    /// Whether the waiting page goes in by itself at the turn; otherwise by a button.
+    auto_enter: bool = true,
+    /// How the page `/wait/{room}` hands the pass to the site that the visitor goes on to.
+    handoff: HandOff = HandOff::Query,
+    /// The domain of the cookie by which `handoff` `cookie` does that: one that this server's host and the site share.
+    handoff_domain: Option<HostName> = None,
+    /// Where `/wait/{room}` may send visitors on to; `backend_uri` is always among them.
+    return_addresses: List<ReturnAddress> = List::default(),
+    /// What the waiting page is headed with, above what it says itself.
+    page_heading: Option<Heading> = None,
+    /// What the waiting page says below its title, in place of its own words.
+    page_text: Option<Notice> = None,
+    /// The colour of the waiting page's buttons and bar.
+    page_color: Option<Colour> = None,
+    /// The colour behind the waiting page in light mode.
+    page_background: Option<Colour> = None,
+    /// The picture on top of the waiting page.
+    page_logo: Option<Logo> = None,
+    /// A page of the operator's own in place of the waiting page: a file of the server's `page_templates`.
+    page_template: Option<TemplateName> = None,
 }
 
 /// A setting of the design that a later version brings: not taken for a typing error, and not taken at all.
@@ -196,7 +222,7 @@ impl Settings {
 
     /// Checks that the settings make sense together.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let contradictions: [(bool, &'static str); 10] = [
+        let contradictions: [(bool, &'static str); 11] = [
             (
                 self.inlet.is_capped() && self.total_active_users.is_none(),
                 "an inlet with a capacity (\"max-size\", \"adaptive\") needs `total_active_users`",
@@ -238,6 +264,10 @@ impl Settings {
             (
                 self.session_duration > self.session_max,
                 "`session_duration` must not be longer than `session_max`",
+            ),
+            (
+                self.handoff == HandOff::Cookie && self.handoff_domain.is_none(),
+                "`handoff` \"cookie\" needs `handoff_domain`, the domain that both sites share",
             ),
         ];
         match contradictions.into_iter().find(|(contradicts, _)| *contradicts) {

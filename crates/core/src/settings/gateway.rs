@@ -80,7 +80,7 @@ impl Listed for HostName {
 }
 
 /// A name, an IPv4 address, or an IPv6 address in brackets.
-fn is_host(text: &str) -> bool {
+pub(super) fn is_host(text: &str) -> bool {
     const NAME_MAX_LENGTH: usize = 253;
     const LABEL_MAX_LENGTH: usize = 63;
     if let Some(bracketed) = text.strip_prefix('[') {
@@ -336,6 +336,8 @@ macro_rules! words {
         }
     };
 }
+
+pub(super) use words;
 
 words! {
     /// What becomes of a visitor for whom no slot is free.

@@ -20,7 +20,7 @@ turn-remaining = { $count ->
 }
 arriving-title = A sua entrada na fila
 arriving-lead = Um momento, o seu lugar já vai ser reservado.
-arriving-cookies = Não acontece nada? O navegador tem de aceitar cookies para podermos guardar o seu lugar.
+arriving-cookies = Não acontece nada? O navegador deve aceitar cookies para podermos guardar o seu lugar.
 held-title = O seu lugar está seguro
 held-lead = A fila parou por um momento devido a uma falha do nosso lado. Esta página continua sozinha.
 held-new-title = Um momento, por favor
@@ -30,9 +30,9 @@ gone-lead = O tempo para entrar terminou, ou saiu da fila. Pode ocupar um novo l
 left-title = Saiu da fila
 left-lead = O seu lugar passou para a pessoa seguinte. Pode voltar quando quiser, no fim da fila.
 moved-title = O seu lugar foi transferido
-moved-lead = Está agora noutro dispositivo ou navegador. Continue por lá.
+moved-lead = Está agora em outro dispositivo ou navegador. Continue por lá.
 closed-title = Fechado
-closed-lead = Já não entra mais ninguém e não há novos lugares.
+closed-lead = Não entra mais ninguém e não há novos lugares.
 away-title = Agora não
 away-lead = Neste momento, este site não deixa entrar ninguém. Volte mais tarde, por favor.
 limited-title = Muitos pedidos de uma vez
@@ -46,7 +46,7 @@ unknown-site-lead = Não existe aqui nenhum site com este nome.
 failed-title = O site não responde
 failed-lead = O problema não é seu. Tente de novo daqui a pouco, por favor.
 refused-title = Não funcionou
-refused-lead = Volte atrás e tente de novo, por favor.
+refused-lead = Volte à página anterior e tente de novo, por favor.
 inside-title = Já tem acesso
 inside-lead = Pode fechar esta página.
 handoff-title = Já tem acesso
@@ -77,8 +77,8 @@ what-happens = Quando for a sua vez, esta página abre a entrada sozinha.
 what-happens-button = Quando for a sua vez, aparece aqui um botão. O seu lugar fica então reservado por algum tempo.
 keep-cookies = Este navegador guarda o seu lugar. Não apague os cookies.
 refresh-by-itself = { $count ->
-    [one] Esta página atualiza sozinha a cada { $n } segundo.
-   *[other] Esta página atualiza sozinha a cada { $n } segundos.
+    [one] Esta página é atualizada automaticamente a cada { $n } segundo.
+   *[other] Esta página é atualizada automaticamente a cada { $n } segundos.
 }
 notice-from-operator = Aviso
 
@@ -96,7 +96,7 @@ home-button = Voltar ao site
 leave-button = Sair da fila
 leave-question = Quer desistir do seu lugar? Ele passa para a pessoa seguinte e não pode ser recuperado.
 leave-confirm = Sim, sair da fila
-move-button = Continuar noutro dispositivo
+move-button = Continuar em outro dispositivo
 move-title = Leve o seu lugar para outro dispositivo
 move-lead = Abra este link no outro dispositivo. O seu lugar passa para lá e esta página deixa de valer.
 move-qr-text = Código QR do link

@@ -17,7 +17,7 @@ turn-remaining = { $count ->
     [one] Din plats hålls i { $n } sekund till.
    *[other] Din plats hålls i { $n } sekunder till.
 }
-arriving-title = Du ställs i kön
+arriving-title = Du ställer dig i kön
 arriving-lead = Ett ögonblick, vi ordnar en plats åt dig.
 arriving-cookies = Händer ingenting? Webbläsaren måste tillåta kakor för att vi ska kunna hålla din plats.
 held-title = Din plats är säker

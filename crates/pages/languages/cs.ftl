@@ -1,8 +1,6 @@
 # Czech (vy). What each message is for is said in en.ftl. The category many is for fractions.
 
 language-name = Čeština
-thousands-separator = {"\u00A0"}
-thousands-from-digits = 4
 
 waiting-title = Jste ve frontě
 waiting-lead = Právě teď chce dovnitř mnoho lidí. Vaše místo vám zůstane, i když tuto stránku zavřete.
@@ -82,6 +80,7 @@ updated-at = Aktualizováno v { $time }
 connection-lost = Bez připojení. O své místo nepřijdete, tato stránka to sama zkusí znovu.
 what-happens = Až budete na řadě, tato stránka vás sama vpustí.
 what-happens-button = Až budete na řadě, objeví se tu tlačítko. Místo vám pak chvíli podržíme.
+keep-open = Až se vaše řada přiblíží, nechte tuto stránku otevřenou. Místa dostanou ti, kdo tu v tu chvíli jsou.
 keep-cookies = Vaše místo je uloženo v tomto prohlížeči. Nemažte jeho cookies.
 refresh-by-itself = { $count ->
     [one] Tato stránka se sama obnovuje každou { $n } sekundu.

@@ -1,8 +1,6 @@
 # German (Sie). What each message is for is said in en.ftl.
 
 language-name = Deutsch
-thousands-separator = .
-thousands-from-digits = 4
 
 waiting-title = Sie sind in der Warteschlange
 waiting-lead = Gerade möchten viele hinein. Ihr Platz bleibt Ihnen erhalten, auch wenn Sie diese Seite schließen.
@@ -74,6 +72,7 @@ updated-at = Stand: { $time }
 connection-lost = Keine Verbindung. Ihr Platz ist sicher; diese Seite versucht es von selbst wieder.
 what-happens = Sobald Sie an der Reihe sind, lässt diese Seite Sie von selbst ein.
 what-happens-button = Sobald Sie an der Reihe sind, erscheint hier ein Knopf. Ihr Platz bleibt dann eine Weile für Sie reserviert.
+keep-open = Lassen Sie diese Seite offen, wenn Sie bald an der Reihe sind: Die Plätze gehen an alle, die dann da sind.
 keep-cookies = Dieser Browser merkt sich Ihren Platz. Löschen Sie seine Cookies nicht.
 refresh-by-itself = { $count ->
     [one] Diese Seite fragt im Abstand von { $n } Sekunde von selbst nach.

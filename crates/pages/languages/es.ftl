@@ -1,8 +1,6 @@
 # Spanish (usted, for all countries; "fila" is understood in all of them). What each message is for is said in en.ftl.
 
 language-name = Español
-thousands-separator = .
-thousands-from-digits = 5
 
 waiting-title = Está en la fila
 waiting-lead = Muchas personas quieren entrar ahora mismo. Conserva su lugar aunque cierre esta página.
@@ -74,6 +72,7 @@ updated-at = Actualizado: { $time }
 connection-lost = Sin conexión. Su lugar está seguro; esta página lo intenta de nuevo por sí sola.
 what-happens = Cuando sea su turno, esta página le dará acceso por sí sola.
 what-happens-button = Cuando sea su turno, aparecerá aquí un botón. Su lugar quedará reservado un rato.
+keep-open = Cuando se acerque su turno, deje esta página abierta: los lugares se dan a quienes estén presentes.
 keep-cookies = Este navegador guarda su lugar. No borre sus cookies.
 refresh-by-itself = { $count ->
     [one] Esta página se actualiza por sí sola cada { $n } segundo.

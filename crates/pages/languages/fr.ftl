@@ -1,8 +1,6 @@
 # French (vous). What each message is for is said in en.ftl. The space before a question mark is a no-break space.
 
 language-name = Français
-thousands-separator = {"\u202F"}
-thousands-from-digits = 4
 
 waiting-title = Vous êtes dans la file d’attente
 waiting-lead = Beaucoup de monde souhaite entrer en ce moment. Vous gardez votre place, même si vous fermez cette page.
@@ -74,6 +72,7 @@ updated-at = Mis à jour à { $time }
 connection-lost = Pas de connexion. Votre place est conservée, cette page réessaie d’elle-même.
 what-happens = Quand ce sera votre tour, cette page vous fera entrer automatiquement.
 what-happens-button = Quand ce sera votre tour, un bouton apparaîtra ici. Votre place vous sera alors réservée un moment.
+keep-open = Quand votre tour approche, gardez cette page ouverte, car les places vont aux personnes présentes.
 keep-cookies = Ce navigateur garde votre place. Conservez ses cookies.
 refresh-by-itself = { $count ->
     [one] Cette page s’actualise automatiquement après { $n } seconde.

@@ -1,8 +1,6 @@
 # Italian (tu, as most shops write). What each message is for is said in en.ftl.
 
 language-name = Italiano
-thousands-separator = .
-thousands-from-digits = 5
 
 waiting-title = Sei in coda
 waiting-lead = In questo momento vogliono entrare in tanti. Il tuo posto resta tuo, anche se chiudi questa pagina.
@@ -74,6 +72,7 @@ updated-at = Aggiornato: { $time }
 connection-lost = Nessuna connessione. Il tuo posto è al sicuro; questa pagina riprova da sola.
 what-happens = Quando tocca a te, questa pagina ti fa entrare da sola.
 what-happens-button = Quando tocca a te, qui compare un pulsante. Da quel momento il posto ti resta riservato per un po’.
+keep-open = Quando il tuo turno si avvicina, tieni aperta questa pagina: i posti vanno a chi è presente.
 keep-cookies = Questo browser conserva il tuo posto. Non cancellare i suoi cookie.
 refresh-by-itself = { $count ->
     [one] Questa pagina si aggiorna da sola dopo { $n } secondo.

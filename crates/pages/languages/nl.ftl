@@ -1,8 +1,6 @@
 # Dutch (u). What each message is for is said in en.ftl.
 
 language-name = Nederlands
-thousands-separator = .
-thousands-from-digits = 4
 
 waiting-title = U staat in de wachtrij
 waiting-lead = Er willen nu veel mensen naar binnen. U houdt uw plaats, ook als u deze pagina sluit.
@@ -74,6 +72,7 @@ updated-at = Bijgewerkt om { $time }
 connection-lost = Geen verbinding. Uw plaats is veilig; deze pagina probeert het vanzelf opnieuw.
 what-happens = Als u aan de beurt bent, laat deze pagina u vanzelf binnen.
 what-happens-button = Als u aan de beurt bent, verschijnt hier een knop. Uw plaats blijft dan een tijdje voor u vrij.
+keep-open = Houd deze pagina open als u bijna aan de beurt bent: de plaatsen gaan naar wie er dan is.
 keep-cookies = Deze browser bewaart uw plaats. Verwijder de cookies niet.
 refresh-by-itself = { $count ->
     [one] Deze pagina wordt elke { $n } seconde vanzelf bijgewerkt.

@@ -1,8 +1,6 @@
 # Polish (second person, no gendered verb forms). What each message is for is said in en.ftl.
 
 language-name = Polski
-thousands-separator = {"\u00A0"}
-thousands-from-digits = 5
 
 waiting-title = Jesteś w kolejce
 waiting-lead = Wiele osób chce teraz wejść. Zachowasz swoje miejsce, nawet jeśli zamkniesz tę stronę.
@@ -82,6 +80,7 @@ updated-at = Aktualizacja: { $time }
 connection-lost = Brak połączenia. Twoje miejsce jest bezpieczne, a ta strona sama spróbuje ponownie.
 what-happens = Gdy nadejdzie Twoja kolej, ta strona sama Cię wpuści.
 what-happens-button = Gdy nadejdzie Twoja kolej, pojawi się tu przycisk. Twoje miejsce będzie wtedy przez chwilę czekać.
+keep-open = Gdy zbliży się Twoja kolej, nie zamykaj tej strony – miejsca otrzymują osoby obecne w danej chwili.
 keep-cookies = Ta przeglądarka przechowuje Twoje miejsce. Nie usuwaj jej plików cookie.
 refresh-by-itself = { $count ->
     [one] Ta strona sama odświeża się co { $n } sekundę.

@@ -2,8 +2,6 @@
 # What each message is for is said in en.ftl.
 
 language-name = Português
-thousands-separator = .
-thousands-from-digits = 4
 
 waiting-title = Está na fila
 waiting-lead = Muitas pessoas querem entrar neste momento. O seu lugar fica guardado, mesmo que feche esta página.
@@ -75,6 +73,7 @@ updated-at = Atualizado: { $time }
 connection-lost = Sem conexão. O seu lugar está seguro; esta página tenta de novo sozinha.
 what-happens = Quando for a sua vez, esta página abre a entrada sozinha.
 what-happens-button = Quando for a sua vez, aparece aqui um botão. O seu lugar fica então reservado por algum tempo.
+keep-open = Quando a sua vez estiver perto, deixe esta página aberta: os lugares são de quem estiver presente.
 keep-cookies = Este navegador guarda o seu lugar. Não apague os cookies.
 refresh-by-itself = { $count ->
     [one] Esta página é atualizada automaticamente a cada { $n } segundo.

@@ -1,8 +1,6 @@
 # Romanian (dumneavoastră). What each message is for is said in en.ftl.
 
 language-name = Română
-thousands-separator = .
-thousands-from-digits = 4
 
 waiting-title = Sunteți la rând
 waiting-lead = Foarte mulți vor să intre chiar acum. Vă păstrați locul chiar dacă închideți pagina.
@@ -78,6 +76,7 @@ updated-at = Actualizat la { $time }
 connection-lost = Fără conexiune. Locul vă este păstrat; pagina încearcă din nou singură.
 what-happens = Când vă vine rândul, pagina vă lasă să intrați automat.
 what-happens-button = Când vă vine rândul, aici apare un buton. Locul vă este apoi păstrat un timp.
+keep-open = Când vi se apropie rândul, țineți pagina deschisă: locurile merg la cei prezenți.
 keep-cookies = Acest browser vă păstrează locul. Nu-i ștergeți cookie-urile.
 refresh-by-itself = { $count ->
     [one] Pagina se actualizează automat la { $n } secundă.

@@ -1,8 +1,6 @@
 # Swedish (du). What each message is for is said in en.ftl.
 
 language-name = Svenska
-thousands-separator = {"\u00A0"}
-thousands-from-digits = 4
 
 waiting-title = Du står i kö
 waiting-lead = Många vill komma in just nu. Du behåller din plats även om du stänger sidan.
@@ -74,6 +72,7 @@ updated-at = Uppdaterad { $time }
 connection-lost = Ingen anslutning. Din plats är säker och sidan försöker igen av sig själv.
 what-happens = När det är din tur släpper sidan in dig automatiskt.
 what-happens-button = När det är din tur visas en knapp här. Din plats hålls då en stund.
+keep-open = Håll sidan öppen när det snart är din tur: platserna går till dem som är på plats.
 keep-cookies = Den här webbläsaren håller din plats. Behåll dess kakor.
 refresh-by-itself = { $count ->
     [one] Sidan uppdateras automatiskt med { $n } sekunds mellanrum.

@@ -1,8 +1,6 @@
 # Turkish (siz). What each message is for is said in en.ftl. A noun after a number stays in the singular.
 
 language-name = Türkçe
-thousands-separator = .
-thousands-from-digits = 4
 
 waiting-title = Sıradasınız
 waiting-lead = Şu anda çok sayıda kişi girmek istiyor. Bu sayfayı kapatsanız bile yeriniz korunur.
@@ -74,6 +72,7 @@ updated-at = Güncellendi: { $time }
 connection-lost = Bağlantı yok. Yeriniz güvende; bu sayfa kendiliğinden yeniden deniyor.
 what-happens = Sıra size geldiğinde bu sayfa sizi kendiliğinden içeri alır.
 what-happens-button = Sıra size geldiğinde burada bir düğme çıkar. Yeriniz o zaman bir süre sizin için tutulur.
+keep-open = Sıranız yaklaştığında bu sayfayı açık tutun: yerler o anda burada olanlara verilir.
 keep-cookies = Yerinizi bu tarayıcı tutuyor. Çerezlerini silmeyin.
 refresh-by-itself = { $count ->
     [one] Bu sayfa { $n } saniyede bir kendiliğinden yenilenir.

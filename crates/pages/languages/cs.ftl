@@ -24,8 +24,8 @@ held-title = O své místo nepřijdete
 held-lead = Fronta na chvíli stojí kvůli závadě na naší straně. Tato stránka bude sama pokračovat.
 held-new-title = Okamžik, prosím
 held-new-lead = Fronta je právě nedostupná. Tato stránka to sama zkusí znovu.
-gone-title = Vaše řada už minula
-gone-lead = Čas na vstup vypršel, nebo jste frontu opustili. Můžete se znovu zařadit na konec.
+gone-title = Čas na vstup vypršel
+gone-lead = Vaše místo nebylo včas využito, nebo jste frontu opustili. Můžete se znovu zařadit na konec.
 left-title = Opustili jste frontu
 left-lead = Vaše místo připadlo dalšímu v pořadí. Můžete se kdykoli vrátit na konec fronty.
 moved-title = Vaše místo bylo přeneseno
@@ -76,11 +76,11 @@ wait-hours = { $count ->
    *[other] Asi { $n } hodin
 }
 progress-since-joining = Jak fronta postoupila od vašeho příchodu
-updated-at = Aktualizováno v { $time }
+updated-at = Aktualizováno: { $time }
 connection-lost = Bez připojení. O své místo nepřijdete, tato stránka to sama zkusí znovu.
 what-happens = Až budete na řadě, tato stránka vás sama vpustí.
 what-happens-button = Až budete na řadě, objeví se tu tlačítko. Místo vám pak chvíli podržíme.
-keep-open = Až se vaše řada přiblíží, nechte tuto stránku otevřenou. Místa dostanou ti, kdo tu v tu chvíli jsou.
+keep-open = Až budete téměř na řadě, nechte tuto stránku otevřenou: místa dostanou ti, kdo tu v tu chvíli jsou.
 keep-cookies = Vaše místo je uloženo v tomto prohlížeči. Nemažte jeho cookies.
 refresh-by-itself = { $count ->
     [one] Tato stránka se sama obnovuje každou { $n } sekundu.

@@ -72,7 +72,7 @@ updated-at = Stand: { $time }
 connection-lost = Keine Verbindung. Ihr Platz ist sicher; diese Seite versucht es von selbst wieder.
 what-happens = Sobald Sie an der Reihe sind, lässt diese Seite Sie von selbst ein.
 what-happens-button = Sobald Sie an der Reihe sind, erscheint hier ein Knopf. Ihr Platz bleibt dann eine Weile für Sie reserviert.
-keep-open = Lassen Sie diese Seite offen, wenn Sie bald an der Reihe sind: Die Plätze gehen an alle, die dann da sind.
+keep-open = Wenn Sie bald an der Reihe sind, lassen Sie diese Seite offen: Die Plätze gehen an die, die dann da sind.
 keep-cookies = Dieser Browser merkt sich Ihren Platz. Löschen Sie seine Cookies nicht.
 refresh-by-itself = { $count ->
     [one] Diese Seite fragt im Abstand von { $n } Sekunde von selbst nach.
@@ -96,7 +96,7 @@ leave-question = Möchten Sie Ihren Platz aufgeben? Er geht an die Nächsten in 
 leave-confirm = Ja, Warteschlange verlassen
 move-button = Auf einem anderen Gerät weiter
 move-title = Ihren Platz auf ein anderes Gerät mitnehmen
-move-lead = Öffnen Sie diesen Link auf dem anderen Gerät. Ihr Platz zieht dann dorthin um, und auf dieser Seite ist Schluss.
+move-lead = Öffnen Sie diesen Link auf dem anderen Gerät. Ihr Platz zieht dann dorthin um, und diese Seite gilt nicht mehr.
 move-qr-text = QR-Code des Links
 move-expires = { $count ->
     [one] Der Link gilt { $n } Minute und nur einmal.

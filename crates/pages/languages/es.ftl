@@ -3,10 +3,10 @@
 language-name = Español
 
 waiting-title = Está en la fila
-waiting-lead = Muchas personas quieren entrar ahora mismo. Conserva su lugar aunque cierre esta página.
+waiting-lead = Muchas personas quieren entrar ahora mismo. Conservará su lugar aunque cierre esta página.
 standstill-title = La fila está en pausa
 standstill-lead = En este momento no entra nadie. Su lugar está seguro.
-near-title = Ya casi está
+near-title = Ya falta poco
 near-lead = No se aleje: pronto será su turno.
 turn-title = Es su turno
 turn-lead = Ya puede entrar.
@@ -96,7 +96,7 @@ leave-question = ¿Quiere ceder su lugar? Pasará a la siguiente persona y no po
 leave-confirm = Sí, salir de la fila
 move-button = Continuar en otro dispositivo
 move-title = Lleve su lugar a otro dispositivo
-move-lead = Abra este enlace en el otro dispositivo. Su lugar pasará allí y esta página dejará de valer.
+move-lead = Abra este enlace en el otro dispositivo. Su lugar pasará allí y esta página dejará de funcionar.
 move-qr-text = Código QR del enlace
 move-expires = { $count ->
     [one] El enlace funciona durante { $n } minuto, una sola vez.

@@ -51,7 +51,7 @@ handoff-lead = サイトへ移動しています。
 people-ahead = 前にお待ちの人数
 people-ahead-of-you = { $count ->
     [0] 次がお客様の順番です
-   *[other] 前に{ $n }人お待ちです
+   *[other] お客様の前に{ $n }人お待ちです
 }
 your-number = 順番待ちの番号
 estimated-wait = 待ち時間の目安
@@ -87,7 +87,7 @@ ask-again = 今すぐ確認する
 join-button = もう一度列に並ぶ
 home-button = サイトに戻る
 leave-button = 列を離れる
-leave-question = 順番を手放しますか?順番は次の方に移り、元に戻すことはできません。
+leave-question = 順番を手放しますか？順番は次の方に移り、元に戻すことはできません。
 leave-confirm = はい、列を離れます
 move-button = 別の端末で続ける
 move-title = 順番を別の端末に移す

@@ -21,7 +21,7 @@ arriving-title = Dołączasz do kolejki
 arriving-lead = Chwileczkę, zajmujemy dla Ciebie miejsce.
 arriving-cookies = Nic się nie dzieje? Przeglądarka musi przyjmować pliki cookie, abyśmy mogli zachować Twoje miejsce.
 held-title = Twoje miejsce jest bezpieczne
-held-lead = Kolejka na chwilę stanęła z powodu awarii po naszej stronie. Ta strona sama ruszy dalej.
+held-lead = Kolejka na chwilę stanęła z powodu awarii po naszej stronie. Ta strona sama wznowi działanie.
 held-new-title = Chwileczkę
 held-new-lead = Kolejka jest teraz niedostępna. Ta strona sama spróbuje ponownie.
 gone-title = Twoja kolej minęła
@@ -75,7 +75,7 @@ wait-hours = { $count ->
     [many] Około { $n } godzin
    *[other] Około { $n } godziny
 }
-progress-since-joining = Jak bardzo kolejka przesunęła się od Twojego wejścia
+progress-since-joining = Postęp kolejki od Twojego dołączenia
 updated-at = Aktualizacja: { $time }
 connection-lost = Brak połączenia. Twoje miejsce jest bezpieczne, a ta strona sama spróbuje ponownie.
 what-happens = Gdy nadejdzie Twoja kolej, ta strona sama Cię wpuści.

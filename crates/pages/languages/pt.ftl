@@ -16,7 +16,7 @@ turn-remaining = { $count ->
     [one] O seu lugar fica reservado por mais { $n } segundo.
    *[other] O seu lugar fica reservado por mais { $n } segundos.
 }
-arriving-title = A sua entrada na fila
+arriving-title = Entrada na fila
 arriving-lead = Um momento, o seu lugar já vai ser reservado.
 arriving-cookies = Não acontece nada? O navegador deve aceitar cookies para podermos guardar o seu lugar.
 held-title = O seu lugar está seguro
@@ -73,7 +73,7 @@ updated-at = Atualizado: { $time }
 connection-lost = Sem conexão. O seu lugar está seguro; esta página tenta de novo sozinha.
 what-happens = Quando for a sua vez, esta página abre a entrada sozinha.
 what-happens-button = Quando for a sua vez, aparece aqui um botão. O seu lugar fica então reservado por algum tempo.
-keep-open = Quando a sua vez estiver perto, deixe esta página aberta: os lugares são de quem estiver presente.
+keep-open = Quando a sua vez estiver próxima, deixe esta página aberta: os lugares são de quem estiver presente.
 keep-cookies = Este navegador guarda o seu lugar. Não apague os cookies.
 refresh-by-itself = { $count ->
     [one] Esta página é atualizada automaticamente a cada { $n } segundo.

@@ -10,7 +10,7 @@ near-title = Mai aveți puțin
 near-lead = Rămâneți pe aproape: în curând vă vine rândul.
 turn-title = E rândul dumneavoastră
 turn-lead = Puteți intra acum.
-turn-lead-auto = Intrați acum.
+turn-lead-auto = Vi se deschide accesul.
 turn-remaining = { $count ->
     [one] Locul vă este păstrat încă { $n } secundă.
     [few] Locul vă este păstrat încă { $n } secunde.
@@ -24,9 +24,9 @@ held-lead = Rândul stă puțin pe loc din cauza unei defecțiuni la noi. Pagina
 held-new-title = O clipă, vă rugăm
 held-new-lead = Rândul nu poate fi accesat acum. Pagina încearcă din nou singură.
 gone-title = Rândul dumneavoastră a trecut
-gone-lead = Timpul de intrare a expirat sau ați ieșit din rând. Puteți lua un loc nou, la coadă.
+gone-lead = Timpul de intrare a expirat sau ați ieșit din rând. Puteți lua un loc nou, la sfârșitul rândului.
 left-title = Ați ieșit din rând
-left-lead = Locul a trecut la următoarea persoană. Puteți reveni oricând, la coada rândului.
+left-lead = Locul a trecut la următoarea persoană. Puteți reveni oricând, la sfârșitul rândului.
 moved-title = Locul a fost mutat
 moved-lead = L-ați luat pe alt dispozitiv sau în alt browser. Continuați acolo.
 closed-title = Închis
@@ -79,15 +79,15 @@ what-happens-button = Când vă vine rândul, aici apare un buton. Locul vă est
 keep-open = Când vi se apropie rândul, țineți pagina deschisă: locurile merg la cei prezenți.
 keep-cookies = Acest browser vă păstrează locul. Nu-i ștergeți cookie-urile.
 refresh-by-itself = { $count ->
-    [one] Pagina se actualizează automat la { $n } secundă.
+    [one] Pagina se actualizează automat la fiecare { $n } secundă.
     [few] Pagina se actualizează automat la fiecare { $n } secunde.
    *[other] Pagina se actualizează automat la fiecare { $n } de secunde.
 }
 notice-from-operator = Anunț
 
 cues = Când vă vine rândul
-cue-sound = Redă un sunet
-cue-notification = Afișează o notificare
+cue-sound = Redare sunet
+cue-notification = Afișare notificare
 cue-notification-blocked = Notificările sunt blocate în acest browser
 notification-title = E rândul dumneavoastră
 notification-text = Reveniți la pagină ca să intrați.
@@ -113,6 +113,6 @@ move-copied = Copiat
 move-close = Închideți
 take-title = Continuați aici cu locul dumneavoastră
 take-lead = Locul la rând se mută în acest browser. Celălalt dispozitiv nu îl mai are.
-take-button = Mută locul meu aici
+take-button = Mutați-mi locul aici
 take-failed-title = Acest link nu mai funcționează
 take-failed-lead = A fost deja folosit sau este prea vechi. Creați unul nou pe dispozitivul care are locul.

@@ -10,7 +10,7 @@ near-title = 马上就到您了
 near-lead = 请不要走开，很快就轮到您。
 turn-title = 轮到您了
 turn-lead = 您现在可以进入。
-turn-lead-auto = 正在为您进入。
+turn-lead-auto = 正在带您进入。
 turn-remaining = { $count ->
    *[other] 您的位置还将保留 { $n } 秒。
 }
@@ -21,7 +21,7 @@ held-title = 您的位置已保留
 held-lead = 由于我们这边的故障，排队暂时停止。此页面会自动继续。
 held-new-title = 请稍候
 held-new-lead = 目前无法连接排队系统。此页面会自动重试。
-gone-title = 您的号已过
+gone-title = 您已过号
 gone-lead = 进入时间已过，或者您已离开排队。您可以到队尾重新排队。
 left-title = 您已离开排队
 left-lead = 您的位置已让给下一位。您可以随时回来，从队尾重新排队。

@@ -51,7 +51,7 @@ inside-lead = Tuto stránku můžete zavřít.
 handoff-title = Jste uvnitř
 handoff-lead = Přesměrováváme vás na web.
 
-people-ahead = Lidí před vámi
+people-ahead = Počet lidí před vámi
 people-ahead-of-you = { $count ->
     [0] Jste další na řadě
     [one] { $n } člověk před vámi

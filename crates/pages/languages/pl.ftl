@@ -51,7 +51,7 @@ inside-lead = Możesz zamknąć tę stronę.
 handoff-title = Masz już dostęp
 handoff-lead = Przenosimy Cię do witryny.
 
-people-ahead = Osoby przed Tobą
+people-ahead = Liczba osób przed Tobą
 people-ahead-of-you = { $count ->
     [0] Jesteś następną osobą w kolejce
     [one] { $n } osoba przed Tobą

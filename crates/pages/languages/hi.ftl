@@ -81,14 +81,14 @@ refresh-by-itself = { $count ->
 notice-from-operator = सूचना
 
 cues = आपकी बारी आने पर
-cue-sound = आवाज़ बजाएँ
+cue-sound = ध्वनि बजाएँ
 cue-notification = सूचना दिखाएँ
 cue-notification-blocked = इस ब्राउज़र में सूचनाएँ ब्लॉक हैं
 notification-title = आपकी बारी आ गई है
 notification-text = अंदर जाने के लिए पेज पर लौटें।
 
 enter-button = अभी अंदर जाएँ
-ask-again = अभी देखें
+ask-again = अभी जाँचें
 join-button = कतार में नई जगह लें
 home-button = साइट पर वापस जाएँ
 leave-button = कतार छोड़ें

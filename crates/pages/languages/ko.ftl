@@ -10,7 +10,7 @@ near-title = 거의 다 왔습니다
 near-lead = 곧 고객님 차례입니다. 잠시만 기다려 주세요.
 turn-title = 고객님 차례입니다
 turn-lead = 지금 입장하실 수 있습니다.
-turn-lead-auto = 지금 입장하고 있습니다.
+turn-lead-auto = 지금 입장 중입니다.
 turn-remaining = { $count ->
    *[other] 앞으로 { $n }초 동안 자리를 맡아 둡니다.
 }
@@ -23,7 +23,7 @@ held-new-title = 잠시만 기다려 주세요
 held-new-lead = 지금은 대기열에 연결할 수 없습니다. 이 페이지가 자동으로 다시 시도합니다.
 gone-title = 차례가 지났습니다
 gone-lead = 입장 시간이 지났거나 대기열에서 나가셨습니다. 맨 뒤에서 다시 줄을 서실 수 있습니다.
-left-title = 대기열에서 나왔습니다
+left-title = 대기열에서 나가셨습니다
 left-lead = 순서가 다음 분에게 넘어갔습니다. 언제든지 돌아와 맨 뒤에서 다시 줄을 서실 수 있습니다.
 moved-title = 순서가 옮겨졌습니다
 moved-lead = 다른 기기나 브라우저로 순서를 옮기셨습니다. 그곳에서 계속해 주세요.
@@ -33,7 +33,7 @@ away-title = 지금은 이용할 수 없습니다
 away-lead = 현재 이 사이트는 입장을 받지 않습니다. 나중에 다시 방문해 주세요.
 limited-title = 요청이 너무 많습니다
 limited-lead = 사용 중인 기기나 네트워크의 요청이 이 사이트의 허용 횟수를 넘었습니다. 잠시 기다린 뒤 계속해 주세요.
-outside-title = 아직 입장하지 않았습니다
+outside-title = 아직 입장 전입니다
 outside-lead = 사이트를 열면 대기열에 들어갑니다.
 not-done-title = 요청이 처리되지 않았습니다
 not-done-lead = 아직 입장하지 않아 사이트에 아무것도 전송되지 않았습니다. 사이트를 열어 대기열에 들어간 뒤, 입장하시면 다시 시도해 주세요.
@@ -43,9 +43,9 @@ failed-title = 사이트가 응답하지 않습니다
 failed-lead = 고객님의 잘못이 아닙니다. 잠시 후 다시 시도해 주세요.
 refused-title = 처리하지 못했습니다
 refused-lead = 이전 페이지로 돌아가 다시 시도해 주세요.
-inside-title = 입장했습니다
+inside-title = 입장하셨습니다
 inside-lead = 이 페이지를 닫으셔도 됩니다.
-handoff-title = 입장했습니다
+handoff-title = 입장하셨습니다
 handoff-lead = 사이트로 이동하고 있습니다.
 
 people-ahead = 앞에 대기 중인 인원
@@ -63,7 +63,7 @@ wait-minutes = { $count ->
 wait-hours = { $count ->
    *[other] 약 { $n }시간
 }
-progress-since-joining = 줄을 선 뒤 대기열이 줄어든 정도
+progress-since-joining = 대기 시작 후 진행 상황
 updated-at = { $time } 업데이트
 connection-lost = 연결이 끊겼습니다. 순서는 유지되며, 이 페이지가 자동으로 다시 시도합니다.
 what-happens = 차례가 되면 이 페이지에서 자동으로 입장합니다.

@@ -3,8 +3,8 @@
 language-name = Română
 
 waiting-title = Sunteți la rând
-waiting-lead = Foarte mulți vor să intre chiar acum. Vă păstrați locul chiar dacă închideți pagina.
-standstill-title = Rândul este oprit
+waiting-lead = Mulți oameni vor să intre chiar acum. Vă păstrați locul chiar dacă închideți pagina.
+standstill-title = Rândul s-a oprit pentru moment
 standstill-lead = Momentan nu intră nimeni. Locul vă este păstrat.
 near-title = Mai aveți puțin
 near-lead = Rămâneți pe aproape: în curând vă vine rândul.

@@ -16,11 +16,11 @@ turn-remaining = { $count ->
    *[other] Yeriniz { $n } saniye daha sizin için tutuluyor.
 }
 arriving-title = Sıraya giriyorsunuz
-arriving-lead = Bir saniye, yeriniz ayrılıyor.
+arriving-lead = Lütfen bekleyin, yeriniz ayrılıyor.
 arriving-cookies = Bir şey olmuyor mu? Yerinizi tutabilmemiz için tarayıcınızın çerezleri kabul etmesi gerekir.
 held-title = Yeriniz güvende
 held-lead = Bizden kaynaklanan bir arıza nedeniyle sıra kısa bir süre durdu. Bu sayfa kendiliğinden devam edecek.
-held-new-title = Bir saniye lütfen
+held-new-title = Lütfen bekleyin
 held-new-lead = Sıraya şu anda ulaşılamıyor. Bu sayfa kendiliğinden yeniden deniyor.
 gone-title = Sıranız geçti
 gone-lead = Giriş süresi doldu ya da sıradan çıktınız. Sıranın sonundan yeni bir yer alabilirsiniz.
@@ -68,7 +68,7 @@ wait-hours = { $count ->
    *[other] Yaklaşık { $n } saat
 }
 progress-since-joining = Siz geldiğinizden beri sıranın ilerleyişi
-updated-at = Güncellendi: { $time }
+updated-at = Son güncelleme: { $time }
 connection-lost = Bağlantı yok. Yeriniz güvende; bu sayfa kendiliğinden yeniden deniyor.
 what-happens = Sıra size geldiğinde bu sayfa sizi kendiliğinden içeri alır.
 what-happens-button = Sıra size geldiğinde burada bir düğme çıkar. Yeriniz o zaman bir süre sizin için tutulur.

@@ -10,7 +10,7 @@ mod shop;
 mod visitors;
 
 use std::ffi::OsString;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -32,7 +32,8 @@ use shop::Shop;
 /// The room before the shop.
 const ROOM: &str = "shop";
 const ADMIN_KEY: &str = "demo-key-not-a-secret";
-const PREFERRED_PORTS: [u16; 2] = [8080, 8081];
+/// Where the listeners are: what the environment says under this name, else at this port if it is free.
+const ADDRESSES: [(&str, u16); 2] = [("ANTEROOM_PUBLIC_ADDR", 8080), ("ANTEROOM_PRIVATE_ADDR", 8081)];
 /// The most simulated visitors: they share the machine with the server.
 const VISITORS_MAX: u64 = 20_000;
 /// The fewest places the shop has, so that a person finds company inside.
@@ -86,12 +87,13 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("anteroom-demo-").tempdir()?;
     let shop = Shop::open(plan.capacity)?;
     std::fs::write(directory.path().join(DEFAULT_FILE_NAME), rooms(plan, &shop))?;
-    let [public, private] = PREFERRED_PORTS.map(address);
+    let [public, private] = ADDRESSES;
     let environment = [
-        ("ANTEROOM_PUBLIC_ADDR", public),
-        ("ANTEROOM_PRIVATE_ADDR", private),
+        (public.0, address(public)?),
+        (private.0, address(private)?),
         ("ANTEROOM_STORE_URL", format!("file:{}", directory.path().display())),
         ("ANTEROOM_ADMIN_KEY", ADMIN_KEY.to_owned()),
+        ("ANTEROOM_METRICS_OPEN", "true".to_owned()),
         ("ANTEROOM_LOG", "warn".to_owned()),
         ("ANTEROOM_DRAIN_TIMEOUT_SECONDS", DRAIN_SECONDS.to_string()),
     ];
@@ -138,10 +140,22 @@ fn rooms(plan: Plan, shop: &Shop) -> String {
     )
 }
 
-/// The usual port if it is free, any other if not.
-fn address(port: u16) -> String {
-    let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
-    format!("127.0.0.1:{port}")
+/// What the environment says, else the usual port if it is free, else any other. Nothing but this machine: the demo's key is known
+/// to everybody.
+fn address((variable, port): (&str, u16)) -> Result<String, Failure> {
+    let Some(given) = std::env::var_os(variable) else {
+        let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
+        return Ok(format!("127.0.0.1:{port}"));
+    };
+    let given = given.to_string_lossy().into_owned();
+    match given.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(given),
+        _ => {
+            let what = format!("{variable}={given}: the demo listens on this machine only");
+            Err(Failure::new(Exit::CommandLine, what)
+                .hint("unset it, or name an address such as 127.0.0.1:9000; port 0 takes a free one"))
+        }
+    }
 }
 
 /// A client of one of the listeners, with a key where it needs one.

@@ -30,8 +30,10 @@ const WAITS_MAX: usize = 15;
 pub(super) struct Figures {
     /// Visitors inside.
     pub(super) inside: u64,
-    /// People in line.
-    pub(super) waiting: u64,
+    /// Those whose turn has come and who have not come in yet: their places are kept.
+    pub(super) coming: u64,
+    /// Everybody behind them.
+    pub(super) in_line: u64,
     /// Visits begun.
     pub(super) let_in: u64,
     /// Visits completed: somebody bought something.
@@ -51,6 +53,7 @@ struct RoomFigures {
     joined: u64,
     waiting: u64,
     active: u64,
+    offers: u64,
     claimed: u64,
     completed: u64,
 }
@@ -119,7 +122,8 @@ impl History {
         }
         Figures {
             inside: seen.active,
-            waiting: seen.waiting,
+            coming: seen.offers,
+            in_line: seen.waiting.saturating_sub(seen.offers),
             let_in: seen.claimed,
             bought: seen.completed,
             let_in_a_minute: self.let_in_a_minute(&sample),
@@ -156,7 +160,15 @@ mod tests {
 
     fn seen(joined: u64, serving: u64) -> RoomFigures {
         let claimed = serving;
-        RoomFigures { serving, joined, waiting: joined - serving, active: 3, claimed, completed: 1 }
+        RoomFigures {
+            serving,
+            joined,
+            waiting: joined - serving,
+            active: 3,
+            offers: 2,
+            claimed,
+            completed: 1,
+        }
     }
 
     #[test]
@@ -172,7 +184,7 @@ mod tests {
         }
         assert_eq!(last.waited_seconds, Some(32), "the median of the last fifteen: 25 to 39 seconds");
         assert_eq!(last.let_in_a_minute, Some(117), "78 in 40 seconds");
-        assert_eq!((last.inside, last.waiting, last.let_in, last.bought), (3, 22, 78, 1));
+        assert_eq!((last.inside, last.coming, last.in_line, last.let_in, last.bought), (3, 2, 20, 78, 1));
         // Standing still makes no new wait, and what is older than a minute does not count for the rate.
         for second in 41..=110 {
             last = history.add(at(second), seen(100, 78));

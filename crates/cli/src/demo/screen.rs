@@ -15,6 +15,8 @@ use super::{ADMIN_KEY, Plan, SESSION_SECONDS};
 
 /// Without a terminal there is a line this often.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// How wide the screen is, in characters. A line that fills it is broken in two by some terminals.
+const COLUMNS: usize = 80;
 /// Forgets what stands to the right of the cursor.
 const CLEAR_TO_END: &str = "\x1b[K";
 
@@ -87,14 +89,14 @@ impl Screen {
         let told = match last {
             None => "Ended before anybody came.".to_owned(),
             Some(last) => format!(
-                "Ended after {}: {} let in, {} bought; never more than {most_inside} inside at once, of {} places.",
+                "Ended after {}: {} let in, {} bought, never more than {most_inside} of {} inside at once.",
                 duration(last.elapsed),
-                count(last.let_in, "visitor"),
+                last.let_in,
                 last.bought,
                 plan.capacity
             ),
         };
-        print(&format!("{told} Its data is deleted.\n"));
+        print(&format!("{told}\n"));
     }
 }
 
@@ -104,20 +106,19 @@ fn print(text: &str) {
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// One line of figures, below 80 characters as long as there are fewer than a million of anything.
+/// One line of figures, short enough not to be broken in two.
 fn told(figures: &Figures, plan: Plan) -> String {
-    let known = |figure: Option<u64>, unit: &str| {
-        figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure}{unit}"))
-    };
-    format!(
-        "inside {}/{} | waiting {} | let in {} | waited {} | bought {}",
-        figures.inside,
-        plan.capacity,
-        figures.waiting,
-        known(figures.let_in_a_minute, "/min"),
-        known(figures.waited_seconds, " s"),
-        figures.bought,
-    )
+    let Figures { inside, coming, in_line, bought, .. } = figures;
+    let places = plan.capacity;
+    let rate = figures.let_in_a_minute.map_or_else(|| "-".to_owned(), |rate| format!("{rate}/min"));
+    let waited = figures.waited_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s"));
+    let whole = format!(
+        "inside {inside} + {coming} coming of {places} | in line {in_line} | let in {rate} | waited {waited} | bought {bought}"
+    );
+    if whole.len() < COLUMNS {
+        return whole;
+    }
+    format!("inside {inside}+{coming}/{places} | line {in_line} | {rate} | waited {waited} | bought {bought}")
 }
 
 fn duration(elapsed: Duration) -> String {
@@ -131,17 +132,15 @@ fn introduction(shown: &Shown<'_>) -> String {
     let (what, first) = if *visitors == 0 {
         (
             format!(
-                "A small shop with {capacity} places. Anteroom stands before it: who finds no place\nfree stands in line."
+                "A small shop with {capacity} places.\nAnteroom stands before it: as many as fit are let in, the others stand in line."
             ),
-            format!(
-                "You are in at once. In {capacity} more (private windows, other browsers), the last one waits."
-            ),
+            format!("You are in at once. Open it in {capacity} more private windows: the last one waits."),
         )
     } else {
         let crowd = count(*visitors, "simulated visitor");
         (
             format!(
-                "A small shop with {capacity} places, and {crowd} who want in. Anteroom\nstands before it and lets in as many as fit; everybody else stands in line."
+                "A small shop with {capacity} places, and {crowd} who want in.\nAnteroom stands before it: as many as fit are let in, the others stand in line."
             ),
             "You stand in line like everybody else, see it move, and are in within a minute.".to_owned(),
         )
@@ -152,15 +151,15 @@ fn introduction(shown: &Shown<'_>) -> String {
 
 Open  {public}/  in a browser.
 {first}
+Then try:
 
-  Then try      buy a ticket: your visit is over, and the next one has your place
-                a second browser, or a private window: that is somebody else
-                close the tab while you wait and come back: your place is yours
-                do nothing for {SESSION_SECONDS} s inside: your place goes to the next
-  Site elsewhere  {public}/.anteroom/wait/Sample
-  Operators     curl -s {private}/metrics \\
-                  -H 'Authorization: Bearer {ADMIN_KEY}'
-  Shop's API    http://{shop}/api/search  wants a pass: see `demo --api`
+- Buy a ticket: your visit is over, and the next in line has your place.
+- A second browser, or a private window: that is somebody else.
+- Close the tab while you wait, and come back: your place is still yours.
+- Do nothing for {SESSION_SECONDS} seconds inside: your place goes to the next.
+- Waiting page of a site elsewhere: {public}/.anteroom/wait/Sample
+- What an operator sees: {private}/metrics
+- The shop's API wants a pass: curl -s http://{shop}/api/search
 "
     )
 }
@@ -182,4 +181,59 @@ fn calls(shown: &Shown<'_>) -> String {
   curl -s "$A/num_active_tokens?event_id=Sample" -H "$K"; echo                        # visitors inside
 "#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_fit_on_one_line_however_large_they_are() {
+        let figures = Figures {
+            inside: 2_657,
+            coming: 500,
+            in_line: 16_343,
+            let_in: 1_200_000,
+            bought: 999_999,
+            let_in_a_minute: Some(21_000),
+            waited_seconds: Some(47),
+            elapsed: Duration::from_mins(57),
+        };
+        let large = told(&figures, Plan { visitors: 20_000, capacity: 3_157 });
+        assert_eq!(large, "inside 2657+500/3157 | line 16343 | 21000/min | waited 47 s | bought 999999");
+        let small = Figures {
+            inside: 16,
+            coming: 2,
+            in_line: 94,
+            bought: 8,
+            let_in_a_minute: None,
+            waited_seconds: None,
+            ..figures
+        };
+        let small = told(&small, Plan { visitors: 120, capacity: 18 });
+        assert_eq!(small, "inside 16 + 2 coming of 18 | in line 94 | let in - | waited - | bought 8");
+        assert_eq!(
+            [duration(Duration::from_secs(59)), duration(Duration::from_secs(130))],
+            ["59 s", "2 min 10 s"]
+        );
+    }
+
+    #[test]
+    fn the_first_screen_fits_a_small_terminal() {
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let addresses = Addresses { public: url(65_535), private: url(65_534) };
+        for visitors in [0, 1, 120, 20_000] {
+            let plan = Plan { visitors, capacity: visitors.div_ceil(6).max(3) };
+            let shown = Shown {
+                addresses: &addresses,
+                shop: SocketAddr::from(([127, 0, 0, 1], 65_533)),
+                plan,
+                api: false,
+            };
+            let text = introduction(&shown);
+            // Below it stand an empty line, how to end it, another empty line, and the figures.
+            assert!(text.lines().count() + 4 <= 24, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() < COLUMNS), "{text}");
+        }
+    }
 }

@@ -418,7 +418,7 @@ fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
         let public = address_after(&script, "P=");
         addresses.push(public);
         let printed = run_in_bash(&script);
-        assert_eq!(printed.len(), 7, "{printed:?}");
+        assert_eq!(printed.len(), 9, "{printed:?}");
         // The comments of the script, in their order.
         assert_eq!(printed[0]["queue_number"], 1, "its number: 1");
         assert_eq!(printed[1]["serving_counter"], 0, "who is being served: nobody yet");
@@ -430,6 +430,8 @@ fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
         }
         assert_eq!(printed[5]["kty"], "RSA", "the key that any JWT library checks them with");
         assert_eq!(printed[6]["active_tokens"], 1, "visitors inside");
+        assert_eq!(printed[7]["found"][0]["name"], "stalls", "what the shop's API finds");
+        assert_eq!(printed[8]["visit"], "completed", "the visit is over");
         assert_the_shop_takes_three(public);
         demos.push(demo);
     }

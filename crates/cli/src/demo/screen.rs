@@ -157,7 +157,7 @@ Then try:
 - A second browser, or a private window: that is somebody else.
 - Close the tab while you wait, and come back: your place is still yours.
 - Do nothing for {SESSION_SECONDS} seconds inside: your place goes to the next.
-- Waiting page of a site elsewhere: {public}/.anteroom/wait/Sample
+- A line for a site elsewhere: {public}/.anteroom/wait/Sample
 - What an operator sees: {private}/metrics
 - The shop's API wants a pass: curl -s http://{shop}/api/search
 "
@@ -166,7 +166,7 @@ Then try:
 
 /// Calls to be pasted into a shell: indented, so that they are told apart from what is for the reader.
 fn calls(shown: &Shown<'_>) -> String {
-    let Shown { addresses: Addresses { public, private }, .. } = shown;
+    let Shown { addresses: Addresses { public, private }, shop, .. } = shown;
     format!(
         r#"The room `Sample` has a line that moves when you say so. In another terminal:
 
@@ -179,6 +179,14 @@ fn calls(shown: &Shown<'_>) -> String {
   curl -s $P/generate_token -d "{{\"event_id\":\"Sample\",\"request_id\":\"$ID\"}}"; echo   # your pass: three signed tokens
   curl -s "$P/public_key?event_id=Sample"; echo                                       # the key that any JWT library checks them with
   curl -s "$A/num_active_tokens?event_id=Sample" -H "$K"; echo                        # visitors inside
+
+The shop's own API wants a pass of the room `shop`. It moves by itself, so wait for the turn:
+
+  T=$(curl -s $P/join -d '{{"room":"shop"}}' | cut -d'"' -f4)                           # a place in line: the ticket
+  until curl -s $P/status -H "Authorization: $T" | grep -E '"(active|admitted)"' >/dev/null; do sleep 2; done
+  PASS=$(curl -s -X POST $P/claim -H "Authorization: $T" | grep -o '"access_token":"[^"]*' | cut -d'"' -f4)
+  curl -s "http://{shop}/api/search?q=row" -H "Authorization: Bearer $PASS"           # without a pass: 401
+  curl -s http://{shop}/api/checkout -H "Authorization: Bearer $PASS" -d '{{"product":"stalls"}}'   # the visit is over
 "#
     )
 }

@@ -41,6 +41,7 @@ pub(super) const SERVED_BY: (&str, HeaderValue) = ("served-by", HeaderValue::fro
 const SESSION: &str = "anteroom-session";
 /// How the gateway names a visit to the shop.
 const VISIT: &str = "anteroom-visit";
+const PREFERRED_PORT: u16 = 8082;
 /// The most connections at a time; the gateway keeps a few.
 const CONNECTIONS_MAX: usize = 1_024;
 /// The largest form or JSON text that is read, in bytes.
@@ -68,9 +69,10 @@ struct Counter {
 }
 
 impl Shop {
-    /// Opens it on a free port of this machine, on a thread of its own.
+    /// Opens it on its usual port or another one of this machine, on a thread of its own.
     pub(super) fn open(places: u64) -> anyhow::Result<Self> {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+        let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port));
+        let listener = bind(PREFERRED_PORT).or_else(|_| bind(0))?;
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let counter = Arc::new(Counter { visits: Visits::new(places), api: OnceLock::new() });

@@ -8,8 +8,9 @@ pub(super) struct Good {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) price_euros: u32,
+    /// Where it is in the house: first and last row, first and last column of the plan.
     #[serde(skip)]
-    pub(super) picture: &'static str,
+    pub(super) seats: [usize; 4],
     pub(super) about: &'static str,
 }
 
@@ -17,22 +18,22 @@ const fn good(
     name: &'static str,
     title: &'static str,
     price_euros: u32,
-    picture: &'static str,
+    seats: [usize; 4],
     about: &'static str,
 ) -> Good {
-    Good { name, title, price_euros, picture, about }
+    Good { name, title, price_euros, seats, about }
 }
 
 #[rustfmt::skip]
 const GOODS: [Good; 8] = [
-    good("stalls",    "Stalls",            49, "🎭", "Row 12, in the middle. You will see everything."),
-    good("front",     "Front row",         89, "✨", "So close that you can hear them breathe."),
-    good("balcony",   "Balcony",           29, "🎶", "High above it all, with the best sound of the house."),
-    good("box",       "Box for four",     120, "🥂", "For people who want to whisper."),
-    good("standing",  "Standing",          15, "👟", "At the back. Bring good shoes."),
-    good("aisle",     "Aisle seat",        45, "🚪", "First at the bar in the interval."),
-    good("rehearsal", "Dress rehearsal",   12, "🎬", "The night before, mistakes included."),
-    good("programme", "Printed programme",  6, "📖", "Who plays whom, and what it all means."),
+    good("stalls",    "Stalls",            49, [1, 2, 3, 5], "Row 12, in the middle. You will see everything."),
+    good("front",     "Front row",         89, [0, 0, 0, 8], "So close that you can hear them breathe."),
+    good("balcony",   "Balcony",           29, [4, 4, 1, 7], "High above it all, with the best sound of the house."),
+    good("box",       "Box for four",     120, [1, 2, 0, 0], "For people who want to whisper."),
+    good("standing",  "Standing",          15, [4, 4, 0, 8], "At the back. Bring good shoes."),
+    good("aisle",     "Aisle seat",        45, [1, 3, 8, 8], "First at the bar in the interval."),
+    good("rehearsal", "Dress rehearsal",   12, [0, 4, 0, 8], "The night before, mistakes included."),
+    good("programme", "Printed programme",  6, [5, 5, 0, 0], "Who plays whom, and what it all means."),
 ];
 
 /// The names of everything, for those who buy without looking.

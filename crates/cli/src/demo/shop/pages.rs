@@ -11,6 +11,8 @@ use super::Answer;
 use super::goods::{self, Good};
 use super::visits::Visits;
 
+/// The house: rows, and seats in a row.
+const PLAN: (usize, usize) = (5, 9);
 const STYLE: &str = include_str!("shop.css");
 
 /// The strip on top of every page: that one is inside, and how full it is.
@@ -48,12 +50,13 @@ pub(super) fn found(banner: &str, wanted: &str) -> Answer {
 
 /// One thing, with a button to buy it.
 pub(super) fn product(banner: &str, good: Option<&Good>) -> Answer {
-    let Some(Good { name, title, price_euros, picture, about }) = good else {
+    let Some(Good { name, title, price_euros, seats, about }) = good else {
         let content = "<p>We do not sell that. <a href=\"/\">See everything</a></p>";
         return page(StatusCode::NOT_FOUND, banner, "Not here", content);
     };
+    let plan = seat_plan(seats);
     let content = format!(
-        "<div class=\"card large\"><span class=picture aria-hidden=true>{picture}</span><p>{about}</p>\
+        "<div class=\"card large\">{plan}<p>{about}</p>\
          <p class=price>€ {price_euros}</p>\
          <form method=post action=\"/checkout\"><input type=hidden name=product value=\"{name}\">\
          <button>Buy for € {price_euros}</button></form></div><p><a href=\"/\">Back to all tickets</a></p>"
@@ -64,11 +67,12 @@ pub(super) fn product(banner: &str, good: Option<&Good>) -> Answer {
 /// The end of a visit, as it should be.
 pub(super) fn bought(good: &Good) -> Answer {
     let content = format!(
-        "<div class=\"card large\"><span class=picture aria-hidden=true>{}</span>\
+        "<div class=\"card large\">{}\
          <p><strong>{}</strong> is yours, and on its way. Enjoy the evening.</p>\
          <p>The shop has told Anteroom that your visit is complete. Your place is already somebody else's.</p></div>\
          <p><a href=\"/\">Come back</a>, and you stand in line again, at its end.</p>",
-        good.picture, good.title
+        seat_plan(&good.seats),
+        good.title
     );
     page(StatusCode::OK, "Your visit is over.", "Thank you", &content)
 }
@@ -96,15 +100,30 @@ fn search_box(wanted: &str) -> String {
 
 fn list(goods: &[&Good]) -> String {
     let items = goods.iter().fold(String::new(), |mut items, good| {
-        let Good { name, title, price_euros, picture, about } = good;
+        let Good { name, title, price_euros, seats, about } = good;
+        let plan = seat_plan(seats);
         let _ = write!(
             items,
-            "<li class=card><span class=picture aria-hidden=true>{picture}</span><h2><a href=\"/product/{name}\">{title}</a></h2>\
+            "<li class=card>{plan}<h2><a href=\"/product/{name}\">{title}</a></h2>\
              <p>{about}</p><p class=price>€ {price_euros}</p></li>"
         );
         items
     });
     format!("<ul class=goods>{items}</ul>")
+}
+
+/// The house from above: the stage, rows of seats, and which of them this is about.
+fn seat_plan([first_row, last_row, first_column, last_column]: &[usize; 4]) -> String {
+    let mut seats = String::new();
+    for (row, column) in (0..PLAN.0).flat_map(|row| (0..PLAN.1).map(move |column| (row, column))) {
+        let is_marked =
+            (first_row..=last_row).contains(&&row) && (first_column..=last_column).contains(&&column);
+        let class = if is_marked { " class=on" } else { "" };
+        let _ = write!(seats, "<circle{class} cx={} cy={} r=3 />", 10 + 10 * column, 18 + 9 * row);
+    }
+    format!(
+        "<svg class=plan viewBox=\"0 0 100 60\" aria-hidden=true><path d=\"M20 8Q50 2 80 8\"/>{seats}</svg>"
+    )
 }
 
 fn page(status: StatusCode, banner: &str, title: &str, content: &str) -> Answer {

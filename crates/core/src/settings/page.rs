@@ -186,7 +186,8 @@ impl TemplateName {
 }
 
 impl Kind for TemplateName {
-    const EXPECTED: &'static str = "the name of a template: 1 to 64 letters, digits, \"-\" and \"_\"";
+    const EXPECTED: &'static str =
+        "a name such as \"spring-sale\", of up to 64 letters, digits, \"-\" and \"_\"";
     fn to_value(&self) -> Value {
         Value::Text(self.0.clone())
     }

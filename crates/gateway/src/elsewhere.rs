@@ -3,7 +3,7 @@
 //!
 //! *Invariant:* nobody is sent to an address that the room does not list.
 
-use anteroom_core::settings::{HandOff, Listed, ReturnAddress};
+use anteroom_core::settings::{HandOff, ReturnAddress, WebAddress};
 use anteroom_core::{RoomId, Settings, Ticket};
 use anteroom_pages::{Handoff, Page, Situation};
 use anteroom_tokens::codes::Code;
@@ -67,7 +67,7 @@ impl Destination {
 
 /// Whether the room lets visitors be sent there.
 fn is_listed(settings: &Settings, address: &str) -> bool {
-    let backend = settings.backend_uri.as_ref().map(anteroom_core::settings::WebAddress::as_str);
+    let backend = settings.backend_uri.as_ref().map(WebAddress::as_str);
     let below_backend = backend.and_then(ReturnAddress::parse).is_some_and(|backend| backend.covers(address));
     let listed = settings.return_addresses.as_slice().iter().any(|listed| listed.covers(address));
     // A header takes it as it is: the room's own address was checked when it was set.
@@ -93,7 +93,8 @@ impl Elsewhere<'_> {
             Destination::To(address) => Some(address),
             Destination::Nowhere => None,
             Destination::NotListed => {
-                let text = "The room does not list this return address; its operator can add it to return_addresses";
+                let text =
+                    "The room does not list this return address; its operator can add it to return_addresses";
                 return self.called.refused(StatusCode::BAD_REQUEST, text);
             }
         };
@@ -184,7 +185,7 @@ impl Elsewhere<'_> {
             Claimed::NotServed => return Err(Wait::InLine(waiter)),
             Claimed::Over => return Err(Wait::Gone),
             Claimed::Moved => return Err(Wait::Moved),
-            Claimed::Closed => return Err(Wait::Closed(waiter)),
+            Claimed::Closed => return Err(Wait::Closed),
             Claimed::Unavailable => return Err(Wait::Held(Some(waiter))),
         };
         let Some(address) = address else {
@@ -263,7 +264,8 @@ mod tests {
 
     fn settings() -> Settings {
         let mut settings = Settings::default();
-        let list = Value::List(vec!["https://shop.example/tickets".into(), "https://other.example:8443".into()]);
+        let list =
+            Value::List(vec!["https://shop.example/tickets".into(), "https://other.example:8443".into()]);
         settings.set("return_addresses", &list).unwrap();
         settings
     }

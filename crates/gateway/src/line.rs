@@ -96,7 +96,7 @@ impl Called<'_> {
         self.rejected(&Rejection::Line(status, text))
     }
 
-    fn rejected(&self, rejection: &Rejection) -> Response<GatewayBody> {
+    pub(crate) fn rejected(&self, rejection: &Rejection) -> Response<GatewayBody> {
         let rule = self.case.rule;
         let looks = Looks { room: rule.room.handle.id(), settings: &rule.settings };
         reject::answer(rejection, &self.reader, Some(looks))

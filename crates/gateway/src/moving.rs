@@ -35,7 +35,8 @@ impl Called<'_> {
             other => return self.shown(other, request),
         }
         let Some(link) = self.link(request, ticket) else {
-            return self.refused(StatusCode::BAD_REQUEST, "The request names no host that a link could lead to");
+            return self
+                .refused(StatusCode::BAD_REQUEST, "The request names no host that a link could lead to");
         };
         if !self.reader.wants_page {
             let body = json!({ "url": link, "qr": qr_svg(&link), "expires_in_seconds": MOVE_SECONDS });
@@ -52,11 +53,7 @@ impl Called<'_> {
 
     fn page(&self) -> Page<'_> {
         let rule = self.case.rule;
-        Page {
-            settings: Some(&rule.settings),
-            room: Some(rule.room.handle.id().as_str()),
-            ..Page::default()
-        }
+        Page { settings: Some(&rule.settings), room: Some(rule.room.handle.id().as_str()), ..Page::default() }
     }
 
     /// A link to this very host, which is the one that the other device's cookie will be of.
@@ -71,8 +68,7 @@ impl Called<'_> {
         }
         let scheme = if self.is_tls { "https" } else { "http" };
         let room = self.case.rule.room.handle.id();
-        let code =
-            self.codes.seal_move(&Code { room: room.clone(), ticket, issued_at: self.case.now });
+        let code = self.codes.seal_move(&Code { room: room.clone(), ticket, issued_at: self.case.now });
         let mut link = format!("{scheme}://{authority}{LINE_PATH}/take?room={room}&{CODE}={code}");
         if let Some(address) = return_path(request.uri().query()) {
             link.push_str("&return=");
@@ -106,7 +102,8 @@ impl Called<'_> {
         let query = request.uri().query().unwrap_or_default();
         if !self.reader.wants_page {
             let room = self.case.rule.room.handle.id();
-            let body = json!({ "room": room.as_str(), "status": "movable", "position": ticket.position.get() });
+            let body =
+                json!({ "room": room.as_str(), "status": "movable", "position": ticket.position.get() });
             return page::json(StatusCode::OK, JSON, &body);
         }
         let page = Page {
@@ -179,11 +176,8 @@ impl Called<'_> {
         if !self.reader.wants_page {
             return self.refused(StatusCode::GONE, "This link was used before, or is too old");
         }
-        let page = Page {
-            situation: Situation::MoveFailed,
-            home: Some(self.address(request)),
-            ..self.page()
-        };
+        let page =
+            Page { situation: Situation::MoveFailed, home: Some(self.address(request)), ..self.page() };
         self.reader.page(StatusCode::GONE, &page)
     }
 }

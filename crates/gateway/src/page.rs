@@ -56,7 +56,10 @@ impl Writer {
         let labels =
             PageLabels { situation: word(page.situation), language: language.unwrap_or_default().to_owned() };
         headers.insert(header::CACHE_CONTROL, NO_STORE);
-        headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Language, Accept-Encoding, Cookie"));
+        headers.insert(
+            header::VARY,
+            HeaderValue::from_static("Accept, Accept-Language, Accept-Encoding, Cookie"),
+        );
         self.written.get_or_create(&labels).inc();
         response.map(GatewayBody::of)
     }

@@ -26,15 +26,15 @@ use crate::body::GatewayBody;
 use crate::classify::{self, Kind};
 use crate::client::{self, Client, Identification, Peer};
 use crate::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
-use crate::limiter::{Asked, Class, Decision, Limiter, Quota};
 use crate::desk::PassDesk;
 use crate::elsewhere::Elsewhere;
 use crate::figures::Figures;
+use crate::limiter::{Asked, Class, Decision, Limiter, Quota};
 use crate::line;
 use crate::observe;
+use crate::page::{Reader, Writer};
 use crate::place::{Path, host_of};
 use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, OriginsError, ProxySettings, Tunnel};
-use crate::page::{Reader, Writer};
 use crate::query::room_named;
 use crate::reject::{self, Looks, Rejection};
 use crate::rooms::{Found, GatewayRooms, Rule, StoreState};
@@ -314,7 +314,7 @@ impl Gateway {
                 account.settle(match wait {
                     Wait::Arriving => Verdict::Arrived,
                     Wait::Held(_) => Verdict::Held,
-                    Wait::InLine(_) | Wait::Turn(_) | Wait::Closed(_) | Wait::Gone | Wait::Moved => {
+                    Wait::InLine(_) | Wait::Turn(_) | Wait::Closed | Wait::Gone | Wait::Moved => {
                         Verdict::Waiting
                     }
                 });

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
-    Answer, Board, Claim, Operation, Place, Position, Recognition, Refusal, RoomState, SessionStatus, Standing,
-    Standstill, Ticket, UnixMillis,
+    Answer, Board, Claim, Operation, Place, Position, Recognition, Refusal, RoomState, SessionStatus,
+    Standing, Standstill, Ticket, UnixMillis,
 };
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;

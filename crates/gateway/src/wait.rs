@@ -72,8 +72,8 @@ pub(crate) enum Wait {
     Arriving,
     /// Nobody gets anything until the store is back; a place that he has stays his.
     Held(Option<Waiter>),
-    /// He has this place, and the room is closed.
-    Closed(Waiter),
+    /// He has a place, and the room is closed.
+    Closed,
     /// His turn came and went, or he gave his place up.
     Gone,
     /// He took his place to another device.
@@ -106,7 +106,7 @@ pub(crate) struct Shown<'request> {
 pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
     let wait = shown.told(wait);
     let status = match wait {
-        Wait::Held(_) | Wait::Closed(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Wait::Held(_) | Wait::Closed => StatusCode::SERVICE_UNAVAILABLE,
         Wait::Moved => StatusCode::GONE,
         _ => StatusCode::from_u16(shown.board.settings.queueing_status_code.get()).unwrap_or(StatusCode::OK),
     };
@@ -114,12 +114,12 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
         Wait::InLine(waiter) | Wait::Turn(waiter) | Wait::Held(Some(waiter)) => {
             Some(Place::of(waiter, shown))
         }
-        Wait::Arriving | Wait::Held(None) | Wait::Closed(_) | Wait::Gone | Wait::Moved => None,
+        Wait::Arriving | Wait::Held(None) | Wait::Closed | Wait::Gone | Wait::Moved => None,
     };
     let refresh_seconds = match (wait, &place) {
         (Wait::Arriving, _) => ARRIVED_REFRESH_SECONDS,
         (Wait::Held(_), _) => HELD_REFRESH_SECONDS,
-        (Wait::Gone | Wait::Moved | Wait::Closed(_), _) => PASSED_REFRESH_SECONDS,
+        (Wait::Gone | Wait::Moved | Wait::Closed, _) => PASSED_REFRESH_SECONDS,
         (Wait::Turn(_), _) => TURN_REFRESH_SECONDS,
         (_, Some(place)) => place.refresh_seconds,
         (_, None) => HELD_REFRESH_SECONDS,
@@ -139,9 +139,7 @@ impl Shown<'_> {
     /// What there is to tell at this moment: the turn may have come, and the room may have closed.
     fn told(&self, wait: Wait) -> Wait {
         match wait {
-            Wait::InLine(waiter) | Wait::Turn(waiter) if self.board.state == RoomState::Closed => {
-                Wait::Closed(waiter)
-            }
+            Wait::InLine(_) | Wait::Turn(_) if self.board.state == RoomState::Closed => Wait::Closed,
             Wait::InLine(waiter)
                 if matches!(self.board.standing(&waiter.ticket, self.now), Standing::Offered { .. }) =>
             {
@@ -225,7 +223,7 @@ fn as_page(
         Wait::Turn(_) => Situation::Turn,
         Wait::Arriving => Situation::Arriving,
         Wait::Held(_) => Situation::Held,
-        Wait::Closed(_) => Situation::Closed,
+        Wait::Closed => Situation::Closed,
         Wait::Gone => Situation::Gone,
         Wait::Moved => Situation::Moved,
     };
@@ -300,7 +298,7 @@ fn as_json(
         Wait::Turn(_) => "active",
         Wait::Arriving => "arriving",
         Wait::Held(_) => "held",
-        Wait::Closed(_) => "closed",
+        Wait::Closed => "closed",
         Wait::Gone => "expired",
         Wait::Moved => "moved",
     };

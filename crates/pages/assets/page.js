@@ -1,0 +1,4 @@
+// placeholder until the next commit
+(() => {
+window.anteroom = true;
+})();

@@ -1,0 +1,73 @@
+//! Numbers, waits and times as a language writes them; the script does the same by `Intl`.
+
+use anteroom_core::UnixMillis;
+
+use crate::languages::Language;
+
+/// From how many minutes on a wait is told in hours.
+const HOURS_FROM_MINUTES: u64 = 120;
+
+/// How thousands are set apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grouping {
+    /// What stands between them.
+    pub(crate) separator: &'static str,
+    /// From how many digits on: 4, or 5 where 1234 is written without.
+    pub(crate) from_digits: usize,
+    /// Whether only the last group has three digits, and the others two: 12,34,567.
+    pub(crate) is_indian: bool,
+}
+
+/// A number.
+pub(crate) fn number(language: &Language, number: u64) -> String {
+    let digits = number.to_string();
+    let grouping = &language.grouping;
+    if digits.len() < grouping.from_digits {
+        return digits;
+    }
+    let size = if grouping.is_indian { 2 } else { 3 };
+    let mut written = String::with_capacity(digits.len() * 2);
+    for (index, digit) in digits.char_indices() {
+        let left = digits.len() - index;
+        if index > 0 && left >= 3 && (left - 3).is_multiple_of(size) {
+            written.push_str(grouping.separator);
+        }
+        written.push(digit);
+    }
+    written
+}
+
+/// A wait as a range in words: "About 4–7 minutes".
+pub(crate) fn wait(language: &Language, likely: Option<u64>, at_most: Option<u64>) -> String {
+    let Some(likely) = likely else {
+        return language.texts.text("wait-unknown").to_owned();
+    };
+    let at_most = at_most.unwrap_or(likely).max(likely);
+    if at_most < 60 {
+        return language.texts.text("wait-less-than-a-minute").to_owned();
+    }
+    let minutes = at_most.div_ceil(60);
+    let (name, from, to) = if minutes < HOURS_FROM_MINUTES {
+        ("wait-minutes", (likely / 60).max(1), minutes)
+    } else {
+        ("wait-hours", (likely / 3_600).max(1), at_most.div_ceil(3_600))
+    };
+    let shown = if from == to {
+        number(language, to)
+    } else {
+        format!("{}–{}", number(language, from), number(language, to))
+    };
+    language.texts.counted(name, to, &shown)
+}
+
+/// A moment as machines read it: `2026-11-16T13:01:01Z`.
+pub(crate) fn timestamp(at: UnixMillis) -> String {
+    let seconds = i64::try_from(at.seconds()).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
+/// The time of day as everybody reads it, since his visitor's time zone is not known here.
+pub(crate) fn time_of_day(at: UnixMillis) -> String {
+    let of_day = at.seconds() % 86_400;
+    format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_pages::{Page, Pages, Situation};
+use anteroom_pages::{Page, Pages};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -53,8 +53,10 @@ impl Writer {
         let mut response = self.pages.respond(status, page, asked);
         let headers = response.headers_mut();
         let language = headers.get(header::CONTENT_LANGUAGE).and_then(|language| language.to_str().ok());
-        let labels =
-            PageLabels { situation: word(page.situation), language: language.unwrap_or_default().to_owned() };
+        let labels = PageLabels {
+            situation: page.situation.name(),
+            language: language.unwrap_or_default().to_owned(),
+        };
         headers.insert(header::CACHE_CONTROL, NO_STORE);
         headers.insert(
             header::VARY,
@@ -103,30 +105,4 @@ pub(crate) fn json(status: StatusCode, kind: HeaderValue, body: &serde_json::Val
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(header::VARY, HeaderValue::from_static("Accept, Cookie"));
     response
-}
-
-/// What a page tells, in one word for figures.
-const fn word(situation: Situation) -> &'static str {
-    match situation {
-        Situation::Arriving => "arriving",
-        Situation::Waiting => "waiting",
-        Situation::Turn => "turn",
-        Situation::Held => "held",
-        Situation::Gone => "gone",
-        Situation::Left => "left",
-        Situation::Moved => "moved",
-        Situation::MoveOut => "move_out",
-        Situation::MoveIn => "move_in",
-        Situation::MoveFailed => "move_failed",
-        Situation::HandOff => "hand_off",
-        Situation::Inside => "inside",
-        Situation::Closed => "closed",
-        Situation::TurnedAway => "turned_away",
-        Situation::Limited => "limited",
-        Situation::Outside => "outside",
-        Situation::NotDone => "not_done",
-        Situation::UnknownSite => "unknown_site",
-        Situation::Failed => "failed",
-        Situation::Refused => "refused",
-    }
 }

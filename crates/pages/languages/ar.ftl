@@ -1,120 +1,137 @@
-# The words of the pages that visitors see.
-#
-# Every message that depends on a number has two arguments: $count selects the plural form, and $n is what is shown in
-# its place: the number as the language writes it, or a range such as 4–7 (then $count is its upper end).
-# Visitors are anxious, on a phone, on a bad network: short, calm, true sentences; nobody is blamed.
+# Arabic (addressed without gendered verb forms where that is possible). What each message is for is said in en.ftl.
+# One and two people are said in words, without a digit. In times the digit stays, since a range such as 1–2 may be shown.
 
-# How a language writes numbers, and in which direction, stands in src/languages.rs.
+language-name = العربية
 
-# The name of the language in itself.
-language-name = English
-
-waiting-title = You are in line
-waiting-lead = Many people want to come in just now. You keep your place, even if you close this page.
-standstill-title = The line is paused
-standstill-lead = Nobody is being let in at the moment. Your place is safe.
-near-title = You are almost there
-near-lead = Stay close: it will be your turn soon.
-turn-title = It is your turn
-turn-lead = You can come in now.
-turn-lead-auto = You are being let in.
+waiting-title = أنت في طابور الانتظار
+waiting-lead = يرغب كثيرون في الدخول الآن. مكانك محفوظ حتى لو أُغلقت هذه الصفحة.
+standstill-title = الطابور متوقف مؤقتًا
+standstill-lead = لا يدخل أحد في الوقت الحالي. مكانك محفوظ.
+near-title = اقترب دورك
+near-lead = يُرجى البقاء قريبًا، فدورك سيحين بعد قليل.
+turn-title = حان دورك
+turn-lead = يمكنك الدخول الآن.
+turn-lead-auto = نُدخلك الآن.
 turn-remaining = { $count ->
-    [one] Your place is held for another { $n } second.
-   *[other] Your place is held for another { $n } seconds.
+    [zero] مكانك محجوز لك لمدة { $n } ثانية أخرى.
+    [one] مكانك محجوز لك لمدة { $n } ثانية أخرى.
+    [two] مكانك محجوز لك لمدة { $n } ثانية أخرى.
+    [few] مكانك محجوز لك لمدة { $n } ثوانٍ أخرى.
+    [many] مكانك محجوز لك لمدة { $n } ثانية أخرى.
+   *[other] مكانك محجوز لك لمدة { $n } ثانية أخرى.
 }
-arriving-title = You are joining the line
-arriving-lead = One moment: your place is being taken.
-arriving-cookies = Nothing happens? Your browser must accept cookies, so that we can hold your place.
-held-title = Your place is safe
-held-lead = The line stands still for a moment because of a fault on our side. This page goes on by itself.
-held-new-title = One moment, please
-held-new-lead = The line cannot be reached just now. This page tries again by itself.
-gone-title = Your turn has passed
-gone-lead = Your place was not used in time, or you left the line. You can take a new place at the end.
-left-title = You have left the line
-left-lead = Your place has gone to the next. You can come back at any time, at the end of the line.
-moved-title = Your place has moved
-moved-lead = You took it to another device or browser. Go on there.
-closed-title = Closed
-closed-lead = Nobody is let in any more, and no new places are given.
-away-title = Not now
-away-lead = This site lets nobody in at the moment. Please come back later.
-limited-title = Too many requests
-limited-lead = Your device or network has asked more often than this site allows. Wait a moment, then go on.
-outside-title = You are not inside
-outside-lead = Open the site to take a place in line.
-not-done-title = This was not carried out
-not-done-lead = You are not inside, so nothing was sent to the site. Open the site to take a place in line, and try again when you are in.
-unknown-site-title = Unknown site
-unknown-site-lead = There is no site of this name here.
-failed-title = The site does not answer
-failed-lead = You have done nothing wrong. Please try again in a moment.
-refused-title = This did not work
-refused-lead = Please go back and try again.
-inside-title = You are in
-inside-lead = You can close this page.
-handoff-title = You are in
-handoff-lead = You are being taken to the site.
+arriving-title = جارٍ الانضمام إلى الطابور
+arriving-lead = لحظة من فضلك، نحجز لك مكانًا.
+arriving-cookies = لا يحدث شيء؟ يجب أن يقبل متصفحك ملفات تعريف الارتباط حتى نتمكن من حفظ مكانك.
+held-title = مكانك محفوظ
+held-lead = توقف الطابور قليلًا بسبب عطل من جانبنا. ستتابع هذه الصفحة من تلقاء نفسها.
+held-new-title = لحظة من فضلك
+held-new-lead = يتعذر الوصول إلى الطابور الآن. ستحاول هذه الصفحة مجددًا من تلقاء نفسها.
+gone-title = انقضى دورك
+gone-lead = انتهت مهلة الدخول أو تمت مغادرة الطابور. يمكنك أخذ مكان جديد في آخر الطابور.
+left-title = لقد غادرت الطابور
+left-lead = انتقل مكانك إلى الشخص التالي. يمكنك العودة في أي وقت إلى آخر الطابور.
+moved-title = انتقل مكانك
+moved-lead = مكانك الآن على جهاز آخر أو في متصفح آخر. يُرجى المتابعة من هناك.
+closed-title = مغلق
+closed-lead = لم يعد يُسمح لأحد بالدخول، ولا تُمنح أماكن جديدة.
+away-title = ليس الآن
+away-lead = لا يستقبل هذا الموقع أحدًا في الوقت الحالي. يُرجى العودة لاحقًا.
+limited-title = طلبات كثيرة جدًا
+limited-lead = وردت من جهازك أو شبكتك طلبات أكثر مما يسمح به هذا الموقع. يُرجى الانتظار قليلًا ثم المتابعة.
+outside-title = لم يتم الدخول بعد
+outside-lead = يُرجى فتح الموقع لأخذ مكان في الطابور.
+not-done-title = لم يتم تنفيذ هذا الإجراء
+not-done-lead = لم يتم الدخول بعد، لذلك لم يُرسل أي شيء إلى الموقع. يُرجى فتح الموقع لأخذ مكان في الطابور، ثم إعادة المحاولة بعد الدخول.
+unknown-site-title = موقع غير معروف
+unknown-site-lead = لا يوجد هنا موقع بهذا الاسم.
+failed-title = الموقع لا يستجيب
+failed-lead = المشكلة ليست من جانبك. يُرجى إعادة المحاولة بعد لحظات.
+refused-title = لم ينجح ذلك
+refused-lead = يُرجى الرجوع وإعادة المحاولة.
+inside-title = تم الدخول
+inside-lead = يمكنك إغلاق هذه الصفحة.
+handoff-title = تم الدخول
+handoff-lead = جارٍ نقلك إلى الموقع.
 
-people-ahead = People ahead of you
+people-ahead = عدد الأشخاص أمامك
 people-ahead-of-you = { $count ->
-    [0] You are next
-    [one] { $n } person ahead of you
-   *[other] { $n } people ahead of you
+    [0] دورك هو التالي
+    [zero] لا أحد أمامك
+    [one] أمامك شخص واحد
+    [two] أمامك شخصان
+    [few] أمامك { $n } أشخاص
+    [many] أمامك { $n } شخصًا
+   *[other] أمامك { $n } شخص
 }
-your-number = Your number in line
-estimated-wait = Estimated wait
-wait-unknown = Not known yet
-wait-less-than-a-minute = Less than a minute
+your-number = رقمك في الطابور
+estimated-wait = مدة الانتظار المتوقعة
+wait-unknown = غير معروفة بعد
+wait-less-than-a-minute = أقل من دقيقة
 wait-minutes = { $count ->
-    [one] About { $n } minute
-   *[other] About { $n } minutes
+    [zero] حوالي { $n } دقيقة
+    [one] حوالي { $n } دقيقة
+    [two] حوالي { $n } دقيقة
+    [few] حوالي { $n } دقائق
+    [many] حوالي { $n } دقيقة
+   *[other] حوالي { $n } دقيقة
 }
 wait-hours = { $count ->
-    [one] About { $n } hour
-   *[other] About { $n } hours
+    [zero] حوالي { $n } ساعة
+    [one] حوالي { $n } ساعة
+    [two] حوالي { $n } ساعة
+    [few] حوالي { $n } ساعات
+    [many] حوالي { $n } ساعة
+   *[other] حوالي { $n } ساعة
 }
-progress-since-joining = How far the line has moved since you joined
-updated-at = Updated { $time }
-connection-lost = No connection. Your place is safe; this page tries again by itself.
-what-happens = When it is your turn, this page lets you in by itself.
-what-happens-button = When it is your turn, a button appears here. Your place is then held for a while.
-# In rooms where each round's places go to those who are there at that moment.
-keep-open = When your turn is near, keep this page open: places go to those who are there.
-keep-cookies = This browser holds your place. Keep its cookies.
+progress-since-joining = مدى تقدم الطابور منذ انضمامك
+updated-at = آخر تحديث: { $time }
+connection-lost = لا يوجد اتصال. مكانك محفوظ، وستحاول هذه الصفحة مجددًا من تلقاء نفسها.
+what-happens = عندما يحين دورك، تُدخلك هذه الصفحة تلقائيًا.
+what-happens-button = عندما يحين دورك، يظهر هنا زر. ويبقى مكانك محجوزًا لك لبعض الوقت.
+keep-open = عندما يقترب دورك، يُرجى إبقاء هذه الصفحة مفتوحة، فالأماكن تُعطى للحاضرين.
+keep-cookies = هذا المتصفح يحفظ مكانك. يُرجى عدم حذف ملفات تعريف الارتباط منه.
 refresh-by-itself = { $count ->
-    [one] This page asks again by itself every { $n } second.
-   *[other] This page asks again by itself every { $n } seconds.
+    [zero] تُحدَّث هذه الصفحة تلقائيًا كل { $n } ثانية.
+    [one] تُحدَّث هذه الصفحة تلقائيًا كل { $n } ثانية.
+    [two] تُحدَّث هذه الصفحة تلقائيًا كل { $n } ثانية.
+    [few] تُحدَّث هذه الصفحة تلقائيًا كل { $n } ثوانٍ.
+    [many] تُحدَّث هذه الصفحة تلقائيًا كل { $n } ثانية.
+   *[other] تُحدَّث هذه الصفحة تلقائيًا كل { $n } ثانية.
 }
-notice-from-operator = Notice
+notice-from-operator = تنويه
 
-cues = When it is your turn
-cue-sound = Play a sound
-cue-notification = Show a notification
-cue-notification-blocked = Notifications are blocked in this browser
-notification-title = It is your turn
-notification-text = Come back to the page to go in.
+cues = عندما يحين دورك
+cue-sound = تشغيل صوت
+cue-notification = عرض إشعار
+cue-notification-blocked = الإشعارات محظورة في هذا المتصفح
+notification-title = حان دورك
+notification-text = يُرجى العودة إلى الصفحة للدخول.
 
-enter-button = Go in now
-ask-again = Ask again now
-join-button = Take a new place in line
-home-button = Back to the site
-leave-button = Leave the line
-leave-question = Give up your place? It goes to the next in line, and cannot be had back.
-leave-confirm = Yes, leave the line
-move-button = Continue on another device
-move-title = Take your place to another device
-move-lead = Open this link on the other device. Your place then moves there, and this page ends.
-move-qr-text = QR code of the link
+enter-button = الدخول الآن
+ask-again = التحقق الآن
+join-button = أخذ مكان جديد في الطابور
+home-button = العودة إلى الموقع
+leave-button = مغادرة الطابور
+leave-question = التخلي عن مكانك؟ سينتقل إلى الشخص التالي ولا يمكن استرجاعه.
+leave-confirm = نعم، مغادرة الطابور
+move-button = المتابعة على جهاز آخر
+move-title = نقل مكانك إلى جهاز آخر
+move-lead = يُرجى فتح هذا الرابط على الجهاز الآخر. سينتقل مكانك إليه وينتهي عمل هذه الصفحة.
+move-qr-text = رمز QR للرابط
 move-expires = { $count ->
-    [one] The link works for { $n } minute, once.
-   *[other] The link works for { $n } minutes, once.
+    [zero] يعمل الرابط لمدة { $n } دقيقة، ومرة واحدة فقط.
+    [one] يعمل الرابط لمدة { $n } دقيقة، ومرة واحدة فقط.
+    [two] يعمل الرابط لمدة { $n } دقيقة، ومرة واحدة فقط.
+    [few] يعمل الرابط لمدة { $n } دقائق، ومرة واحدة فقط.
+    [many] يعمل الرابط لمدة { $n } دقيقة، ومرة واحدة فقط.
+   *[other] يعمل الرابط لمدة { $n } دقيقة، ومرة واحدة فقط.
 }
-move-copy = Copy the link
-move-copied = Copied
-move-close = Close
-take-title = Go on with your place here
-take-lead = Your place in line moves to this browser. The other device lets go of it.
-take-button = Take my place here
-take-failed-title = This link does not work any more
-take-failed-lead = It was used already, or it is too old. Make a new one on the device that holds your place.
+move-copy = نسخ الرابط
+move-copied = تم النسخ
+move-close = إغلاق
+take-title = المتابعة هنا بمكانك
+take-lead = ينتقل مكانك في الطابور إلى هذا المتصفح، ولن يبقى على الجهاز الآخر.
+take-button = نقل مكاني إلى هنا
+take-failed-title = لم يعد هذا الرابط يعمل
+take-failed-lead = سبق استخدامه أو أنه قديم جدًا. يُرجى إنشاء رابط جديد على الجهاز الذي يحفظ مكانك.

@@ -88,7 +88,7 @@ fn manner_of(tag: &str) -> (&'static str, Grouping) {
     let grouping = |separator, from_digits| Grouping { separator, from_digits, is_indian: false };
     let direction = if matches!(tag, "ar" | "he") { "rtl" } else { "ltr" };
     let grouping = match tag {
-        "de" | "pt" | "nl" | "tr" => grouping(".", 4),
+        "de" | "nl" | "pt" | "ro" | "tr" => grouping(".", 4),
         "es" | "it" => grouping(".", 5),
         "fr" => grouping(NARROW_NO_BREAK_SPACE, 4),
         "cs" | "sv" | "uk" => grouping(NO_BREAK_SPACE, 4),
@@ -100,8 +100,27 @@ fn manner_of(tag: &str) -> (&'static str, Grouping) {
 }
 
 /// The words of every language, English first.
-const FILES: &[(&str, &str)] =
-    &[("en", include_str!("../languages/en.ftl")), ("ar", include_str!("../languages/ar.ftl"))];
+pub(crate) const FILES: &[(&str, &str)] = &[
+    ("en", include_str!("../languages/en.ftl")),
+    ("ar", include_str!("../languages/ar.ftl")),
+    ("cs", include_str!("../languages/cs.ftl")),
+    ("de", include_str!("../languages/de.ftl")),
+    ("es", include_str!("../languages/es.ftl")),
+    ("fr", include_str!("../languages/fr.ftl")),
+    ("he", include_str!("../languages/he.ftl")),
+    ("hi", include_str!("../languages/hi.ftl")),
+    ("it", include_str!("../languages/it.ftl")),
+    ("ja", include_str!("../languages/ja.ftl")),
+    ("ko", include_str!("../languages/ko.ftl")),
+    ("nl", include_str!("../languages/nl.ftl")),
+    ("pl", include_str!("../languages/pl.ftl")),
+    ("pt", include_str!("../languages/pt.ftl")),
+    ("ro", include_str!("../languages/ro.ftl")),
+    ("sv", include_str!("../languages/sv.ftl")),
+    ("tr", include_str!("../languages/tr.ftl")),
+    ("uk", include_str!("../languages/uk.ftl")),
+    ("zh", include_str!("../languages/zh.ftl")),
+];
 
 #[cfg(test)]
 mod tests;

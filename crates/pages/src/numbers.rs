@@ -71,3 +71,57 @@ pub(crate) fn time_of_day(at: UnixMillis) -> String {
     let of_day = at.seconds() % 86_400;
     format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn language(tag: &str) -> &'static Language {
+        Language::named(tag).unwrap()
+    }
+
+    /// As `Intl.NumberFormat` of Chromium writes them.
+    #[test]
+    fn numbers_are_written_as_browsers_write_them() {
+        for (tag, thousand, million) in [
+            ("en", "1,234", "1,234,567"),
+            ("de", "1.234", "1.234.567"),
+            ("es", "1234", "1.234.567"),
+            ("fr", "1\u{202f}234", "1\u{202f}234\u{202f}567"),
+            ("pl", "1234", "1\u{a0}234\u{a0}567"),
+            ("cs", "1\u{a0}234", "1\u{a0}234\u{a0}567"),
+            ("ar", "1,234", "1,234,567"),
+            ("hi", "1,234", "12,34,567"),
+        ] {
+            assert_eq!(number(language(tag), 1_234), thousand, "{tag}");
+            assert_eq!(number(language(tag), 1_234_567), million, "{tag}");
+            assert_eq!(number(language(tag), 123), "123", "{tag}");
+        }
+        assert_eq!(number(language("pl"), 12_345), "12\u{a0}345");
+        assert_eq!(number(language("hi"), 123_456_789), "12,34,56,789");
+        assert_eq!(number(language("en"), 0), "0");
+    }
+
+    #[test]
+    fn waits_are_ranges() {
+        let english = |likely, at_most| wait(language("en"), likely, at_most);
+        assert_eq!(english(None, None), "Not known yet");
+        assert_eq!(english(Some(0), Some(59)), "Less than a minute");
+        assert_eq!(english(Some(10), Some(60)), "About 1 minute");
+        assert_eq!(english(Some(30), Some(61)), "About 1–2 minutes");
+        assert_eq!(english(Some(270), Some(420)), "About 4–7 minutes");
+        assert_eq!(english(Some(300), None), "About 5 minutes");
+        assert_eq!(english(Some(300), Some(100)), "About 5 minutes", "never a range that goes back");
+        assert_eq!(english(Some(3_000), Some(7_100)), "About 50–119 minutes");
+        assert_eq!(english(Some(5_000), Some(9_000)), "About 1–3 hours");
+        assert_eq!(english(Some(u64::MAX), Some(u64::MAX)).contains("hours"), true);
+    }
+
+    #[test]
+    fn moments_are_written_for_machines_and_for_people() {
+        let moment = UnixMillis(1_794_860_130_500);
+        assert_eq!(timestamp(moment), "2026-11-16T20:15:30Z");
+        assert_eq!(time_of_day(moment), "20:15:30 UTC");
+        assert!(timestamp(UnixMillis(u64::MAX)).starts_with("9999-"));
+    }
+}

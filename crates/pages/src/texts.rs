@@ -16,14 +16,14 @@ const NUMBER: &str = "{n}";
 /// Where the time of day goes in a pattern.
 const TIME: &str = "{time}";
 /// Numbers whose plural categories are all those of a language's whole numbers.
-const SAMPLES: std::ops::RangeInclusive<u64> = 0..=200;
+const SAMPLES: std::ops::RangeInclusive<u64> = 0..=100;
 /// Numbers that a message may say something of its own about: "You are next".
 const EXACT_MAX: u64 = 2;
 
 /// What a language says, by the names of the messages.
 pub(crate) struct Texts {
     messages: BTreeMap<String, Pattern>,
-    rules: PluralRules,
+    plurals: Plurals,
 }
 
 /// A message before its number is known.
@@ -40,8 +40,7 @@ impl Texts {
     /// Reads a file of words. It is part of this program, so a mistake in it is a mistake of ours, which a test finds.
     pub(crate) fn read(tag: &str, source: &str) -> Self {
         let language: LanguageIdentifier = tag.parse().expect("tags of languages are well-formed");
-        let rules = PluralRules::create(language.clone(), PluralRuleType::CARDINAL)
-            .expect("every language here has plural rules");
+        let plurals = Plurals::of(tag);
         let resource = FluentResource::try_new(source.to_owned())
             .unwrap_or_else(|(_, errors)| panic!("languages/{tag}.ftl: {errors:?}"));
         let names: Vec<String> = names_in(source).map(str::to_owned).collect();
@@ -52,11 +51,11 @@ impl Texts {
         let messages = names
             .into_iter()
             .map(|name| {
-                let pattern = resolve(&bundle, &rules, &name);
+                let pattern = resolve(&bundle, &plurals, &name);
                 (name, pattern)
             })
             .collect();
-        Self { messages, rules }
+        Self { messages, plurals }
     }
 
     /// A message without a number.
@@ -73,7 +72,7 @@ impl Texts {
             Pattern::Plain(text) => text,
             Pattern::Counted(patterns) => patterns
                 .get(&count.to_string())
-                .or_else(|| patterns.get(category(&self.rules, count)))
+                .or_else(|| patterns.get(self.plurals.category(count)))
                 .unwrap_or_else(|| &patterns["other"]),
         };
         pattern.replace(NUMBER, shown)
@@ -104,10 +103,10 @@ pub(crate) fn names_in(source: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn resolve(bundle: &FluentBundle<FluentResource>, rules: &PluralRules, name: &str) -> Pattern {
-    let with = |count: u64| {
+fn resolve(bundle: &FluentBundle<FluentResource>, plurals: &Plurals, name: &str) -> Pattern {
+    let with = |count: FluentValue<'_>| {
         let mut arguments = FluentArgs::new();
-        arguments.set("count", FluentValue::from(count));
+        arguments.set("count", count);
         arguments.set("n", NUMBER);
         arguments.set("time", TIME);
         let message = bundle.get_message(name).and_then(|message| message.value());
@@ -117,41 +116,64 @@ fn resolve(bundle: &FluentBundle<FluentResource>, rules: &PluralRules, name: &st
         assert!(errors.is_empty(), "the message {name}: {errors:?}");
         text
     };
-    // The last sample of a category is one that no message says something of its own about.
-    let mut patterns: BTreeMap<String, String> = SAMPLES
-        .map(|count| (category(rules, count).to_owned(), count))
-        .collect::<BTreeMap<_, _>>()
-        .into_iter()
-        .map(|(category, count)| (category, with(count)))
-        .collect();
+    let samples = plurals.samples().into_iter();
+    let mut patterns: BTreeMap<String, String> =
+        samples.map(|(category, count)| (category.to_owned(), with(count.into()))).collect();
     for count in 0..=EXACT_MAX {
-        let text = with(count);
-        if patterns.get(category(rules, count)) != Some(&text) {
+        let text = with(count.into());
+        if patterns.get(plurals.category(count)) != Some(&text) {
             patterns.insert(count.to_string(), text);
         }
     }
-    let first = patterns["other"].clone();
-    if patterns.values().all(|pattern| *pattern == first) {
-        Pattern::Plain(first)
+    // In Polish and Ukrainian no whole number is `other`; a browser that knows other rules may still ask for it.
+    let other = patterns.entry("other".to_owned()).or_insert_with(|| with(1.5.into())).clone();
+    if patterns.values().all(|pattern| *pattern == other) {
+        Pattern::Plain(other)
     } else {
         Pattern::Counted(patterns)
     }
 }
 
-fn category(rules: &PluralRules, count: u64) -> &'static str {
-    match rules.select(count) {
-        Ok(PluralCategory::ZERO) => "zero",
-        Ok(PluralCategory::ONE) => "one",
-        Ok(PluralCategory::TWO) => "two",
-        Ok(PluralCategory::FEW) => "few",
-        Ok(PluralCategory::MANY) => "many",
-        Ok(PluralCategory::OTHER) | Err(_) => "other",
+/// Which plural category a number has in a language.
+struct Plurals {
+    rules: PluralRules,
+    /// Whether `intl_pluralrules` 7 knows this language's rules only up to a hundred, where they begin anew.
+    begins_anew_at_hundred: bool,
+}
+
+impl Plurals {
+    fn of(tag: &str) -> Self {
+        let language: LanguageIdentifier = tag.parse().expect("tags of languages are well-formed");
+        let rules = PluralRules::create(language, PluralRuleType::CARDINAL)
+            .expect("every language here has plural rules");
+        Self { rules, begins_anew_at_hundred: matches!(tag, "ar" | "ro") }
+    }
+
+    fn category(&self, count: u64) -> &'static str {
+        let mut like = count;
+        if self.begins_anew_at_hundred && count > 100 {
+            // 101 and 102 are like 100, not like 1 and 2; in Romanian 102 is like 103.
+            like = match count % 100 {
+                rest @ 3.. => rest,
+                2 if matches!(self.rules.get_locale().language.as_str(), "ro") => 2,
+                _ => 100,
+            };
+        }
+        match self.rules.select(like) {
+            Ok(PluralCategory::ZERO) => "zero",
+            Ok(PluralCategory::ONE) => "one",
+            Ok(PluralCategory::TWO) => "two",
+            Ok(PluralCategory::FEW) => "few",
+            Ok(PluralCategory::MANY) => "many",
+            Ok(PluralCategory::OTHER) | Err(_) => "other",
+        }
+    }
+
+    /// The categories of whole numbers, each with a number of it: the last sample, which no message says something of its own about.
+    fn samples(&self) -> BTreeMap<&'static str, u64> {
+        SAMPLES.map(|count| (self.category(count), count)).collect()
     }
 }
 
 #[cfg(test)]
-pub(crate) fn categories(tag: &str) -> std::collections::BTreeSet<&'static str> {
-    let language: LanguageIdentifier = tag.parse().unwrap();
-    let rules = PluralRules::create(language, PluralRuleType::CARDINAL).unwrap();
-    SAMPLES.map(|count| category(&rules, count)).collect()
-}
+mod tests;

@@ -75,12 +75,6 @@ fn is_listed(settings: &Settings, address: &str) -> bool {
     is_backend || below_backend || listed
 }
 
-/// Scheme, host and port of an address.
-fn site_of(address: &str) -> Option<String> {
-    let bare = address.split(['?', '#']).next()?;
-    ReturnAddress::parse(bare).map(|parsed| parsed.site().to_owned())
-}
-
 impl Elsewhere<'_> {
     /// The answer: the line, or at the turn the way on. `is_button`: the visitor has pressed it.
     pub(crate) async fn answer<B>(mut self, request: &Request<B>, is_button: bool) -> Response<GatewayBody> {
@@ -126,7 +120,7 @@ impl Elsewhere<'_> {
             let nonce = u64::from_le_bytes(random::bytes());
             cookie = Some(CookieContent::Arrived { at: self.called.case.now, nonce });
         }
-        let mut response = self.shown(wait, query, address.as_deref());
+        let mut response = self.shown(wait, query);
         if let Some(cookie) = cookie {
             let called = &self.called;
             let cookie = (CookieKind::Place, &cookie);
@@ -155,19 +149,18 @@ impl Elsewhere<'_> {
         }
     }
 
-    fn shown(&self, wait: Wait, query: Option<&str>, address: Option<&str>) -> Response<GatewayBody> {
+    fn shown(&self, wait: Wait, query: Option<&str>) -> Response<GatewayBody> {
         let called = &self.called;
         let room = &called.case.rule.room;
         let (own, enter) = (self.own_address(query, ""), self.own_address(query, "/enter"));
         let board = room.handle.board();
-        let site = address.and_then(site_of);
         let shown = Shown {
             room,
             board: &board,
             now: called.case.now,
             reader: &called.reader,
             address: &own,
-            way_in: WayIn::HandOff { enter: &enter, site: site.as_deref() },
+            way_in: WayIn::HandOff { enter: &enter },
         };
         wait::answer(wait, &shown)
     }
@@ -309,11 +302,5 @@ mod tests {
         assert_eq!(Destination::of(&backend, None), Destination::To(own.clone()));
         assert_eq!(destination(&backend, &own), Destination::To(own));
         assert_eq!(destination(&backend, "https://site.example/other"), Destination::NotListed);
-    }
-
-    #[test]
-    fn the_site_of_an_address_is_its_origin() {
-        assert_eq!(site_of("https://Shop.example:8443/a?b#c").as_deref(), Some("https://shop.example:8443"));
-        assert_eq!(site_of("/a"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_pages::{Page, Pages};
+use anteroom_pages::{Page, Pages, TemplateFailed};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -16,6 +16,9 @@ use crate::classify;
 /// What a page depends on beside what it tells.
 const PREFERENCES: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::ACCEPT_ENCODING, header::USER_AGENT];
+
+/// Everybody who waits would be a line in the log.
+const FAILURES_PER_WARNING: u64 = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PageLabels {
@@ -51,6 +54,13 @@ impl Writer {
 
     fn write(&self, status: StatusCode, page: &Page<'_>, asked: &HeaderMap) -> Response<GatewayBody> {
         let mut response = self.pages.respond(status, page, asked);
+        if let Some(TemplateFailed { name, problem }) = response.extensions_mut().remove() {
+            let failed_before = self.template_failures.inc();
+            if failed_before.is_multiple_of(FAILURES_PER_WARNING) {
+                let room = page.room.unwrap_or_default();
+                tracing::warn!(room, template = name, %problem, "the built-in page is shown in place of the room's own");
+            }
+        }
         let headers = response.headers_mut();
         let language = headers.get(header::CONTENT_LANGUAGE).and_then(|language| language.to_str().ok());
         let labels = PageLabels {

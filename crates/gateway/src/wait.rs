@@ -85,8 +85,8 @@ pub(crate) enum Wait {
 pub(crate) enum WayIn<'request> {
     /// By asking for what he wanted, or, in rooms that do not enter by themselves, by a button.
     Gateway,
-    /// The same, and this is where the button posts to; from there he is sent on to this site.
-    HandOff { enter: &'request str, site: Option<&'request str> },
+    /// The same, and this is where the button posts to.
+    HandOff { enter: &'request str },
     /// Not from here.
     Elsewhere,
 }
@@ -232,7 +232,7 @@ fn as_page(
     let is_in_line = matches!(wait, Wait::InLine(_) | Wait::Turn(_));
     let enter = match shown.way_in {
         WayIn::Gateway => shown.line("/enter"),
-        WayIn::HandOff { enter, .. } => enter.to_owned(),
+        WayIn::HandOff { enter } => enter.to_owned(),
         WayIn::Elsewhere => String::new(),
     };
     let has_button = is_in_line && !settings.auto_enter && !enter.is_empty();

@@ -1,6 +1,7 @@
 //! A page in words: what a situation says in one language, and the built-in template that shows it.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::LazyLock;
 
 use anteroom_core::settings::{Heading, Logo, Notice};
@@ -20,6 +21,9 @@ const NEAR_SECONDS: u64 = 90;
 const NEAR_PEOPLE: u64 = 5;
 /// Figures of more characters are shown smaller, so that they fit on a phone.
 const LONG_FIGURE: usize = 6;
+
+/// Asks again where the script did not come within 15 seconds.
+const RELOAD: &str = "setTimeout(function(){window.anteroom||location.reload()},15000)";
 
 /// The built-in style, without comments and ends of lines.
 static STYLE: LazyLock<String> = LazyLock::new(|| {
@@ -191,6 +195,30 @@ impl<'page> Written<'page> {
 
     pub(crate) fn script_address(&self) -> &'static str {
         script::address()
+    }
+
+    /// All that a page of an operator's needs for the script, ready to stand in its head: the data, the script, and what comes in its
+    /// place where it does not run or does not come.
+    pub(crate) fn script_tags(&self) -> String {
+        let mut tags = String::new();
+        if let Some(seconds) = self.page.refresh_seconds {
+            let _ = write!(tags, "<noscript><meta http-equiv=\"refresh\" content=\"{seconds}\"></noscript>");
+        }
+        if !self.data.is_empty() {
+            let (nonce, address, data) = (self.nonce, self.script_address(), &self.data);
+            let _ = write!(
+                tags,
+                "<script type=\"application/json\" id=\"anteroom\">{data}</script>\
+                 <script nonce=\"{nonce}\" src=\"{address}\" defer></script>\
+                 <script nonce=\"{nonce}\">{RELOAD}</script>"
+            );
+        }
+        tags
+    }
+
+    /// The line of script for when the script does not come.
+    pub(crate) fn reload(&self) -> &'static str {
+        RELOAD
     }
 
     /// Which picture stands above the title, where there are no figures.

@@ -99,6 +99,11 @@ impl Elsewhere<'_> {
                 return see_other(&self.own_address(query, ""));
             }
         }
+        // Programs take no place by asking, and are told that they have none.
+        let has_place = matches!(self.called.case.cookie, Some(CookieContent::Waiting { .. }));
+        if self.called.case.kind != Kind::Navigation && !has_place {
+            return self.called.ask(request).await;
+        }
         let (wait, mut cookie) = match verdict::judge(&self.called.case).await {
             Judgement::Reject(rejection) => return self.called.rejected(&rejection),
             Judgement::Proxy(_) => return self.called.rejected(&Rejection::TurnedAway),

@@ -213,7 +213,7 @@ impl Called<'_> {
     }
 
     /// Where the holder of the cookie stands. Nothing is taken or entered by asking.
-    async fn ask<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+    pub(crate) async fn ask<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let (room, now) = (&self.case.rule.room, self.case.now);
         let status = match self.case.cookie {
             Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {

@@ -114,7 +114,11 @@ impl Elsewhere<'_> {
         let wait = match wait {
             Wait::Turn(waiter) if claims && self.called.case.kind == Kind::Navigation => {
                 match self.handed_over(waiter, address.as_deref()).await {
-                    Ok(response) => return response,
+                    Ok(mut response) => {
+                        // By it he is handed over again, should he come back, and ends his visit.
+                        self.give(&mut response, &waiter.cookie());
+                        return response;
+                    }
                     Err(wait) => wait,
                 }
             }
@@ -127,11 +131,15 @@ impl Elsewhere<'_> {
         }
         let mut response = self.shown(wait, query);
         if let Some(cookie) = cookie {
-            let called = &self.called;
-            let cookie = (CookieKind::Place, &cookie);
-            set_cookie(called.case.rule, &mut response, cookie, called.is_tls, called.case.now);
+            self.give(&mut response, &cookie);
         }
         response
+    }
+
+    fn give(&self, response: &mut Response<GatewayBody>, cookie: &CookieContent) {
+        let called = &self.called;
+        let cookie = (CookieKind::Place, cookie);
+        set_cookie(called.case.rule, response, cookie, called.is_tls, called.case.now);
     }
 
     /// In an auction, whoever opens the page counts as present.

@@ -97,14 +97,19 @@ pub(crate) struct Desk(pub(crate) Weak<App>);
 
 #[async_trait]
 impl PassDesk for Desk {
-    async fn claim(&self, room: &RoomId, ticket: Ticket) -> Claimed {
+    async fn claim(&self, room: &RoomId, ticket: Ticket, wants_pass: bool) -> Claimed {
         let Some(app) = self.0.upgrade() else { return Claimed::Unavailable };
         let Some(room) = app.room(room.as_str()) else { return Claimed::Over };
         let request_id = room.request_ids.seal(&ticket);
-        let claimed =
-            passes::claim(&app, &room, ticket, request_id, Overrides::default(), Actor::Visitor).await;
+        let begun =
+            passes::begin(&app, &room, ticket, request_id, Overrides::default(), Actor::Visitor).await;
         room.recent_places.forget(&ticket);
-        match claimed {
+        let passed = match begun {
+            Ok(_) if !wants_pass => return Claimed::Begun,
+            Ok(begun) => passes::sign_begun(&app, &room, begun).await,
+            Err(error) => Err(error),
+        };
+        match passed {
             Ok(pass) => Claimed::Pass(Box::new(HandedPass {
                 access_token: pass.tokens.access_token,
                 refresh_token: pass.tokens.refresh_token,

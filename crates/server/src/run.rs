@@ -302,6 +302,7 @@ fn gateway(
         limiter: Arc::clone(limiter),
         terms: Box::new(terms),
         public_is_tls: public_url.starts_with("https://"),
+        public_url: config.public_url.clone(),
         pages: Arc::clone(pages),
     });
     gateway.map_err(|error| {

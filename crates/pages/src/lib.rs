@@ -112,7 +112,7 @@ impl Pages {
         language: &str,
         settings: Option<&Settings>,
     ) -> Result<String, TemplateProblem> {
-        self.previewed(template, situation, language, settings).map(|(html, _)| html)
+        Self::previewed(template, situation, language, settings).map(|(html, _)| html)
     }
 
     /// The same as an answer that a browser can show, with its policy.
@@ -123,13 +123,12 @@ impl Pages {
         language: &str,
         settings: Option<&Settings>,
     ) -> Result<Response<Bytes>, TemplateProblem> {
-        let (html, nonce) = self.previewed(template, situation, language, settings)?;
+        let (html, nonce) = Self::previewed(template, situation, language, settings)?;
         let language = Language::named(language).unwrap_or(Language::english());
         Ok(encoding::answer(StatusCode::OK, html, language, &nonce, &HeaderMap::new()))
     }
 
     fn previewed(
-        &self,
         template: Option<&str>,
         situation: Situation,
         language: &str,

@@ -68,12 +68,14 @@ mod tests {
         let mut dark = std::collections::BTreeSet::new();
         for row in strokes.split('M') {
             let (start, rest) = row.split_once(".5").unwrap();
-            let (column, line) = start.split_once(' ').unwrap();
+            let (column, height) = start.split_once(' ').unwrap();
             let mut column: usize = column.parse().unwrap();
             for part in rest.split('h').skip(1) {
                 let (length, gap) = part.split_once('m').unwrap_or((part, "0 0"));
                 let length: usize = length.parse().unwrap();
-                dark.extend((column..column + length).map(|column| (column, line.parse::<usize>().unwrap())));
+                dark.extend(
+                    (column..column + length).map(|column| (column, height.parse::<usize>().unwrap())),
+                );
                 column += length + gap.trim_end_matches(" 0").parse::<usize>().unwrap();
             }
         }

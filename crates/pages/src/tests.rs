@@ -171,7 +171,7 @@ fn the_operators_words_and_colours_are_shown() {
         ("page_logo", text("/logo.svg")),
     ]);
     let page = sample(Situation::Waiting, Some(&settings));
-    let html = html(&page, "en");
+    let shown = html(&page, "en");
     for expected in [
         "The balcony is sold out.",
         "Spring sale</p>",
@@ -180,10 +180,10 @@ fn the_operators_words_and_colours_are_shown() {
         "<img src=\"/logo.svg\" alt=\"\">",
         "<title>1,284 people ahead of you · Spring sale</title>",
     ] {
-        assert!(html.contains(expected), "{expected}: {html}");
+        assert!(shown.contains(expected), "{expected}: {shown}");
     }
     let paused = Page { is_standing_still: true, ..page };
-    let html = super::tests::html(&paused, "en");
+    let html = html(&paused, "en");
     assert!(html.contains("Your place is safe.</p>") && html.contains("data-phase=\"paused\""), "{html}");
 }
 

@@ -139,8 +139,9 @@ impl<'page> Written<'page> {
     }
 
     /// "This page asks again by itself every 20 seconds."
-    pub(crate) fn refresh_remark(&self, seconds: &u64) -> String {
-        self.language.texts.counted("refresh-by-itself", *seconds, &number(self.language, *seconds))
+    pub(crate) fn refresh_remark(&self) -> Option<String> {
+        let seconds = self.page.refresh_seconds.filter(|_| self.place.is_some())?;
+        Some(self.language.texts.counted("refresh-by-itself", seconds, &number(self.language, seconds)))
     }
 
     /// What going on by hand is called.
@@ -184,7 +185,7 @@ impl<'page> Written<'page> {
     }
 
     /// The style, without indentation and comments.
-    pub(crate) fn style(&self) -> &'static str {
+    pub(crate) fn style() -> &'static str {
         &STYLE
     }
 
@@ -193,7 +194,7 @@ impl<'page> Written<'page> {
         look::accent(self.page.settings)
     }
 
-    pub(crate) fn script_address(&self) -> &'static str {
+    pub(crate) fn script_address() -> &'static str {
         script::address()
     }
 
@@ -205,7 +206,7 @@ impl<'page> Written<'page> {
             let _ = write!(tags, "<noscript><meta http-equiv=\"refresh\" content=\"{seconds}\"></noscript>");
         }
         if !self.data.is_empty() {
-            let (nonce, address, data) = (self.nonce, self.script_address(), &self.data);
+            let (nonce, address, data) = (self.nonce, Self::script_address(), &self.data);
             let _ = write!(
                 tags,
                 "<script type=\"application/json\" id=\"anteroom\">{data}</script>\
@@ -217,7 +218,7 @@ impl<'page> Written<'page> {
     }
 
     /// The line of script for when the script does not come.
-    pub(crate) fn reload(&self) -> &'static str {
+    pub(crate) fn reload() -> &'static str {
         RELOAD
     }
 
@@ -249,7 +250,7 @@ impl WrittenPlace {
             position: number(language, place.position),
             wait: wait(language, place.likely_seconds, place.at_most_seconds),
             progress: if first == 0 { (1, 1) } else { (first - place.people_ahead, first) },
-            updated: language.texts.timed("updated-at", &time_of_day(place.now)),
+            updated: language.texts.timed("updated-at", &time_of_day(language, place.now)),
             timestamp: timestamp(place.now),
             remaining: place
                 .remaining_seconds

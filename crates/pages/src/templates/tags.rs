@@ -55,10 +55,9 @@ fn end_of_tag(inside: &str, end: &str) -> Option<usize> {
             Some(_) if is_escaped => is_escaped = false,
             Some(_) if letter == '\\' => is_escaped = true,
             Some(open) if letter == open => quote = None,
-            Some(_) => {}
             None if inside[index..].starts_with(end) => return Some(index),
             None if matches!(letter, '"' | '\'') => quote = Some(letter),
-            None => {}
+            Some(_) | None => {}
         }
     }
     None

@@ -85,8 +85,10 @@ let estimate = place && { likely: place.likely_seconds, atMost: place.at_most_se
 let spokenAhead = place ? place.people_ahead : 0;
 let spokenPhase = "";
 
+// While nobody is let in, nobody knows how long it takes.
 const estimated = seconds => {
-  if (seconds == null || !estimate.ahead) return seconds;
+  if (seconds == null || isPaused || isHeld) return null;
+  if (!estimate.ahead) return seconds;
   return seconds * Math.min(1, place.people_ahead / estimate.ahead);
 };
 

@@ -77,7 +77,12 @@ impl<'page> Written<'page> {
             phase,
             title,
             lead,
-            place: page.place.map(|place| WrittenPlace::new(place, language)),
+            place: page.place.map(|place| {
+                // While nobody is let in, nobody knows how long it takes.
+                let stands = matches!(phase, "paused" | "held");
+                let likely_seconds = place.likely_seconds.filter(|_| !stands);
+                WrittenPlace::new(Place { likely_seconds, ..place }, language)
+            }),
             look: look::properties(page.settings),
             data: data::block(page, phase, language),
         }

@@ -14,6 +14,9 @@ use crate::languages::Language;
 /// What decides over the content of an answer: the address is shared with the site, and with programs.
 const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Language, Accept-Encoding, Cookie");
 
+/// Other sites do not learn where the visitor has been.
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+
 /// The answer.
 pub(crate) fn answer(
     status: StatusCode,
@@ -30,7 +33,7 @@ pub(crate) fn answer(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     let policy = HeaderValue::try_from(policy(nonce)).expect("a nonce is base64url");
     headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::REFERRER_POLICY, SAME_ORIGIN);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::VARY, VARY);
@@ -39,6 +42,18 @@ pub(crate) fn answer(
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     response
+}
+
+/// A page that posts to another site names this one there: sites refuse a form that comes from nowhere.
+pub(crate) fn name_this_site(response: &mut Response<Bytes>) {
+    response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
+}
+
+/// A page that is only looked at, on the operators' own host: nothing in it runs, and nothing can be sent from it.
+pub(crate) fn seal_off(response: &mut Response<Bytes>, nonce: &str) {
+    let policy = format!("{}; sandbox", policy(nonce));
+    let policy = HeaderValue::try_from(policy).expect("a nonce is base64url");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
 }
 
 /// What the page may do: run and show what carries the nonce of this very answer, and speak with this host.

@@ -23,7 +23,7 @@ const NEAR_PEOPLE: u64 = 5;
 const LONG_FIGURE: usize = 6;
 
 /// Asks again where the script did not come within 15 seconds.
-const RELOAD: &str = "setTimeout(function(){window.anteroom||location.reload()},15000)";
+const RELOAD: &str = "setTimeout(function(){document.documentElement.dataset.live||location.reload()},15000)";
 
 /// The built-in style, without comments and ends of lines.
 static STYLE: LazyLock<String> = LazyLock::new(|| {

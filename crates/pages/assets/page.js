@@ -178,7 +178,7 @@ const planToAsk = seconds => {
   // Who has the link to another device before him sees soon that his place has gone there.
   const isMoving = Date.now() < movingUntil;
   const withStream = isMoving ? MOVING_ASK_SECONDS : Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds);
-  const usual = hasStream() ? withStream : pollSeconds;
+  const usual = hasStream() && !isReached ? withStream : pollSeconds;
   const at = Date.now() + jittered(seconds ?? usual);
   if (askTimer && seconds != null && askAt <= at) return;
   clearTimeout(askTimer);
@@ -272,6 +272,8 @@ let freshTimer = 0;
 let reconnectTimer = 0;
 let isQueued = false;
 let crowd = 0;
+// Whether the line has come to his place; the server may know that a little later than the stream.
+let isReached = false;
 let round = null;
 let release = null;
 const channel = live && "BroadcastChannel" in window ? new BroadcastChannel("anteroom-" + live.watch) : null;
@@ -376,11 +378,12 @@ const takeBoard = board => {
   round = board.round;
   showNotice(board.notice);
   showUpdate();
+  isReached = !live.check_in && place.position <= own.serving;
   if (isTurn && !isBack) return;
   if (isTurn) return askAmong(crowd);
   render();
   if (live.check_in) checkInIfNear();
-  else if (place.position <= own.serving) askAmong(step);
+  else if (isReached) askAmong(step);
 };
 
 // The turn.

@@ -365,3 +365,15 @@ fn a_closed_room_says_so_and_keeps_places() {
     set("open");
     assert_eq!(waiting.open(WAIT).situation().as_deref(), Some("waiting"));
 }
+
+#[test]
+fn a_code_of_another_room_is_refused_where_the_room_is_named_and_stays_good() {
+    let server = start("");
+    let mut browser = browser(&server);
+    browser.open(WAIT);
+    let code = code_of(&location(&browser.open(WAIT)));
+    let bring = |body: Value| server.visitor().post("/claim", &body).expect("an answer");
+    assert_eq!(bring(json!({ "code": code, "room": "Cellar" })).status, 410);
+    assert_eq!(bring(json!({ "code": code, "room": "Hall" })).status, 200);
+    assert_eq!(bring(json!({ "code": code, "room": "Hall" })).status, 410);
+}

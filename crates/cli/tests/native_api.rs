@@ -37,6 +37,56 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_else(|| panic!("{field} in {value}"))
 }
 
+#[test]
+fn a_place_taken_to_another_device_goes_on_there_and_the_old_ticket_says_so() {
+    let server = start();
+    let mut client = server.visitor();
+    join(&mut client);
+    let old = join(&mut client);
+    let (ticket, id) = (text(&old, "ticket").to_owned(), text(&old, "request_id").to_owned());
+    let moved = with_ticket(&mut client, "POST", "/move", &ticket);
+    assert_eq!(moved.status, 200, "{moved:?}");
+    let new = moved.json();
+    assert_eq!((&new["position"], &new["people_ahead"]), (&json!(2), &json!(1)));
+    assert_ne!(text(&new, "request_id"), id);
+    for (method, path) in [("GET", "/status"), ("POST", "/claim"), ("POST", "/leave"), ("POST", "/move")] {
+        assert_problem(&with_ticket(&mut client, method, path, &ticket), 410, "moved");
+        assert_problem(&with_ticket(&mut client, method, path, &id), 410, "moved");
+    }
+    let number = client.get(&format!("/queue_num?event_id=Sample&request_id={id}")).unwrap();
+    assert_eq!((number.status, number.json()["error"].is_string()), (410, true), "{number:?}");
+    let id = text(&new, "request_id");
+    let number = client.get(&format!("/queue_num?event_id=Sample&request_id={id}")).unwrap();
+    assert_eq!(number.json()["queue_number"], "2", "{number:?}");
+    server.line("Sample").advance(2);
+    let claimed = with_ticket(&mut client, "POST", "/claim", text(&new, "ticket"));
+    assert_eq!(claimed.status, 200, "{claimed:?}");
+    assert_problem(&with_ticket(&mut client, "POST", "/claim", &ticket), 410, "moved");
+    assert_problem(&with_ticket(&mut client, "POST", "/move", text(&new, "ticket")), 409, "conflict");
+    assert_eq!(status_of(&mut client, text(&new, "ticket")), "admitted");
+}
+
+#[test]
+fn a_place_keeps_having_moved_over_a_restart() {
+    let mut server = start();
+    let old = join(&mut server.visitor());
+    let ticket = text(&old, "ticket").to_owned();
+    let moved = with_ticket(&mut server.visitor(), "POST", "/move", &ticket);
+    assert_eq!(moved.status, 200, "{moved:?}");
+    server.restart().expect("the server starts again");
+    assert_problem(&with_ticket(&mut server.visitor(), "GET", "/status", &ticket), 410, "moved");
+    assert_eq!(status_of(&mut server.visitor(), text(&moved.json(), "ticket")), "waiting");
+}
+
+#[test]
+fn a_code_that_is_none_of_ours_is_refused() {
+    let server = start();
+    for code in ["", "nonsense", &"A".repeat(300)] {
+        let answer = server.visitor().post("/claim", &json!({ "code": code })).unwrap();
+        assert_problem(&answer, 410, "code-used");
+    }
+}
+
 /// The answer with everything that differs from run to run replaced by its kind.
 fn shape(value: &Value) -> Value {
     let mut value = value.clone();

@@ -19,7 +19,7 @@ use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus, Stay};
 use crate::settings::{InletKind, Settings};
 use crate::standstill::Standstill;
-use crate::visits;
+use crate::{moves, visits};
 
 /// A room after an operation.
 #[derive(Debug)]
@@ -68,6 +68,7 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     inlet::due_steps(room, now, effects);
     auction::tick(room, now, effects);
     losses::tick(room, now, effects);
+    moves::tick(room);
     // What the tick served is an offer before anybody can claim it.
     inlet::make_offers(room, now, effects);
     now
@@ -117,9 +118,16 @@ fn change(
         Operation::Join { count } => join(room, now, *count),
         Operation::Claim(claim) => begin_or_find_session(room, now, claim, session, effects),
         Operation::Leave { ticket } => match session {
+            _ if moves::refuse_older(room, ticket, session.as_ref()).is_err() => Err(Refusal::Moved),
             Some(_) => visits::end(room, now, Outcome::Abandoned, session, spread_millis, effects),
             None => leave(room, ticket, effects),
         },
+        Operation::Move { ticket } => {
+            moves::refuse_older(room, ticket, session.as_ref())?;
+            effects.changed = true;
+            moves::change(room, ticket, session.as_ref())
+        }
+        Operation::Redeem { issued_at, .. } => visits::redeem(now, *issued_at, session, effects),
         Operation::Close { outcome, .. } => visits::end(room, now, *outcome, session, spread_millis, effects),
         Operation::Touch { stay_millis, confirms, .. } => {
             visits::touch(room, now, *stay_millis, *confirms, session, effects)
@@ -167,7 +175,10 @@ fn change(
                 auction::collect(room, now, *round, came, effects)
             }
         }
-        Operation::Inspect { ticket } => inspect(room, ticket, session).map(Answer::Place),
+        Operation::Inspect { ticket } => {
+            moves::refuse_older(room, ticket, session.as_ref())?;
+            inspect(room, ticket, session).map(Answer::Place)
+        }
         Operation::KeepSignatures { signatures, .. } => {
             let mut session = session.ok_or(Refusal::UnknownSession)?;
             if session.signatures.is_empty() {
@@ -212,6 +223,7 @@ fn begin_or_find_session(
     if room.segment_mut(key.generation).is_none() {
         return Err(Refusal::UnknownTicket);
     }
+    moves::refuse_older(room, &claim.ticket, session.as_ref())?;
     if let Some(mut session) = session {
         if claim.stay_millis.is_some() {
             visits::give_cookie(&mut session, now, effects);
@@ -260,6 +272,8 @@ fn begin_or_find_session(
             until: visits::latest_end(now.seconds(), &room.settings).min(now.plus(millis)),
             ending: None,
         }),
+        copy: claim.ticket.copy,
+        redeemed_at: UnixMillis(0),
     };
     effects.sessions.push(session.clone());
     effects.events.push(Event::TokenGenerated { request_id: session.request_id });

@@ -6,6 +6,7 @@ use crate::auction::Auction;
 use crate::forecast::{Estimator, Forecast, Wait};
 use crate::ids::{Generation, Ticket, UnixMillis};
 use crate::inlet::Move;
+use crate::moves::MovedPlaces;
 use crate::operation::key_of;
 use crate::reports::Reports;
 use crate::room::{Room, RoomState};
@@ -87,6 +88,8 @@ pub struct Board {
     pub auction: Option<Arc<Auction>>,
     /// Visits that were ended by name a moment ago, oldest first: their cookies are worth nothing any more.
     pub departed: Arc<[Departed]>,
+    /// Places that have moved to another device, and their newest copies.
+    pub moved: MovedPlaces,
     /// Those of its alarms that fire.
     pub firing: Vec<String>,
     /// Who paused or closed the room, or moved its frontier back.
@@ -173,6 +176,7 @@ impl Board {
             reports: Arc::new(room.reports.clone()),
             auction: room.auction.clone().map(Arc::new),
             departed: room.departed.iter().copied().collect(),
+            moved: Arc::clone(&room.moved),
             firing: room.firing_alarms().map(str::to_owned).collect(),
             stopped_by: room.stopped_by.clone(),
             last_move: room.last_move,
@@ -183,12 +187,17 @@ impl Board {
         }
     }
 
+    /// Whether a ticket is an older copy of a place that has moved to another device.
+    pub fn is_moved(&self, ticket: &Ticket) -> bool {
+        crate::moves::is_moved(&self.moved, ticket)
+    }
+
     /// Whether a decoded ticket can be one of this room's. What is not `Ours` is worth nothing.
     pub fn recognise(&self, ticket: &Ticket, now: UnixMillis) -> Recognition {
         // The room's own clock never goes back, whatever the machine's does, and a line may have opened ahead of both.
         let latest = now.seconds().max(self.clock.seconds()).max(ticket.generation.opened_unix_seconds());
         let entry_plausible = ticket.entry_time() <= latest + CLOCK_SKEW_MAX_SECONDS;
-        if ticket.lane != 0 || ticket.copy != 0 || !entry_plausible {
+        if ticket.lane != 0 || !entry_plausible {
             return Recognition::Foreign;
         }
         let position = ticket.position.get();

@@ -154,6 +154,9 @@ impl Generation {
     }
 }
 
+/// How often a place can move to another device.
+pub const COPY_MAX: u8 = (1 << width::COPY_BITS) - 1;
+
 /// One visitor's place in one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket {
@@ -165,7 +168,7 @@ pub struct Ticket {
     pub position: Position,
     /// Seconds between the opening of the line and the join; at most [`MAX_ENTERED_SECONDS`].
     pub entered: u32,
-    /// How often it has moved to another device, below 16.
+    /// How often it has moved to another device; at most [`COPY_MAX`].
     pub copy: u8,
 }
 

@@ -6,7 +6,7 @@
 //! *The path of one position:* [`Operation::Join`] hands it out (`apply.rs`); the frontier passes it, by an operator's
 //! [`Operation::Advance`] or an inlet's settle (`inlet.rs`), and it becomes an offer in a [`Step`] (`segment.rs`);
 //! [`Operation::Claim`] turns the offer into a [`Session`], or its claim window ends and it lapses in a tick (`apply.rs`). How the
-//! visit goes on and ends is in `visits.rs`.
+//! visit goes on and ends is in `visits.rs`; how a place moves to another device in `moves.rs`.
 //! Readers see all of it on the [`Board`] (`board.rs`). What happens when a store has lost some of it is in `losses.rs`.
 
 pub mod adaptive;
@@ -21,6 +21,7 @@ pub mod forecast;
 pub mod ids;
 pub mod inlet;
 pub mod losses;
+pub mod moves;
 pub mod operation;
 pub mod reports;
 pub mod room;

@@ -27,6 +27,18 @@ pub enum Operation {
         /// Whose place.
         ticket: Ticket,
     },
+    /// A visitor takes his place to another device.
+    Move {
+        /// Whose place.
+        ticket: Ticket,
+    },
+    /// A code is exchanged for the pass that it stands for. Each is good once.
+    Redeem {
+        /// Whose pass.
+        key: SessionKey,
+        /// When the code was made.
+        issued_at: UnixMillis,
+    },
     /// A visit is over, by name.
     Close {
         /// Whose.
@@ -172,10 +184,11 @@ impl Operation {
     pub fn session_key(&self) -> Option<SessionKey> {
         match self {
             Self::Claim(claim) => Some(key_of(&claim.ticket)),
-            Self::Leave { ticket } | Self::Inspect { ticket } => Some(key_of(ticket)),
-            Self::Close { key, .. } | Self::Touch { key, .. } | Self::KeepSignatures { key, .. } => {
-                Some(*key)
-            }
+            Self::Leave { ticket } | Self::Inspect { ticket } | Self::Move { ticket } => Some(key_of(ticket)),
+            Self::Close { key, .. }
+            | Self::Touch { key, .. }
+            | Self::Redeem { key, .. }
+            | Self::KeepSignatures { key, .. } => Some(*key),
             _ => None,
         }
     }
@@ -187,6 +200,8 @@ impl Operation {
             Self::Join { .. } => "join",
             Self::Claim(_) => "claim",
             Self::Leave { .. } => "leave",
+            Self::Move { .. } => "move",
+            Self::Redeem { .. } => "redeem",
             Self::Close { .. } => "close",
             Self::Touch { .. } => "touch",
             Self::Exits { .. } => "exits",
@@ -247,6 +262,11 @@ pub enum Answer {
         session: Session,
         /// Whether this claim began it.
         begun: bool,
+    },
+    /// The ticket by which a place goes on, on another device.
+    Moved {
+        /// The same place.
+        ticket: Ticket,
     },
     /// The session as it is now.
     Session(Session),
@@ -309,6 +329,15 @@ pub enum Refusal {
     /// The offer lapsed, or the holder left.
     #[error("the place is gone")]
     Gone,
+    /// The place goes on under a newer ticket.
+    #[error("the place has moved to another device")]
+    Moved,
+    /// The place has moved too often, too many places have, or its holder is inside.
+    #[error("the place cannot be moved")]
+    NotMovable,
+    /// The code was exchanged before, or a newer one was.
+    #[error("the code has been used")]
+    CodeUsed,
     /// The room is closed.
     #[error("the room is closed")]
     RoomClosed,

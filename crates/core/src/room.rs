@@ -9,6 +9,7 @@ use crate::forecast::Forecast;
 use crate::ids::{Generation, MAX_POSITION, UnixMillis};
 use crate::inlet::{self, Move, MovedBy};
 use crate::losses::{self, Losses};
+use crate::moves::{MOVED_MAX, MovedPlaces};
 use crate::reports::Reports;
 use crate::segment::{Counts, Segment};
 use crate::session::{DEPARTED_MAX, Departed, Session, SessionStatus};
@@ -108,6 +109,8 @@ pub struct Room {
     pub losses: Losses,
     /// Visits that were ended by name a moment ago, oldest first; at most [`DEPARTED_MAX`](crate::session::DEPARTED_MAX).
     pub departed: VecDeque<Departed>,
+    /// Places that have moved to another device; at most [`MOVED_MAX`].
+    pub moved: MovedPlaces,
     /// The alarms that fire, as last told.
     pub firing: Vec<String>,
     /// Who paused or closed the room, or moved its frontier back.
@@ -146,6 +149,7 @@ impl Room {
             auction: None,
             losses: Losses::default(),
             departed: VecDeque::new(),
+            moved: MovedPlaces::default(),
             firing: Vec::new(),
             stopped_by: None,
             last_move: None,
@@ -303,6 +307,7 @@ impl Room {
             assert!(settled <= segment.joined - segment.base, "waiting is never negative");
         }
         assert!(self.departed.len() <= DEPARTED_MAX, "ended visits are shown up to a limit");
+        assert!(self.moved.len() <= MOVED_MAX, "places that moved are remembered up to a limit");
         assert!(self.exit_credits <= self.counts().live_sessions(), "nobody leaves who was not there");
     }
 }

@@ -76,6 +76,10 @@ pub struct Session {
     pub enter_by_seconds: Option<u64>,
     /// How long the visitor stays, where a cookie says so and not the pass.
     pub stay: Option<Stay>,
+    /// How often its place had moved to another device when it was claimed.
+    pub copy: u8,
+    /// When the newest code was made by which its pass was handed over: neither that one nor an older one is good again.
+    pub redeemed_at: UnixMillis,
 }
 
 /// A visit that lasts as long as a cookie is renewed.

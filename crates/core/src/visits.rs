@@ -48,6 +48,26 @@ pub(crate) fn latest_end(issued_at_seconds: u64, settings: &Settings) -> UnixMil
     began.plus(settings.session_max.get() * 1000).plus(STAY_GRACE_MILLIS)
 }
 
+/// A code is exchanged for the pass that it stands for: the newest one made, and each once.
+pub(crate) fn redeem(
+    now: UnixMillis,
+    issued_at: UnixMillis,
+    session: Option<Session>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let mut session = session.ok_or(Refusal::UnknownSession)?;
+    if !session.is_alive(now) {
+        return Err(Refusal::AlreadyEnded);
+    }
+    if issued_at <= session.redeemed_at {
+        return Err(Refusal::CodeUsed);
+    }
+    session.redeemed_at = issued_at;
+    effects.changed = true;
+    effects.sessions.push(session.clone());
+    Ok(Answer::Session(session))
+}
+
 /// From now on a cookie is out that goes with a session which had a pass alone: whoever ends it by name must tell all nodes.
 pub(crate) fn give_cookie(session: &mut Session, now: UnixMillis, effects: &mut Effects) {
     if session.stay.is_none() && session.is_alive(now) {

@@ -9,6 +9,7 @@ use anteroom_gateway::Gateway;
 use anteroom_gateway::client::Identification;
 use anteroom_gateway::limiter::Limiter;
 use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
+use anteroom_tokens::codes::Codes;
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -32,6 +33,8 @@ pub(crate) struct App {
     pub(crate) rooms: Rooms,
     pub(crate) keys: Arc<Keys>,
     pub(crate) signer: Signer,
+    /// What travels in addresses.
+    pub(crate) codes: Codes,
     pub(crate) metrics: Metrics,
     pub(crate) access: Doorkeeper,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
@@ -212,7 +215,9 @@ impl RoomView {
     /// The ticket behind a request id, if the present board knows it.
     pub(crate) fn open_known(&self, id: RequestId, now: UnixMillis) -> Option<Ticket> {
         self.handle.with_board(|board| {
-            self.request_ids.open(id, |ticket| board.recognise(ticket, now) == Recognition::Ours)
+            self.request_ids
+                .open(id, |ticket| board.recognise(ticket, now) == Recognition::Ours)
+                .filter(|ticket| !board.is_moved(ticket))
         })
     }
 }

@@ -141,12 +141,16 @@ impl From<Refusal> for ApiError {
                 .with_aws(StatusCode::ACCEPTED, "Request ID not being served yet"),
             Refusal::Gone => Self::problem(Problem::PlaceGone, text)
                 .with_aws(StatusCode::GONE, "Queue position has expired"),
+            Refusal::Moved => Self::problem(Problem::Moved, text)
+                .with_aws(StatusCode::GONE, "Queue position has moved to another device"),
+            Refusal::CodeUsed => Self::problem(Problem::CodeUsed, text),
             Refusal::RoomClosed => Self::problem(Problem::RoomClosed, text)
                 .with_aws(StatusCode::GONE, "The waiting room is closed"),
             Refusal::UnknownSession | Refusal::AlreadyEnded => Self::problem(Problem::SessionEnded, text)
                 .with_aws(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set."),
             Refusal::Changed => Self::problem(Problem::Changed, text),
             Refusal::NoAuction
+            | Refusal::NotMovable
             | Refusal::NotThisRound
             | Refusal::MovedByRounds
             | Refusal::TooManyReporters => Self::problem(Problem::Conflict, text),

@@ -53,7 +53,7 @@ pub(crate) fn class_of(method: &Method, path: &str) -> Class {
     }
     match path {
         "/join" | "/assign_queue_num" | "/auction" => Class::Join,
-        "/generate_token" | "/claim" | "/refresh" | "/leave" => Class::Claim,
+        "/generate_token" | "/claim" | "/refresh" | "/leave" | "/move" => Class::Claim,
         _ => Class::Read,
     }
 }

@@ -7,9 +7,11 @@
 use std::sync::Arc;
 
 use anteroom_core::estimate::next_poll_seconds;
-use anteroom_core::{Answer, Board, Operation, Place, RequestId, RoomState, Session, Standing, Ticket};
+use anteroom_core::{
+    Answer, Board, Operation, Place, RequestId, RoomState, Session, SessionKey, Standing, Ticket,
+};
 use anteroom_store::engine::Actor;
-use anteroom_tokens::{request_id, ticket_token};
+use anteroom_tokens::{Code, request_id, ticket_token};
 use axum::body::Body;
 use axum::extract::State;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
@@ -265,6 +267,9 @@ pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Sh
         let board = room.handle.board();
         let ours = |ticket: &Ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours;
         let (request_id, ticket) = room.ticket_tokens.open_ticket(text, &room.request_ids, ours)?;
+        if board.is_moved(&ticket) {
+            return None;
+        }
         return Some(Shown { room, ticket, request_id, board, token: Some(text.to_owned()) });
     }
     let room = app.room_or_default(room)?;
@@ -272,7 +277,8 @@ pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Sh
     let board = room.handle.board();
     let ticket = room
         .request_ids
-        .open(request_id, |ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours)?;
+        .open(request_id, |ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours)
+        .filter(|ticket| !board.is_moved(ticket))?;
     Some(Shown { room, ticket, request_id, board, token: None })
 }
 
@@ -438,6 +444,41 @@ pub(crate) struct TicketBody {
     room: Option<String>,
 }
 
+/// Who claims: the holder of a ticket, or a site to which a visitor brought a code.
+#[derive(Deserialize, Default, ToSchema)]
+pub(crate) struct ClaimBody {
+    /// The code that came with a visitor from `/wait/{room}`, good once and for a minute. No ticket is needed then.
+    #[schema(value_type = Option<String>, max_length = 256)]
+    code: Option<String>,
+    #[serde(flatten)]
+    ticket: TicketBody,
+}
+
+enum Claimant {
+    Ticket(Shown),
+    Code(String),
+}
+
+async fn claimant(app: &App, parameters: &Parameters, request: Request<Body>) -> Result<Claimant, ApiError> {
+    let in_header = shown_text(request.headers()).map(str::to_owned);
+    let body: ClaimBody = read_optional_json(request).await?;
+    match body.code {
+        Some(code) => Ok(Claimant::Code(code)),
+        None => shown_in(app, parameters, in_header, body.ticket).await.map(Claimant::Ticket),
+    }
+}
+
+/// The pass that a code stands for, for the first who brings it.
+async fn by_code(app: &App, code: &str) -> Outcome {
+    let no_good = || ApiError::problem(Problem::CodeUsed, "The code is too old, or not one of ours");
+    let Code { room, ticket, issued_at } = app.codes.open_hand_off(code, app.now()).ok_or_else(no_good)?;
+    let room = app.room(room.as_str()).ok_or_else(no_good)?;
+    let key = SessionKey { generation: ticket.generation, position: ticket.position };
+    let redeem = Operation::Redeem { key, issued_at };
+    room.handle.operate(redeem, Actor::Visitor).await?;
+    admit(app, Shown::of_new(room, ticket)).await?.map_err(|_| no_good())
+}
+
 /// The ticket of a call that may carry it in `Authorization` or in its body.
 async fn shown_anywhere(
     app: &App,
@@ -446,6 +487,15 @@ async fn shown_anywhere(
 ) -> Result<Shown, ApiError> {
     let in_header = shown_text(request.headers()).map(str::to_owned);
     let body: TicketBody = read_optional_json(request).await?;
+    shown_in(app, parameters, in_header, body).await
+}
+
+async fn shown_in(
+    app: &App,
+    parameters: &Parameters,
+    in_header: Option<String>,
+    body: TicketBody,
+) -> Result<Shown, ApiError> {
     let text = in_header.or(body.ticket).ok_or_else(ticket_missing)?;
     let room = the_same_room(parameters.one("room")?.map(str::to_owned), body.room)?;
     open(app, room.as_deref(), &text).await
@@ -453,12 +503,35 @@ async fn shown_anywhere(
 
 /// POST `/claim`: an offer becomes a pass, the same on every call.
 pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: Request<Body>) -> Outcome {
-    let shown = shown_anywhere(&app, &parameters, request).await?;
+    let shown = match claimant(&app, &parameters, request).await? {
+        Claimant::Ticket(shown) => shown,
+        Claimant::Code(code) => return by_code(&app, &code).await,
+    };
     let not_served = anteroom_core::Refusal::NotServed;
     admit(&app, shown).await?.map_err(|shown| {
         auction::note_presence(&app, &shown.room, &shown.ticket);
         not_served.into()
     })
+}
+
+/// POST `/move`: the place goes on under a new ticket, for another device. The old one is worth nothing any more.
+pub(crate) async fn move_place(
+    State(app): Shared,
+    parameters: Parameters,
+    request: Request<Body>,
+) -> Outcome {
+    let shown = shown_anywhere(&app, &parameters, request).await?;
+    let operation = Operation::Move { ticket: shown.ticket };
+    let Answer::Moved { ticket } = shown.room.handle.operate(operation, Actor::Visitor).await? else {
+        return Err(ApiError::unavailable("The room did not answer"));
+    };
+    shown.room.recent_places.forget(&shown.ticket);
+    let shown = Shown::of_new(shown.room, ticket);
+    let status = match status_from_board(&app, &shown) {
+        Some(status) => status,
+        None => status_from_room(&app, &shown).await?,
+    };
+    Ok(told(&shown.answer(&app, status)))
 }
 
 /// POST `/leave`: gives the place up, or ends the visit.

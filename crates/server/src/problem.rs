@@ -81,6 +81,10 @@ problems! {
     SessionEnded = GONE, "session-ended", "The visit is over";
     /// The turn came and was not taken in time, or the place was given up. Join again.
     PlaceGone = GONE, "place-gone", "The place is gone";
+    /// The place was taken to another device, and goes on under the ticket that was made there. This one is worth nothing any more.
+    Moved = GONE, "moved", "The place has moved to another device";
+    /// The code was exchanged before, is too old, or is not one of ours. The visitor comes back to the waiting page for a new one.
+    CodeUsed = GONE, "code-used", "The code is not good any more";
     /// The room is closed, and waiting ended with it.
     RoomClosed = GONE, "room-closed", "The room is closed";
     /// `If-Match` or `If-None-Match` does not hold: somebody changed or made it meanwhile. Read it again, then decide.

@@ -140,6 +140,7 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     see(Get,  "/status",     Open, Nothing,    Problem, || get(native::status)),      // where a ticket stands (usually answered by `hot`)
     row(Post, "/claim",      Open, Configured, Problem, || post(native::claim)),      // the pass
     row(Post, "/auction",    Open, Configured, Problem, || post(auction::auction)),   // a place in line, or a check-in to the open round
+    row(Post, "/move",       Open, Configured, Problem, || post(native::move_place)), // the place to another device, under a new ticket
     row(Post, "/leave",      Open, Configured, Problem, || post(native::leave)),      // gives the place up
     row(Post, "/refresh",    Open, Configured, Problem, || post(native::refresh)),    // a new access token while the session lives
     see(Get,  "/rooms/{id}", Open, Nothing,    Problem, || get(native::figures)),     // the board (usually answered by `hot`)

@@ -11,6 +11,7 @@ use anteroom_gateway::limiter::{Limiter, Policy};
 use anteroom_gateway::{Gateway, GatewayParts, PassTerms};
 use anteroom_store::{Engine, NodeId, SystemClock};
 use anteroom_tokens::api_key::ApiKeyDigest;
+use anteroom_tokens::codes::Codes;
 use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -239,6 +240,7 @@ async fn compose(
         engine,
         keys,
         signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
+        codes: Codes::new(&master),
         metrics: Metrics::new(),
         access,
         origin_secret: origin_secret(config, secrets)?,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::{Board, Recognition, RequestId, Ticket, UnixMillis};
+use anteroom_core::{Board, Recognition, Refusal, RequestId, Ticket, UnixMillis};
 use anteroom_gateway::tickets::recognise;
 pub(crate) use anteroom_gateway::tickets::{Proof, Refreshes};
 use anteroom_store::EngineError;
@@ -11,7 +11,8 @@ use anteroom_store::EngineError;
 use crate::app::RoomView;
 
 impl RoomView {
-    /// The ticket behind a request id, if it is of this room's line, and the board that says so.
+    /// The ticket behind a request id, if it is of this room's line, and the board that says so. One whose place has moved to
+    /// another device is refused.
     pub(crate) async fn open(
         &self,
         id: RequestId,
@@ -22,6 +23,9 @@ impl RoomView {
         let newer_or_ours = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
         let Some(ticket) = self.request_ids.open(id, newer_or_ours) else { return Ok(None) };
         let board = recognise(&self.handle, &self.refreshes, ticket, proof, now).await?;
-        Ok(board.map(|board| (ticket, board)))
+        match board {
+            Some(board) if board.is_moved(&ticket) => Err(EngineError::Refused(Refusal::Moved)),
+            board => Ok(board.map(|board| (ticket, board))),
+        }
     }
 }

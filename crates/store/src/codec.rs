@@ -16,6 +16,7 @@ use crate::contract::{AuditRecord, StoredEvent};
 
 mod clockwork;
 mod losses;
+mod moves;
 mod stays;
 
 const FORMAT: u8 = 1;
@@ -24,11 +25,15 @@ const ROOM_FORMAT_WITH_CLOCKWORK: u8 = 2;
 /// And they make up for what a store has lost. Those without are still read.
 const ROOM_FORMAT_WITH_LOSSES: u8 = 3;
 /// And they show visits that were ended a moment ago. Those without are still read.
-const ROOM_FORMAT: u8 = 4;
+const ROOM_FORMAT_WITH_DEPARTED: u8 = 4;
+/// And they know which places have moved to another device. Those without are still read.
+const ROOM_FORMAT: u8 = 5;
 /// Sessions may have a time until which their pass must be used. Those of the first format are still read.
 const SESSION_FORMAT_WITH_ENTER_BY: u8 = 2;
 /// And a stay, where a cookie goes with them. Those without are still read.
-const SESSION_FORMAT: u8 = 3;
+const SESSION_FORMAT_WITH_STAY: u8 = 3;
+/// And the copy of the ticket, and the newest code that was redeemed. Those without are still read.
+const SESSION_FORMAT: u8 = 4;
 /// Audit records got a detail, and may be of no room. Those of the first format are still read.
 const AUDIT_FORMAT: u8 = 2;
 
@@ -142,6 +147,7 @@ pub fn encode_room(room: &Room) -> Vec<u8> {
     clockwork::encode(&mut writer, room);
     losses::encode(&mut writer, room);
     stays::encode_departed(&mut writer, room);
+    moves::encode(&mut writer, room);
     writer.0
 }
 
@@ -237,8 +243,11 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
     if format >= ROOM_FORMAT_WITH_LOSSES {
         losses::decode(&mut reader, &mut room)?;
     }
-    if format >= ROOM_FORMAT {
+    if format >= ROOM_FORMAT_WITH_DEPARTED {
         stays::decode_departed(&mut reader, &mut room)?;
+    }
+    if format >= ROOM_FORMAT {
+        moves::decode(&mut reader, &mut room)?;
     }
     reader.end()?;
     Ok(room)
@@ -323,6 +332,8 @@ pub fn encode_session(session: &Session) -> Vec<u8> {
     writer.bytes(&session.signatures);
     writer.number(session.enter_by_seconds.unwrap_or(u64::MAX));
     stays::encode(&mut writer, session.stay);
+    writer.byte(session.copy);
+    writer.number(session.redeemed_at.0);
     writer.0
 }
 
@@ -350,7 +361,9 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
         } else {
             None
         },
-        stay: if format >= SESSION_FORMAT { stays::decode(&mut reader)? } else { None },
+        stay: if format >= SESSION_FORMAT_WITH_STAY { stays::decode(&mut reader)? } else { None },
+        copy: if format >= SESSION_FORMAT { moves::decode_copy(&mut reader)? } else { 0 },
+        redeemed_at: UnixMillis(if format >= SESSION_FORMAT { reader.number()? } else { 0 }),
     };
     Ok(session)
 }

@@ -52,6 +52,7 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     sessions::an_ended_session_leaves_the_index_but_stays_listed,
     sessions::a_stay_moves_its_session_in_the_index_both_ways,
     sessions::a_stay_that_was_prolonged_outlives_its_first_end_by_more_than_the_retention,
+    sessions::a_place_that_moved_and_a_code_that_was_redeemed_are_remembered,
     sessions::expired_passes_are_strictly_before,
     sessions::a_reset_makes_sessions_invisible,
     sessions::sessions_are_kept_for_the_retention_and_no_longer,

@@ -4,7 +4,7 @@
 //! per use and room; [`request_id`] and [`ticket_token`] are the two written forms of a ticket; [`signing_key`],
 //! [`key_ring`], [`pass`] and [`signer`] make the tokens an admitted visitor shows to the origin; [`api_key`] recognises
 //! operators, and [`sigv4`] those of them who come with an unmodified AWS client; [`cookie`] is what a visitor's browser carries
-//! for the gateway; [`store_seal`] hides what lies in a store that several nodes share.
+//! for the gateway, [`codes`] what travels in addresses; [`store_seal`] hides what lies in a store that several nodes share.
 //!
 //! *Invariant:* no type that holds a secret has a `Debug` that shows it, and no error message quotes one.
 //! *Invariant:* the algorithm of a token is decided by the key it is checked with, never by the token.
@@ -24,6 +24,7 @@ pub mod signing_key;
 pub mod api_key;
 pub mod sigv4;
 
+pub mod codes;
 pub mod cookie;
 pub mod store_seal;
 
@@ -31,6 +32,7 @@ mod base64url;
 mod sealed_message;
 
 pub use api_key::ApiKeyDigest;
+pub use codes::{Code, Codes};
 pub use cookie::{CookieContent, VisitorCookies};
 pub use key_ring::KeyRing;
 pub use pass::{PassClaims, Signatures, Signed, TokenSet};

@@ -56,6 +56,10 @@ pub(crate) enum Label<'room> {
     TicketToken(&'room RoomId),
     /// Key material from which each cookie of this room's visitors gets its AES-256-GCM key.
     VisitorCookie(&'room RoomId),
+    /// Codes that hand an admitted visitor over to a site on another host.
+    HandOffCode,
+    /// Codes that take a place in line to another device.
+    MoveCode,
     /// AES-256-GCM key that seals the private signing keys kept in the store.
     SigningKeysAtRest,
     /// AES-256-GCM key that seals the secret access keys of AWS clients kept in the store.
@@ -73,6 +77,8 @@ impl<'room> Label<'room> {
             Self::RequestId(room) => (b"request id", room.as_str().as_bytes()),
             Self::TicketToken(room) => (b"ticket token", room.as_str().as_bytes()),
             Self::VisitorCookie(room) => (b"visitor cookie", room.as_str().as_bytes()),
+            Self::HandOffCode => (b"hand-off code", b""),
+            Self::MoveCode => (b"move code", b""),
             Self::SigningKeysAtRest => (b"signing keys at rest", b""),
             Self::SecretAccessKeysAtRest => (b"secret access keys at rest", b""),
             Self::SharedStore => (b"shared store", b""),
@@ -380,6 +386,8 @@ mod tests {
             Label::TicketToken(&other),
             Label::VisitorCookie(&sample),
             Label::VisitorCookie(&other),
+            Label::HandOffCode,
+            Label::MoveCode,
             Label::SigningKeysAtRest,
             Label::SecretAccessKeysAtRest,
             Label::SharedStore,

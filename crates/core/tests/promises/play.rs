@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use anteroom_core::ids::COPY_MAX;
 use anteroom_core::settings::{Bounded, People, Seconds};
 use anteroom_core::{
     Answer, Board, Claim, InletKind, Operation, Outcome, Position, Reads, Reconfigure, Refusal, RequestId,
@@ -102,6 +103,7 @@ impl Play {
                 self.show_as_many_as_fit();
                 return None;
             }
+            Step::Move(index) => Operation::Move { ticket: self.ticket(*index) },
             Step::Leave(index) => Operation::Leave { ticket: self.ticket(*index) },
             Step::Close(index, completed) => Operation::Close {
                 key: key_of(&self.ticket(*index)),
@@ -208,6 +210,12 @@ impl Play {
                 self.handed_out.push(SessionKey { generation, position });
             }
         }
+        if let (Operation::Move { ticket: old }, Ok(Answer::Moved { ticket: new })) =
+            (&operation, &applied.answer)
+        {
+            let place = self.tickets.iter_mut().find(|ticket| *ticket == old).unwrap();
+            *place = *new;
+        }
         self.check_everything(&operation, &before);
     }
 
@@ -240,6 +248,7 @@ impl Play {
                 self.check_touch(*key, *stay_millis, *confirms, session, answer);
             }
             Operation::Leave { ticket } => self.check_leave(ticket, session, answer),
+            Operation::Move { ticket } => self.check_move(ticket, session, answer),
             Operation::Close { outcome, .. } => self.check_end(*outcome, session, answer),
             Operation::Exits { count } => {
                 let counted = (*count).min(model.active - model.credits);
@@ -290,10 +299,26 @@ impl Play {
             | Operation::Inspect { .. }
             | Operation::KeepSignatures { .. } => {}
             // What a store loses is played in tests of its own.
-            Operation::Mend(_) | Operation::Recall { .. } | Operation::Show { .. } => {
+            Operation::Mend(_)
+            | Operation::Recall { .. }
+            | Operation::Show { .. }
+            | Operation::Redeem { .. } => {
                 unreachable!("no such step is played")
             }
         }
+    }
+
+    /// A place that waits moves, keeps its position, and takes nothing from anybody.
+    fn check_move(&mut self, ticket: &Ticket, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
+        let story = self.model.find(key_of(ticket)).map(|visitor| visitor.story);
+        let expected = match story {
+            None => Err(Refusal::UnknownTicket),
+            Some(_) if session.is_some() => Err(Refusal::NotMovable),
+            Some(Story::Left | Story::Lapsed | Story::Claimed) => Err(Refusal::Gone),
+            Some(_) if ticket.copy == COPY_MAX => Err(Refusal::NotMovable),
+            Some(_) => Ok(Answer::Moved { ticket: Ticket { copy: ticket.copy + 1, ..*ticket } }),
+        };
+        assert_eq!(answer, &expected);
     }
 
     /// Promises 4 and 6.

@@ -17,6 +17,8 @@ pub(crate) enum Step {
     /// So many others were ended by name that no more can be shown.
     ShownFully,
     Leave(usize),
+    /// To another device.
+    Move(usize),
     Close(usize, bool),
     Exits(u64),
     Advance(i64),
@@ -203,6 +205,7 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<bool>().prop_map(Step::SeveralNodes),
         1 => Just(Step::ShownFully),
         3 => index().prop_map(Step::Leave),
+        3 => index().prop_map(Step::Move),
         4 => (index(), any::<bool>()).prop_map(|(index, done)| Step::Close(index, done)),
         1 => (0u64..4).prop_map(Step::Exits),
         3 => (-6i64..12).prop_map(Step::Advance),

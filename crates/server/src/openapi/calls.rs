@@ -27,6 +27,7 @@ pub(super) const CALLS: &[Entry] = &[
     (Public, Get,  "/status",                visitors::status),
     (Public, Post, "/claim",                 visitors::claim),
     (Public, Post, "/auction",               visitors::auction),
+    (Public, Post, "/move",                  visitors::move_place),
     (Public, Post, "/leave",                 visitors::leave),
     (Public, Post, "/refresh",               visitors::refresh),
     (Public, Get,  "/rooms/{id}",            visitors::figures),

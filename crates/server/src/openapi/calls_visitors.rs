@@ -9,7 +9,7 @@ use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
 use crate::auction::{AuctionBody, QueuedAnswer, WonAnswer};
 use crate::frontier::PublicMove;
 use crate::native::{
-    AdmittedAnswer, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
+    AdmittedAnswer, ClaimBody, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
 };
 use crate::prepared::{GenerationFigures, PublicFigures};
 use crate::problem::Problem;
@@ -130,18 +130,18 @@ pub(super) fn status() -> Call {
         "Where it stands.",
         vec![("waiting", value(&waiting())), ("active", value(&active()))],
     )
-    .problems(&[Problem::TicketMissing, Problem::UnknownTicket, Problem::UnknownRoom])
+    .problems(&[Problem::TicketMissing, Problem::UnknownTicket, Problem::UnknownRoom, Problem::Moved])
 }
 
 pub(super) fn claim() -> Call {
     new(
         "claim",
         "Exchanges a served place for a pass",
-        "Asked again, it answers with the same tokens, byte for byte, and with what is left of `expires_in`.",
+        "Asked again, it answers with the same tokens, byte for byte, and with what is left of `expires_in`.\n\nA site to which `/wait/{room}` handed a visitor over sends the `code` that came with him instead of a ticket. Each code is good once, and for a minute.",
     )
     .ticket(Ticket::InHeaderOrBody)
     .optional_query::<RoomName>("room", ROOM, "Sample")
-    .optional_body::<TicketBody>(json!({"ticket": JWT}))
+    .optional_body::<ClaimBody>(json!({"ticket": JWT}))
     .json(200, "The pass.", &admitted())
     .leads_to("refresh", &[("body.refresh_token", "$response.body#/refresh_token")])
     .problems(&[
@@ -150,6 +150,8 @@ pub(super) fn claim() -> Call {
         Problem::UnknownRoom,
         Problem::NotServed,
         Problem::PlaceGone,
+        Problem::Moved,
+        Problem::CodeUsed,
         Problem::SessionEnded,
         Problem::RoomClosed,
     ])
@@ -187,6 +189,27 @@ pub(super) fn auction() -> Call {
         Problem::PlaceGone,
         Problem::SessionEnded,
         Problem::RoomClosed,
+    ])
+}
+
+pub(super) fn move_place() -> Call {
+    new(
+        "move",
+        "Takes the place to another device",
+        "The place goes on under a new ticket with the same position. The old one answers `moved` from then on. A place can move fifteen times.",
+    )
+    .ticket(Ticket::InHeaderOrBody)
+    .optional_query::<RoomName>("room", ROOM, "Sample")
+    .optional_body::<TicketBody>(json!({"ticket": JWT}))
+    .json(200, "The new ticket.", &waiting())
+    .leads_to("leave", &[("body.ticket", "$response.body#/ticket")])
+    .problems(&[
+        Problem::TicketMissing,
+        Problem::UnknownTicket,
+        Problem::UnknownRoom,
+        Problem::PlaceGone,
+        Problem::Moved,
+        Problem::Conflict,
     ])
 }
 

@@ -6,7 +6,8 @@ mod clockwork;
 use std::collections::HashMap;
 
 use anteroom_core::estimate::SAMPLES_MAX;
-use anteroom_core::ids::GENERATION_EPOCH_UNIX_SECONDS;
+use anteroom_core::ids::{COPY_MAX, GENERATION_EPOCH_UNIX_SECONDS};
+use anteroom_core::moves::MOVED_MAX;
 use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::segment::STEPS_MAX;
@@ -50,6 +51,8 @@ pub(crate) fn unsound(room: &Room) -> Option<&'static str> {
         Some("its exits")
     } else if unsound_departed(room) {
         Some("the visits it shows as ended")
+    } else if room.moved.len() > MOVED_MAX || room.moved.values().any(|&copy| copy > COPY_MAX) {
+        Some("the places that have moved")
     } else {
         clockwork::unsound(room)
     }

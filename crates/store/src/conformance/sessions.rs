@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anteroom_core::settings::Seconds;
-use anteroom_core::{Operation, Outcome, Session, SessionStatus, Settings, UnixMillis};
+use anteroom_core::{Answer, Operation, Outcome, Session, SessionStatus, Settings, Ticket, UnixMillis};
 
-use super::caller::{Caller, HOUR_MILLIS};
+use super::caller::{Caller, HOUR_MILLIS, claim};
 use crate::clock::{Clock, Stopwatch, SystemClock};
 use crate::contract::{SESSION_RETENTION_MILLIS, Store};
 
@@ -122,6 +122,25 @@ pub(super) async fn a_stay_that_was_prolonged_outlives_its_first_end_by_more_tha
     }
     assert_eq!(caller.session(stays.key).await, Some(stays.clone()), "he is still inside");
     assert_eq!(caller.next_end().await, Some(stays.ends_at()));
+}
+
+pub(super) async fn a_place_that_moved_and_a_code_that_was_redeemed_are_remembered(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    caller.perform(Operation::Join { count: 2 }).await;
+    let old = caller.ticket(2);
+    let moved = caller.perform(Operation::Move { ticket: old }).await;
+    let new = Ticket { copy: 1, ..old };
+    assert_eq!(moved, Answer::Moved { ticket: new });
+    caller.perform(Operation::Advance { by: 2 }).await;
+    let claimed = caller.perform(claim(new, None)).await;
+    let Answer::Claimed { session, begun: true } = claimed else { panic!("{claimed:?}") };
+    let issued_at = caller.now.plus(1);
+    caller.perform(Operation::Redeem { key: session.key, issued_at }).await;
+    let stored = store.load(&caller.id, caller.node).await.unwrap().unwrap();
+    let board = anteroom_core::Board::of(&stored.room);
+    assert!(board.is_moved(&old) && !board.is_moved(&new));
+    let kept = store.session(&caller.id, session.key).await.unwrap().unwrap();
+    assert_eq!((kept.copy, kept.redeemed_at), (1, issued_at));
 }
 
 pub(super) async fn expired_passes_are_strictly_before(store: Arc<dyn Store>) {

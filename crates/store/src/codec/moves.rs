@@ -1,0 +1,115 @@
+//! Places that have moved to another device, and the codes by which passes were handed over, as bytes.
+
+use std::sync::Arc;
+
+use anteroom_core::ids::COPY_MAX;
+use anteroom_core::moves::MOVED_MAX;
+use anteroom_core::{Position, Room, SessionKey};
+
+use super::{Corrupt, Reader, Writer};
+
+pub(super) fn encode(writer: &mut Writer, room: &Room) {
+    writer.number(room.moved.len() as u64);
+    for (key, &copy) in &*room.moved {
+        writer.generation(key.generation);
+        writer.number(key.position.get());
+        writer.byte(copy);
+    }
+}
+
+pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Corrupt> {
+    let length = reader.length()?;
+    if length > MOVED_MAX {
+        return Err(Corrupt("room"));
+    }
+    let moved = (0..length).map(|_| {
+        let generation = reader.generation()?;
+        let position = Position::new(reader.number()?).ok_or(Corrupt("room"))?;
+        Ok((SessionKey { generation, position }, decode_copy(reader)?))
+    });
+    room.moved = Arc::new(moved.collect::<Result<_, Corrupt>>()?);
+    Ok(())
+}
+
+pub(super) fn decode_copy(reader: &mut Reader<'_>) -> Result<u8, Corrupt> {
+    let copy = reader.byte()?;
+    if copy <= COPY_MAX { Ok(copy) } else { Err(Corrupt("copy of a ticket")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use anteroom_core::{RequestId, Session, SessionStatus, Settings, UnixMillis};
+
+    use super::*;
+    use crate::codec::{decode_room, decode_session, encode_room, encode_session};
+
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
+    fn room() -> Room {
+        Room::open(Settings::default(), NOW, 3)
+    }
+
+    fn key(position: u64) -> SessionKey {
+        SessionKey { generation: room().newest().generation, position: Position::new(position).unwrap() }
+    }
+
+    fn session() -> Session {
+        Session {
+            key: key(2),
+            request_id: RequestId([9; 16]),
+            offered_at: NOW,
+            issued_at_seconds: NOW.seconds(),
+            expires_at_seconds: NOW.seconds() + 60,
+            issuer: "https://a.example".into(),
+            key_id: "key".into(),
+            status: SessionStatus::Active,
+            signatures: vec![],
+            enter_by_seconds: None,
+            stay: None,
+            copy: 0,
+            redeemed_at: UnixMillis(0),
+        }
+    }
+
+    #[test]
+    fn places_that_moved_read_back_and_no_more_than_fit() {
+        let mut room = room();
+        room.moved = Arc::new((1..=3).map(|position| (key(position), 2)).collect());
+        let bytes = encode_room(&room);
+        assert_eq!(decode_room(&bytes).unwrap(), room);
+        for length in 0..bytes.len() {
+            assert!(decode_room(&bytes[..length]).is_err(), "cut at {length}");
+        }
+        let mut damaged = bytes;
+        *damaged.last_mut().unwrap() = COPY_MAX + 1;
+        assert!(decode_room(&damaged).is_err(), "no ticket has that copy");
+        room.moved = Arc::new((1..=MOVED_MAX as u64 + 1).map(|position| (key(position), 1)).collect());
+        assert!(decode_room(&encode_room(&room)).is_err());
+    }
+
+    #[test]
+    fn what_was_written_before_places_moved_is_read_and_written_anew() {
+        let mut older = encode_room(&room());
+        older.truncate(older.len() - 8);
+        older[0] = 4;
+        let read = decode_room(&older).unwrap();
+        assert_eq!(read, room());
+        assert_eq!(encode_room(&read)[0], 5);
+        let mut older = encode_session(&session());
+        older.truncate(older.len() - 9);
+        older[0] = 3;
+        let read = decode_session(&older).unwrap();
+        assert_eq!(read, session());
+        assert_eq!(encode_session(&read)[0], 4);
+    }
+
+    #[test]
+    fn a_session_keeps_its_copy_and_its_newest_code() {
+        let session = Session { copy: COPY_MAX, redeemed_at: NOW.plus(7), ..session() };
+        let bytes = encode_session(&session);
+        assert_eq!(decode_session(&bytes).unwrap(), session);
+        for length in 0..bytes.len() {
+            assert!(decode_session(&bytes[..length]).is_err(), "cut at {length}");
+        }
+    }
+}

@@ -1,74 +1,208 @@
-//! `anteroom demo`: a gateway before a small shop, on a temporary directory, and what to try in a browser and with curl.
+//! `anteroom demo`: a shop that more people want to visit than it has places, Anteroom before it, and whoever opens it in a
+//! browser among them. Everything is on this machine and in a temporary directory, and goes away with Ctrl-C.
+//!
+//! [`shop`] is the site that is protected, [`visitors`] are the people who want in, [`figures`] what the server says about
+//! them, [`screen`] what is printed. The server itself is the one that `serve` runs.
 
+mod figures;
+mod screen;
 mod shop;
+mod visitors;
 
 use std::ffi::OsString;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use anteroom_server::Addresses;
 use anteroom_server::config::{Config, DEFAULT_FILE_NAME};
+use anyhow::Context;
+use secrecy::SecretString;
+use tokio::sync::watch;
 
-use crate::serve;
+use crate::failure::{Exit, Failure};
+use crate::http_client::{ClientOptions, HttpClient};
+use crate::output::talk;
+use crate::serve::{self, Stop};
 
+use figures::Figures;
+use screen::{Screen, Shown};
+use shop::Shop;
+
+/// The room before the shop.
+const ROOM: &str = "shop";
 const ADMIN_KEY: &str = "demo-key-not-a-secret";
-const PREFERRED_PORTS: [u16; 2] = [8080, 8081];
-/// How many visitors the shop takes at once: two browsers are in, the third one stands in line.
-const CAPACITY: u64 = 2;
-/// How long a visitor stays in who does nothing, in seconds.
-const SESSION_SECONDS: u64 = 60;
+/// Where the listeners are: what the environment says under this name, else at this port if it is free.
+const ADDRESSES: [(&str, u16); 2] = [("ANTEROOM_PUBLIC_ADDR", 8080), ("ANTEROOM_PRIVATE_ADDR", 8081)];
+/// The most simulated visitors: they share the machine with the server.
+const VISITORS_MAX: u64 = 20_000;
+/// The fewest places the shop has, so that a person finds company inside.
+const CAPACITY_MIN: u64 = 3;
+/// How long somebody stays in who does nothing, in seconds: long enough to read a page, short enough to see it happen.
+const SESSION_SECONDS: u64 = 120;
+/// How long a pass claimed over the API is good for, in seconds.
+const PASS_SECONDS: u64 = 300;
+/// How long requests under way may take once the demo is told to end, in seconds.
+const DRAIN_SECONDS: u64 = 5;
+
+/// Try it: a small shop with simulated visitors and a line, until Ctrl-C
+///
+/// Starts Anteroom before a sample shop on this machine, in a temporary directory, and prints what to open in a browser.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  anteroom demo\n  anteroom demo --visitors 1000\n  anteroom demo --visitors 0 --api"
+)]
+pub(crate) struct Arguments {
+    /// How many simulated visitors want to get in, at most 20000; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    visitors: u64,
+    /// Also print calls of the API, to be pasted into another terminal
+    #[arg(long)]
+    api: bool,
+}
+
+/// How large the demo is.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    visitors: u64,
+    capacity: u64,
+}
+
+impl Plan {
+    fn of(arguments: &Arguments) -> Result<Self, Failure> {
+        let visitors = arguments.visitors;
+        if visitors > VISITORS_MAX {
+            let what = format!("--visitors {visitors} is too many; the demo has at most {VISITORS_MAX}");
+            let hint =
+                "they share this machine with the server; 120 make a line, and `anteroom load` sends more";
+            return Err(Failure::new(Exit::CommandLine, what).hint(hint));
+        }
+        Ok(Self { visitors, capacity: visitors::capacity_for(visitors).max(CAPACITY_MIN) })
+    }
+}
 
 /// Runs until Ctrl-C; the directory goes away with it.
-pub(crate) fn demo() -> anyhow::Result<()> {
+pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
+    let plan = Plan::of(arguments)?;
     let directory = tempfile::Builder::new().prefix("anteroom-demo-").tempdir()?;
-    let store = format!("file:{}", directory.path().display());
-    let [public, private] = PREFERRED_PORTS.map(address);
-    let shop = shop::open()?;
-    let rooms = format!(
-        "[[room]]\nid = \"shop\"\norigins = [\"http://{shop}\"]\ninlet = \"max-size\"\ntotal_active_users = {CAPACITY}\n\
-         session_duration = {SESSION_SECONDS}\n[[room]]\nid = \"Sample\"\n"
-    );
-    std::fs::write(directory.path().join(DEFAULT_FILE_NAME), rooms)?;
+    let shop = Shop::open(plan.capacity)?;
+    std::fs::write(directory.path().join(DEFAULT_FILE_NAME), rooms(plan, &shop))?;
+    let [public, private] = ADDRESSES;
     let environment = [
-        ("ANTEROOM_PUBLIC_ADDR", public),
-        ("ANTEROOM_PRIVATE_ADDR", private),
-        ("ANTEROOM_STORE_URL", store),
+        (public.0, address(public)?),
+        (private.0, address(private)?),
+        ("ANTEROOM_STORE_URL", format!("file:{}", directory.path().display())),
         ("ANTEROOM_ADMIN_KEY", ADMIN_KEY.to_owned()),
+        ("ANTEROOM_METRICS_OPEN", "true".to_owned()),
         ("ANTEROOM_LOG", "warn".to_owned()),
+        ("ANTEROOM_DRAIN_TIMEOUT_SECONDS", DRAIN_SECONDS.to_string()),
     ];
     let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let loaded = Config::load(None, directory.path(), environment)?;
-    let ready = |addresses: &Addresses, _| println!("{}", script(&addresses.public, &addresses.private));
-    serve::run(loaded, ready, || {
-        // The second Ctrl-C ends the process on the spot, so nobody would drop the directory any more.
-        let _ = std::fs::remove_dir_all(directory.path());
-    })
+    let screen = Arc::new(Screen::new());
+    let company = Mutex::new(None);
+    let ready = |addresses: &Addresses, _| {
+        shop.meet(addresses);
+        screen.introduce(&Shown { addresses, shop: shop.address(), plan, api: arguments.api });
+        match Company::gather(plan, addresses, Arc::clone(&screen)) {
+            Ok(gathered) => *company.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered),
+            Err(error) => talk(&format!("nobody comes: {error:#}")),
+        }
+    };
+    let stopping = |stop| {
+        screen.close();
+        if let Some(company) = company.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            company.send_home();
+        }
+        if stop == Stop::AtOnce {
+            // The process ends on the spot, so nobody would drop the directory any more.
+            let _ = std::fs::remove_dir_all(directory.path());
+        }
+    };
+    let outcome = serve::run(loaded, ready, stopping);
+    let last = company.into_inner().unwrap_or_else(PoisonError::into_inner).and_then(Company::end);
+    let most_inside = shop.close();
+    directory.close().context("the demo's directory is still there")?;
+    if outcome.is_ok() {
+        screen.conclude(last.as_ref(), most_inside, plan);
+    }
+    outcome
 }
 
-/// The usual port if it is free, any other if not.
-fn address(port: u16) -> String {
-    let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
-    format!("127.0.0.1:{port}")
-}
-
-fn script(public: &str, private: &str) -> String {
+/// The room before the shop, and one whose line moves by hand, for the API.
+fn rooms(plan: Plan, shop: &Shop) -> String {
     format!(
-        r#"Anteroom stands before a small shop that takes {CAPACITY} visitors at once: {public}/
-
-Open it in a browser: you are in. Open it in {CAPACITY} more (private windows, other browsers), and the last one stands in line.
-Buy something: your visit is over, and whoever waits is let in. Somebody who does nothing is out after {SESSION_SECONDS} seconds.
-
-There is also a room `Sample`, whose line moves when you say so. In another terminal:
-
-  P={public}/.anteroom A={private} K='Authorization: Bearer {ADMIN_KEY}'
-  ID=$(curl -s $P/assign_queue_num -d '{{"event_id":"Sample"}}' | cut -d'"' -f4)        # take a place in line
-  curl -s "$P/queue_num?event_id=Sample&request_id=$ID"; echo                         # its number: 1
-  curl -s "$P/serving_num?event_id=Sample"; echo                                      # who is being served: nobody yet
-  curl -s $P/generate_token -d "{{\"event_id\":\"Sample\",\"request_id\":\"$ID\"}}"; echo   # too early: not being served yet
-  curl -s $A/increment_serving_counter -H "$K" -d '{{"event_id":"Sample","increment_by":100}}'; echo   # let 100 in
-  curl -s $P/generate_token -d "{{\"event_id\":\"Sample\",\"request_id\":\"$ID\"}}"; echo   # your pass: three signed tokens
-  curl -s "$P/public_key?event_id=Sample"; echo                                       # the key that any JWT library checks them with
-  curl -s "$A/num_active_tokens?event_id=Sample" -H "$K"; echo                        # visitors inside
-
-Ctrl-C ends it and deletes its data."#
+        "[[room]]\nid = \"{ROOM}\"\norigins = [\"http://{}\"]\ninlet = \"max-size\"\ntotal_active_users = {}\n\
+         session_duration = {SESSION_SECONDS}\nvalidity_period = {PASS_SECONDS}\npage_heading = \"The Sample Theatre\"\n\
+         [[room]]\nid = \"Sample\"\n",
+        shop.address(),
+        plan.capacity
     )
+}
+
+/// What the environment says, else the usual port if it is free, else any other. Nothing but this machine: the demo's key is known
+/// to everybody.
+fn address((variable, port): (&str, u16)) -> Result<String, Failure> {
+    let Some(given) = std::env::var_os(variable) else {
+        let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
+        return Ok(format!("127.0.0.1:{port}"));
+    };
+    let given = given.to_string_lossy().into_owned();
+    match given.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(given),
+        _ => {
+            let what = format!("{variable}={given}: the demo listens on this machine only");
+            Err(Failure::new(Exit::CommandLine, what)
+                .hint("unset it, or name an address such as 127.0.0.1:9000; port 0 takes a free one"))
+        }
+    }
+}
+
+/// A client of one of the listeners, with a key where it needs one.
+fn client(url: &str, key: Option<&str>, connections: usize) -> anyhow::Result<HttpClient> {
+    let mut options = ClientOptions::new(url);
+    options.key = key.map(SecretString::from);
+    options.idle_connections_max = connections;
+    Ok(HttpClient::new(&options)?)
+}
+
+/// The simulated visitors, and whoever looks at the figures once a second: on a thread of their own, so that they stay out of
+/// the server's way as far as the machine lets them.
+struct Company {
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<Option<Figures>>,
+}
+
+impl Company {
+    fn gather(plan: Plan, addresses: &Addresses, screen: Arc<Screen>) -> anyhow::Result<Self> {
+        let (stop, mut stopped) = watch::channel(false);
+        let crowd = visitors::Crowd::new(plan.visitors, &addresses.public)?;
+        let private = client(&addresses.private, Some(ADMIN_KEY), 1)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("visitors".into()).spawn(move || {
+            let last = runtime.block_on(async {
+                let mut last = None;
+                tokio::select! {
+                    never = crowd.come() => match never {},
+                    never = figures::follow(&private, &mut last, |figures| screen.show(figures, plan)) => match never {},
+                    // Nobody may be left to say it, which says it too.
+                    _ = stopped.wait_for(|stopped| *stopped) => {}
+                }
+                last
+            });
+            runtime.shutdown_background();
+            last
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    fn send_home(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// The figures that were seen last.
+    fn end(self) -> Option<Figures> {
+        self.send_home();
+        self.thread.join().ok().flatten()
+    }
 }

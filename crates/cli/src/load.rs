@@ -13,7 +13,7 @@ mod ledger;
 mod moment;
 mod operator;
 mod progress;
-mod random;
+pub(crate) mod random;
 mod rate;
 mod record;
 mod report;

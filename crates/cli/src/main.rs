@@ -62,9 +62,7 @@ enum Command {
         #[command(flatten)]
         configuration: Configuration,
     },
-    /// Start a server on a temporary directory and show what to try
-    #[command(after_help = "Examples:\n  anteroom demo")]
-    Demo,
+    Demo(demo::Arguments),
     Load(Box<load::Arguments>),
     Room(room::RoomArguments),
     Alarm(alarm::AlarmArguments),
@@ -119,7 +117,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             serve::serve(configuration.load_with(&given)?)
         }
         Command::CheckConfig { configuration } => check_config::check(&configuration.load()?),
-        Command::Demo => demo::demo(),
+        Command::Demo(arguments) => demo::demo(&arguments),
         Command::Load(arguments) => load::load(&arguments),
         Command::Room(arguments) => room::run(arguments),
         Command::Alarm(arguments) => alarm::run(arguments),

@@ -24,15 +24,24 @@ pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
             );
         }
     };
-    run(loaded, ready, || ())
+    run(loaded, ready, |_| ())
 }
 
-/// Runs a server with logging and signals; `ready` is told where it listens, `at_once` is called where the process ends
-/// without the usual clearing up.
+/// How the process was asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// What is under way is finished first.
+    Gently,
+    /// On the spot, without the usual clearing up.
+    AtOnce,
+}
+
+/// Runs a server with logging and signals; `ready` is told where it listens, `stopping` is called when somebody asks it to
+/// end, before anything is done about it.
 pub(crate) fn run(
     loaded: Loaded,
     ready: impl FnOnce(&Addresses, FirstStart),
-    at_once: impl Fn(),
+    stopping: impl Fn(Stop),
 ) -> anyhow::Result<()> {
     logging::start(&loaded.config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -44,7 +53,7 @@ pub(crate) fn run(
         let server = anteroom_server::run(loaded, bound, shutdown, rereading, ready);
         tokio::select! {
             outcome = server => outcome,
-            never = heed(signals, &trigger, &reread, at_once) => match never {},
+            never = heed(signals, &trigger, &reread, stopping) => match never {},
         }
     })
 }
@@ -54,20 +63,21 @@ async fn heed(
     mut signals: Signals,
     trigger: &Trigger,
     reread: &watch::Sender<u64>,
-    at_once: impl Fn(),
+    stopping: impl Fn(Stop),
 ) -> std::convert::Infallible {
-    let mut stopping = false;
+    let mut is_stopping = false;
     loop {
         match signals.next().await {
             Signal::Hangup => reread.send_modify(|requests| *requests += 1),
-            Signal::Terminate | Signal::Interrupt if stopping => {
+            Signal::Terminate | Signal::Interrupt if is_stopping => {
                 say("stopping at once");
-                at_once();
+                stopping(Stop::AtOnce);
                 std::process::exit(130);
             }
             Signal::Terminate | Signal::Interrupt => {
+                stopping(Stop::Gently);
                 say("finishing what is under way (once more to stop at once)");
-                stopping = true;
+                is_stopping = true;
                 trigger.pull();
             }
         }

@@ -1,7 +1,8 @@
-//! `anteroom demo`, taken at its word: the script that it prints is run as printed, and afterwards nothing is left.
+//! `anteroom demo`, taken at its word: what it prints is run as printed, a person who comes gets what it promises, and afterwards
+//! nothing is left.
 //!
-//! One test and not several, because a demo prefers two fixed ports: demos that start at the same moment would compete for
-//! them, and which one gets them is of no interest.
+//! Only one test takes the ports that a demo prefers: demos that start at the same moment would compete for them, and which one
+//! gets them is of no interest.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,30 +10,341 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anteroom_testkit::{Answer, Client, Request, Server, Wire, require, wait_for, wait_until};
-use serde_json::Value;
+use anteroom_testkit::{Asking, Browser};
+use anteroom_testkit::{Builder, Client, Request, Server, Wire, require, wait_for, wait_until};
+use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
-/// How long a demo may take to start: it makes an RSA key.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// The last words of the demo, after which nothing more is printed.
+const ADMIN_KEY: &str = "demo-key-not-a-secret";
+/// How long a demo may take to start, which makes an RSA key, and to do anything else.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// The last words of the first screen, after which only figures come.
 const LAST_WORDS: &str = "Ctrl-C ends it and deletes its data.\n";
-/// About a dozen lines: few enough to be read at a glance.
-const LINES_MAX: usize = 18;
+/// A screen on which everything should fit: lines, columns.
+const SCREEN: (usize, usize) = (24, 80);
 
-fn start(temporary_directory: &Path) -> Server {
+/// A demo that is running.
+struct Demo {
+    server: Server,
+    /// Where visitors come in, where operators do, and where the shop itself is.
+    public: SocketAddr,
+    private: SocketAddr,
+    shop: SocketAddr,
+    temporary: tempfile::TempDir,
+}
+
+fn builder(temporary_directory: &Path) -> Builder {
     let directory = temporary_directory.display().to_string();
-    let demo = Server::builder(BINARY).command("demo").env("TMPDIR", directory);
-    demo.start_without_waiting().expect("the demo starts")
+    Server::builder(BINARY).command("demo").env("TMPDIR", directory)
+}
+
+/// The first screen of a demo, once it is whole.
+fn first_screen(server: &Server) -> String {
+    wait_for("the demo has introduced itself", PATIENCE, || {
+        let stdout = server.stdout();
+        let end = stdout.find(LAST_WORDS)? + LAST_WORDS.len();
+        Some(stdout[..end].to_owned())
+    })
+}
+
+/// The first address in a text after these words.
+#[track_caller]
+fn address_after(text: &str, words: &str) -> SocketAddr {
+    let found = text.split_once(words).and_then(|(_, rest)| rest.split_once("http://"));
+    let found = found.and_then(|(_, rest)| rest.split_once('/')).expect(words).0;
+    found.parse().unwrap_or_else(|_| panic!("no address: {found}"))
+}
+
+impl Demo {
+    fn start(arguments: &[&str]) -> Self {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let builder =
+            arguments.iter().fold(builder(temporary.path()), |builder, word| builder.argument(*word));
+        let server = builder.start_without_waiting().expect("the demo starts");
+        let screen = first_screen(&server);
+        Self {
+            public: address_after(&screen, "Open "),
+            private: address_after(&screen, "operator"),
+            shop: address_after(&screen, "API"),
+            server,
+            temporary,
+        }
+    }
+
+    fn operator(&self) -> Client {
+        Client::new(self.private).with_bearer(ADMIN_KEY)
+    }
+
+    /// What the server says about the room before the shop.
+    fn figures(&self) -> RoomFigures {
+        let answer = self.operator().get("/rooms/shop").expect("an answer").json();
+        let figure =
+            |name: &str| answer["figures"][name].as_u64().unwrap_or_else(|| panic!("{name}: {answer}"));
+        let capacity = answer["settings"]["total_active_users"].as_u64().expect("a capacity");
+        let figures = RoomFigures {
+            capacity,
+            active: figure("active"),
+            offers: figure("offers"),
+            waiting: figure("waiting"),
+            serving: figure("serving"),
+            claimed: figure("claimed"),
+            completed: figure("completed"),
+        };
+        assert!(figures.active + figures.offers <= capacity, "too many places given away: {figures:?}");
+        figures
+    }
+
+    /// What the shop counts by itself.
+    fn counted_by_the_shop(&self, name: &str) -> u64 {
+        let counted = Client::new(self.shop).get("/inside").expect("an answer").json();
+        counted[name].as_u64().unwrap_or_else(|| panic!("{name}: {counted}"))
+    }
+
+    /// The lines of figures so far.
+    fn figure_lines(&self) -> Vec<String> {
+        let stdout = self.server.stdout();
+        stdout.lines().filter(|line| line.starts_with("inside ")).map(str::to_owned).collect()
+    }
+
+    /// Ctrl-C; returns the last line.
+    fn end(mut self) -> String {
+        let ended = self.server.interrupt().expect("it ends");
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("ERROR") && !ended.stderr.contains("WARN"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+        let left: Vec<_> = fs::read_dir(self.temporary.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        ended.stdout.lines().last().expect("a last line").to_owned()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RoomFigures {
+    capacity: u64,
+    active: u64,
+    offers: u64,
+    waiting: u64,
+    serving: u64,
+    claimed: u64,
+    completed: u64,
+}
+
+/// The number that stands right after these words.
+#[track_caller]
+fn number_after(line: &str, words: &str) -> u64 {
+    let rest = line.split_once(words).unwrap_or_else(|| panic!("no `{words}` in {line}")).1;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_else(|_| panic!("no number after `{words}` in {line}"))
+}
+
+#[test]
+fn the_first_screen_is_short_figures_follow_it_and_ctrl_c_ends_everything() {
+    let demo = Demo::start(&[]);
+    let screen = first_screen(&demo.server);
+    assert!(screen.lines().count() + 2 <= SCREEN.0, "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() < SCREEN.1), "{screen}");
+    assert!(screen.contains("120 simulated visitors"), "{screen}");
+    let metrics = Client::new(demo.private).get("/metrics").expect("an answer");
+    assert!(metrics.text().contains("anteroom_room_waiting{room=\"shop\"}"), "{metrics:?}");
+    // The second line comes ten seconds after the first: by then the line is there.
+    let line = wait_for("figures", PATIENCE, || demo.figure_lines().get(1).cloned());
+    assert!(line.chars().count() < SCREEN.1, "{line}");
+    assert_eq!(number_after(&line, "coming of "), 18, "{line}");
+    assert!(number_after(&line, "in line ") > 50, "{line}");
+    let last = demo.end();
+    assert!(last.starts_with("Ended after ") && last.ends_with(" of 18 inside at once."), "{last}");
+}
+
+#[test]
+fn a_line_builds_up_and_moves_and_a_person_who_waits_gets_in_buys_and_frees_his_place() {
+    let demo = Demo::start(&["--visitors", "40"]);
+    wait_until("a line has built up", PATIENCE, || demo.figures().waiting > 25);
+    let mut person = Browser::new(demo.public);
+    let answer = person.open("/");
+    assert!(!answer.is_from_site(), "whoever comes now stands in line: {answer:?}");
+    let standing = |person: &mut Browser| person.fetch("/.anteroom/line?room=shop").json();
+    let first = wait_for("a place", PATIENCE, || {
+        person.open("/");
+        Some(standing(&mut person)).filter(|standing| standing["status"] == "waiting")
+    });
+    let position = first["position"].as_u64().expect("a position");
+    let (mut ahead, mut serving) = (first["people_ahead"].as_u64().expect("people ahead"), 0);
+    assert!(ahead > 10, "{first}");
+    // He sees the line move, in order, and is not passed over: whoever is served stands before him.
+    wait_until("his turn", PATIENCE, || {
+        let figures = demo.figures();
+        assert!(figures.serving >= serving, "the line moved back: {figures:?}");
+        serving = figures.serving;
+        let standing = standing(&mut person);
+        if standing["status"] == "active" {
+            return true;
+        }
+        assert_eq!((&standing["status"], &standing["position"]), (&json!("waiting"), &json!(position)));
+        let now_ahead = standing["people_ahead"].as_u64().expect("people ahead");
+        assert!(now_ahead <= ahead, "{ahead}: {standing}");
+        ahead = now_ahead;
+        false
+    });
+    assert!(demo.figures().serving >= position);
+    let inside = person.enter("/", Asking::Every(Duration::from_millis(100)), PATIENCE);
+    assert!(inside.text().contains("You are inside: <strong>"), "{}", inside.text());
+    let look = person.open("/search?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E%22");
+    assert!(look.text().contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;"), "{}", look.text());
+    assert!(!look.text().contains("<script"), "what he typed stays text: {}", look.text());
+    let bought_before = demo.figures().completed;
+    let bought = person.post("/checkout", "product=balcony");
+    assert!(bought.is_from_site() && bought.text().contains("Balcony"), "{}", bought.text());
+    assert_eq!(bought.header("anteroom-session"), None, "what the shop says about visits is for the gateway");
+    wait_until("his visit is over", PATIENCE, || demo.figures().completed > bought_before);
+    assert!(!person.open("/").is_from_site(), "whoever has bought stands in line again");
+    assert!(demo.counted_by_the_shop("most_inside") <= 6);
+    demo.end();
+}
+
+#[test]
+fn a_thousand_visitors_never_fill_more_places_than_there_are_and_the_figures_are_the_boards() {
+    let demo = Demo::start(&["--visitors", "1000"]);
+    let began = demo.figures();
+    assert_eq!(began.capacity, 157);
+    wait_until("a line has built up", PATIENCE, || demo.figures().waiting > 600);
+    let before = demo.figures();
+    let known = demo.figure_lines().len();
+    let mut shop = Client::new(demo.shop);
+    let line = wait_for("two more lines of figures", PATIENCE, || {
+        // Both count: the server, and the shop for itself.
+        demo.figures();
+        let counted = shop.get("/inside").expect("an answer").json();
+        assert!(counted["inside"].as_u64() <= Some(157), "{counted}");
+        demo.figure_lines().get(known + 1).cloned()
+    });
+    let after = demo.figures();
+    assert!(after.claimed > before.claimed && after.serving > before.serving, "{before:?} {after:?}");
+    let told = number_after(&line, "bought ");
+    assert!((before.completed..=after.completed).contains(&told), "{before:?} {line} {after:?}");
+    let told = number_after(&line, "inside ");
+    assert!(told <= 157, "{line}");
+    let board = Client::new(demo.public).get("/.anteroom/rooms/shop").expect("an answer").json();
+    let later = demo.figures();
+    let serving = board["serving"].as_u64().expect("a figure");
+    assert!((after.serving..=later.serving).contains(&serving), "{after:?} {board} {later:?}");
+    assert!(demo.counted_by_the_shop("most_inside") <= 157);
+    let last = demo.end();
+    assert!(number_after(&last, "s: ") >= after.claimed, "{last} {after:?}");
+    assert!(number_after(&last, "never more than ") <= 157, "{last}");
+}
+
+/// A place in the shop's room over the API, and its pass.
+fn claim(demo: &Demo) -> (String, Value) {
+    let joined = Client::new(demo.public).post("/.anteroom/join", &json!({ "room": "shop" })).unwrap().json();
+    let id = joined["request_id"].as_str().unwrap_or_else(|| panic!("no place: {joined}")).to_owned();
+    assert_eq!(joined["status"], "admitted", "nobody waits, so the pass comes at once: {joined}");
+    (id, joined)
+}
+
+#[test]
+fn the_shops_api_refuses_calls_without_a_good_pass_and_serves_those_with_one() {
+    let demo = Demo::start(&["--visitors", "0"]);
+    let mut shop = Client::new(demo.shop);
+    let mut call = |method: &str, path: &str, authorization: Option<&str>, body: &str| {
+        let request = Request::new(method, path).header("Content-Type", "application/json").body(body);
+        let request = authorization.map_or(request.clone(), |shown| request.header("Authorization", shown));
+        shop.send(&request).expect("an answer")
+    };
+    for (method, path) in [("GET", "/api/search?q=row"), ("POST", "/api/checkout"), ("GET", "/api/nothing")] {
+        let refused = call(method, path, None, "");
+        assert_eq!(refused.status, 401, "{refused:?}");
+        assert!(
+            refused.header("WWW-Authenticate").is_some() && refused.error().contains("pass"),
+            "{refused:?}"
+        );
+    }
+    let (id, pass) = claim(&demo);
+    let token = |name: &str| pass[name].as_str().expect("a token").to_owned();
+    let good = format!("Bearer {}", token("access_token"));
+    // A pass of the other room is signed by the same key.
+    let sample =
+        Client::new(demo.public).post("/.anteroom/join", &json!({ "room": "Sample" })).unwrap().json();
+    let increment = json!({ "event_id": "Sample", "increment_by": 1 });
+    assert_eq!(demo.operator().post("/increment_serving_counter", &increment).unwrap().status, 200);
+    let claimed = json!({ "ticket": sample["ticket"] });
+    let other_room = Client::new(demo.public).post("/.anteroom/claim", &claimed).unwrap().json();
+    let other_room = format!("Bearer {}", other_room["access_token"].as_str().expect("a token"));
+    let mut flipped = good.clone().into_bytes();
+    let in_the_signature = flipped.len() - 20;
+    flipped[in_the_signature] = if flipped[in_the_signature] == b'A' { b'B' } else { b'A' };
+    let flipped = String::from_utf8(flipped).unwrap();
+    // {"alg":"none"}
+    let unsigned = format!("Bearer eyJhbGciOiJub25lIn0.{}.", good.split('.').nth(1).unwrap());
+    let refresh = format!("Bearer {}", token("refresh_token"));
+    let forgeries = [&flipped, &other_room, &unsigned, &refresh, "Bearer x", "Basic eDp5", "Bearer "];
+    for forgery in forgeries {
+        let refused = call("GET", "/api/search", Some(forgery), "");
+        assert_eq!(refused.status, 401, "{forgery}: {refused:?}");
+    }
+    let found = call("GET", "/api/search?q=whisper", Some(&good), "");
+    assert_eq!(found.json()["found"][0]["name"], "box", "{found:?}");
+    for (body, status) in [("{\"product\":\"elephant\"}", 400), ("nonsense", 400), ("", 400)] {
+        assert_eq!(call("POST", "/api/checkout", Some(&good), body).status, status, "{body}");
+    }
+    assert_eq!(call("POST", "/api/search", Some(&good), "").status, 405);
+    assert_eq!(demo.figures().active, 1, "a call that is refused ends nothing");
+    let bought = call("POST", "/api/checkout", Some(&good), "{\"product\":\"box\"}");
+    assert_eq!((bought.status, &bought.json()["visit"]), (200, &json!("completed")), "{bought:?}");
+    let figures = demo.figures();
+    assert_eq!((figures.active, figures.completed), (0, 1), "his place is free");
+    for (method, path) in [("GET", "/api/search"), ("POST", "/api/checkout")] {
+        let over = call(method, path, Some(&good), "{\"product\":\"box\"}");
+        assert_eq!(over.status, 401, "the pass of {id} is used: {over:?}");
+    }
+    // A pass that runs out in a second.
+    let place = json!({ "event_id": "shop" });
+    let id = Client::new(demo.public).post("/.anteroom/assign_queue_num", &place).unwrap().json();
+    let short = json!({ "event_id": "shop", "request_id": id["api_request_id"], "validity_period": 1 });
+    let short = demo.operator().post("/generate_token", &short).unwrap().json();
+    let short = format!("Bearer {}", short["access_token"].as_str().unwrap_or_else(|| panic!("{short}")));
+    wait_until("the pass has run out", PATIENCE, || {
+        let answer = call("GET", "/api/search", Some(&short), "");
+        answer.status == 401 && answer.error().contains("run out")
+    });
+    demo.end();
+}
+
+#[test]
+fn bad_values_are_refused_with_a_hint_and_nothing_starts() {
+    let run = |arguments: &[&str], address: Option<&str>| {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut builder = builder(temporary.path());
+        if let Some(address) = address {
+            builder = builder.env("ANTEROOM_PUBLIC_ADDR", address);
+        }
+        let ended =
+            arguments.iter().fold(builder, |builder, word| builder.argument(*word)).run_to_end().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?} {address:?}: {}", ended.stderr);
+        assert!(ended.stdout.is_empty(), "{}", ended.stdout);
+        assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left");
+        ended.stderr
+    };
+    let too_many = run(&["--visitors", "20001"], None);
+    assert!(too_many.contains("at most 20000") && too_many.contains("hint: "), "{too_many}");
+    for bad in [
+        "--visitors=-1",
+        "--visitors=many",
+        "--visitors=1.5",
+        "--visitors=",
+        "--visitors=18446744073709551616",
+    ] {
+        let refused = run(&[bad], None);
+        assert!(refused.contains("--visitors <N>") && refused.contains("--help"), "{refused}");
+    }
+    for elsewhere in ["0.0.0.0:0", "192.0.2.1:8080", "nonsense"] {
+        let refused = run(&[], Some(elsewhere));
+        assert!(refused.contains("this machine only") && refused.contains("hint: "), "{refused}");
+    }
 }
 
 /// The indented lines, which are for a shell; the others are for the reader.
 fn script(demo: &Server) -> String {
-    let printed = wait_for("the demo has said everything", PATIENCE, || {
-        Some(demo.stdout()).filter(|stdout| stdout.ends_with(LAST_WORDS))
-    });
-    let lines = printed.lines().count();
-    assert!((10..=LINES_MAX).contains(&lines), "{lines} lines:\n{printed}");
+    let printed = first_screen(demo);
     let commands: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("  ")).collect();
     commands.join("\n")
 }
@@ -56,46 +368,26 @@ fn run_in_bash(script: &str) -> Vec<Value> {
     stdout.lines().map(read).collect()
 }
 
-/// Two visitors are in, the third one stands in line; a purchase lets him in.
-fn assert_the_shop_takes_two(script: &str) {
-    let address = script.split_once("P=http://").and_then(|(_, rest)| rest.split_once("/.anteroom "));
-    let address: SocketAddr = address.expect("the shop's address").0.parse().expect("an address");
-    let open = |cookie: &str| {
-        let request = Request::new("GET", "/").header("accept", "text/html").header("cookie", cookie);
-        Client::new(address).send(&request).expect("an answer")
-    };
-    let cookie = |answer: &Answer| {
-        let header = answer.header("set-cookie").expect("a cookie");
-        header.split_once(';').expect("with attributes").0.to_owned()
-    };
-    let (first, second) = (open(""), open(""));
-    for inside in [&first, &second] {
-        assert!(inside.text().contains("The Sample Theatre"), "{}", inside.text());
+/// Without simulated visitors three people are in, the fourth stands in line; a purchase lets him in.
+fn assert_the_shop_takes_three(public: SocketAddr) {
+    let mut people: Vec<Browser> = (0..4).map(|_| Browser::new(public)).collect();
+    for (inside, person) in people[..3].iter_mut().enumerate() {
+        let page = person.open("/");
+        assert!(page.is_from_site(), "{page:?}");
+        let banner = format!("<strong>{} of 3</strong> places are taken", inside + 1);
+        assert!(page.text().contains(&banner), "{}", page.text());
     }
-    let third = open("");
-    assert!(third.text().contains("You are joining the line"), "{}", third.text());
-    let third = open(&cookie(&third));
-    assert!(third.text().contains("People ahead of you"), "{}", third.text());
-    let buy = Request::new("POST", "/checkout").header("cookie", &cookie(&first));
-    let bought = Client::new(address).send(&buy).expect("an answer");
-    assert!(bought.text().contains("Thank you"), "{}", bought.text());
-    assert_eq!(bought.header("anteroom-session"), None, "what the shop says about visits is for the gateway");
-    let waiting = cookie(&third);
-    wait_until("the third visitor is let in", PATIENCE, || {
-        open(&waiting).text().contains("The Sample Theatre")
-    });
-    assert!(
-        !open(&cookie(&first)).text().contains("The Sample Theatre"),
-        "whoever has bought stands in line again"
-    );
+    for _ in 0..2 {
+        assert!(!people[3].open("/").is_from_site(), "the fourth one stands in line");
+    }
+    assert!(people[0].post("/leave", "").text().contains("Goodbye"));
+    people[3].enter("/", Asking::Every(Duration::from_millis(100)), PATIENCE);
+    assert!(!people[0].open("/").is_from_site(), "whoever has gone stands in line again");
 }
 
 /// Two Ctrl-C while a request is under way: the demo ends at once, and used to leave its directory behind.
-fn interrupted_twice_leaves_nothing(mut demo: Server, first_line: &str) {
-    let (_, public) = first_line.split_once("P=http://").expect("the script names the public listener");
-    let public =
-        public.split_once("/.anteroom ").expect("the API beside the shop, and then the private one").0;
-    let mut under_way = Wire::connect(public.parse().expect("an address"), PATIENCE).expect("a connection");
+fn interrupted_twice_leaves_nothing(mut demo: Server, public: SocketAddr) {
+    let mut under_way = Wire::connect(public, PATIENCE).expect("a connection");
     under_way.write(b"POST /.anteroom/assign_queue_num HTTP/1.1\r\nHost: demo\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n").expect("it is sent");
     under_way.read_answer().expect("the demo waits for the body");
     demo.signal("INT").expect("a signal");
@@ -114,14 +406,19 @@ fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
     }
     let temporary = tempfile::tempdir().unwrap();
     let mut demos = Vec::new();
-    let mut first_lines = Vec::new();
+    let mut addresses = Vec::new();
     // The second one finds the preferred ports taken, at the latest by the first one.
     for _ in 0..2 {
-        let demo = start(temporary.path());
+        let builder = builder(temporary.path())
+            .without_env("ANTEROOM_PUBLIC_ADDR")
+            .without_env("ANTEROOM_PRIVATE_ADDR");
+        let builder = builder.argument("--visitors").argument("0").argument("--api");
+        let demo = builder.start_without_waiting().expect("the demo starts");
         let script = script(&demo);
-        first_lines.push(script.lines().next().unwrap_or_default().to_owned());
+        let public = address_after(&script, "P=");
+        addresses.push(public);
         let printed = run_in_bash(&script);
-        assert_eq!(printed.len(), 7, "{printed:?}");
+        assert_eq!(printed.len(), 9, "{printed:?}");
         // The comments of the script, in their order.
         assert_eq!(printed[0]["queue_number"], 1, "its number: 1");
         assert_eq!(printed[1]["serving_counter"], 0, "who is being served: nobody yet");
@@ -133,12 +430,14 @@ fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
         }
         assert_eq!(printed[5]["kty"], "RSA", "the key that any JWT library checks them with");
         assert_eq!(printed[6]["active_tokens"], 1, "visitors inside");
-        assert_the_shop_takes_two(&script);
+        assert_eq!(printed[7]["found"][0]["name"], "stalls", "what the shop's API finds");
+        assert_eq!(printed[8]["visit"], "completed", "the visit is over");
+        assert_the_shop_takes_three(public);
         demos.push(demo);
     }
-    assert_ne!(first_lines[0], first_lines[1], "each has addresses of its own");
+    assert_ne!(addresses[0], addresses[1], "each has addresses of its own");
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 2, "each has a directory of its own");
-    interrupted_twice_leaves_nothing(demos.pop().unwrap(), &first_lines[1]);
+    interrupted_twice_leaves_nothing(demos.pop().unwrap(), addresses[1]);
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "the other one is still there");
     for demo in &mut demos {
         let ended = demo.interrupt().unwrap();

@@ -57,7 +57,7 @@ fn a_place_taken_to_another_device_goes_on_there_and_the_old_ticket_says_so() {
     assert_eq!((number.status, number.json()["error"].is_string()), (410, true), "{number:?}");
     let id = text(&new, "request_id");
     let number = client.get(&format!("/queue_num?event_id=Sample&request_id={id}")).unwrap();
-    assert_eq!(number.json()["queue_number"], "2", "{number:?}");
+    assert_eq!(number.json()["queue_number"], 2, "{number:?}");
     server.line("Sample").advance(2);
     let claimed = with_ticket(&mut client, "POST", "/claim", text(&new, "ticket"));
     assert_eq!(claimed.status, 200, "{claimed:?}");

@@ -1,6 +1,7 @@
 //! The path of one request through the gateway, phase by phase, and what the gateway does while nobody asks.
 
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,26 +17,37 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use anteroom_core::RoomId;
+use anteroom_pages::Pages;
+use anteroom_tokens::codes::Codes;
+
 use crate::account::{Account, RoomVerdicts, Verdict, Verdicts};
 use crate::body::GatewayBody;
 use crate::classify::{self, Kind};
 use crate::client::{self, Client, Identification, Peer};
 use crate::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
-use crate::limiter::{Asked, Class, Decision, Limiter};
+use crate::desk::PassDesk;
+use crate::elsewhere::Elsewhere;
+use crate::figures::Figures;
+use crate::limiter::{Asked, Class, Decision, Limiter, Quota};
 use crate::line;
 use crate::observe;
+use crate::page::{Reader, Writer};
 use crate::place::{Path, host_of};
 use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, OriginsError, ProxySettings, Tunnel};
-use crate::reject::{self, Rejection};
+use crate::query::room_named;
+use crate::reject::{self, Looks, Rejection};
 use crate::rooms::{Found, GatewayRooms, Rule, StoreState};
-use crate::verdict::{self, Case, Entry, Inside, Judgement, PassTerms};
+use crate::verdict::{self, Case, Entering, Entry, Inside, Judgement, PassTerms};
 use crate::visit::{Due, Touch, key_of};
-use crate::wait::{self, Shown};
+use crate::wait::{self, Shown, Wait, Waiter, WayIn};
 
 /// Under which paths the gateway answers for its lines, on every protected host.
 pub const LINE_PATH: &str = "/.anteroom/line";
 /// What is ours on a protected host; everything else is the origin's.
 const OWN_PREFIX: &str = "/.anteroom/";
+/// What is answered about the line of a room that is not there.
+const NO_SUCH_ROOM: Rejection = Rejection::Line(StatusCode::NOT_FOUND, "There is no room of this name");
 /// The name under which requests are counted that belong to no room.
 const NO_ROOM: &str = "";
 /// What an origin says about a visit in its answer. It goes no further.
@@ -71,6 +83,8 @@ pub struct GatewayParts {
     pub terms: Box<dyn Fn(&Board) -> PassTerms + Send + Sync>,
     /// Whether visitors reach us by TLS whatever this connection is: somebody before us ends it.
     pub public_is_tls: bool,
+    /// What visitors see.
+    pub pages: Arc<Pages>,
 }
 
 /// The gateway.
@@ -81,6 +95,11 @@ pub struct Gateway {
     limiter: Arc<Limiter>,
     terms: Box<dyn Fn(&Board) -> PassTerms + Send + Sync>,
     public_is_tls: bool,
+    writer: Writer,
+    codes: Codes,
+    figures: Figures,
+    /// Where passes are made; empty until the server around us is put together.
+    desk: OnceLock<Arc<dyn PassDesk>>,
     verdicts: Verdicts,
     no_room: RoomVerdicts,
     /// Upgraded connections that are open.
@@ -100,6 +119,7 @@ impl Gateway {
         } else {
             Some(Origins::new(parts.origins, parts.proxy.clone())?)
         };
+        let codes = Codes::new(&parts.secrets);
         let rooms = GatewayRooms::new(
             Arc::clone(&parts.engine),
             parts.secrets,
@@ -114,6 +134,10 @@ impl Gateway {
             limiter: parts.limiter,
             terms: parts.terms,
             public_is_tls: parts.public_is_tls,
+            writer: Writer::new(parts.pages),
+            codes,
+            figures: Figures::default(),
+            desk: OnceLock::new(),
             no_room: verdicts.of(NO_ROOM),
             verdicts,
             tunnels: Arc::default(),
@@ -137,6 +161,14 @@ impl Gateway {
     /// Registers its figures.
     pub fn register(&self, registry: &mut Registry) {
         self.verdicts.register(registry);
+        self.writer.register(registry);
+        self.figures.register(registry);
+    }
+
+    /// Says where passes are made. Before that nobody is handed over, and nobody counts as present at an auction.
+    pub fn open_desk(&self, desk: Arc<dyn PassDesk>) {
+        // There is one server around a gateway.
+        let _ = self.desk.set(desk);
     }
 
     /// Upgraded connections that are open.
@@ -242,23 +274,22 @@ impl Gateway {
             Found::Nothing => None,
         };
         let mut account = Account::open(found.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
-        let wants_page = classify::wants_page(request.headers());
+        let reader = Reader::of(&self.writer, request.headers());
         let Some(rule) = &found else {
-            return refuse(&Rejection::Misdirected, wants_page, None, &mut account);
+            return refuse(&Rejection::Misdirected, &reader, None, &mut account);
         };
         // limit
         if let Some(refused) = self.limited(Class::Gateway, &request, &client).await {
-            return refuse(&refused, wants_page, None, &mut account);
+            return refuse(&refused, &reader, Some(rule), &mut account);
         }
         let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
-            let called = line::Called { case, is_tls };
             let would_join = request.uri().path().ends_with(line::JOIN);
             if would_join && let Some(refused) = self.limited(Class::Join, &request, &client).await {
-                return refuse(&refused, wants_page, None, &mut account);
+                return refuse(&refused, &reader, Some(rule), &mut account);
             }
-            return line::answer(called, &request).await;
+            return line::answer(self.called(case, reader, is_tls), &request).await;
         }
         // verdict
         let path = Path::of(request.uri().path());
@@ -281,36 +312,120 @@ impl Gateway {
             }
             Judgement::Wait(wait, cookie) => {
                 account.settle(match wait {
-                    wait::Wait::Arriving => Verdict::Arrived,
-                    wait::Wait::Held(_) => Verdict::Held,
-                    wait::Wait::InLine(_) | wait::Wait::Gone => Verdict::Waiting,
+                    Wait::Arriving => Verdict::Arrived,
+                    Wait::Held(_) => Verdict::Held,
+                    Wait::InLine(_) | Wait::Turn(_) | Wait::Closed | Wait::Gone | Wait::Moved => {
+                        Verdict::Waiting
+                    }
                 });
+                self.note_presence(&case, wait);
                 let board = rule.room.handle.board();
                 let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
                 // A path of this very site, however many slashes it begins with.
                 let address = format!("/{}", address.trim_start_matches(['/', '\\']));
-                let shown = Shown { room: &rule.room, board: &board, now, wants_page, address: &address };
-                let mut response = wait::answer(&wait, &shown);
+                let shown = Shown {
+                    room: &rule.room,
+                    board: &board,
+                    now,
+                    reader: &reader,
+                    address: &address,
+                    way_in: WayIn::Gateway,
+                };
+                let mut response = wait::answer(wait, &shown);
                 if let Some(cookie) = cookie {
                     set_cookie(rule, &mut response, (CookieKind::Place, &cookie), is_tls, now);
                 }
                 response
             }
-            Judgement::Reject(rejection) => {
-                let board = rule.room.handle.board();
-                let notice = board.settings.notice.as_ref().map(anteroom_core::settings::Notice::as_str);
-                refuse(&rejection, wants_page, notice, &mut account)
+            Judgement::Reject(rejection) => refuse(&rejection, &reader, Some(rule), &mut account),
+        }
+    }
+
+    /// In an auction, whoever waits and opens a page counts as present: without a script he has no other way to say so.
+    fn note_presence(&self, case: &Case<'_>, wait: Wait) {
+        if let Wait::InLine(Waiter { ticket, .. }) = wait
+            && case.kind == Kind::Navigation
+            && case.rule.settings.is_auction()
+            && let Some(desk) = self.desk.get()
+        {
+            desk.note_presence(case.rule.room.handle.id(), &ticket);
+        }
+    }
+
+    fn called<'request>(
+        &'request self,
+        case: Case<'request>,
+        reader: Reader<'request>,
+        is_tls: bool,
+    ) -> line::Called<'request> {
+        line::Called { case, is_tls, reader, codes: &self.codes, figures: &self.figures }
+    }
+
+    /// The answer to a call about the line of a room, on whatever host. Its client is within its budgets.
+    pub async fn answer_about_line<B>(
+        &self,
+        request: &Request<B>,
+        peer: &Peer,
+        room: Option<&RoomId>,
+    ) -> Response<GatewayBody> {
+        let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
+        let reader = Reader::of(&self.writer, request.headers());
+        let Some(rule) = room.and_then(|room| self.rooms.named(room.as_str())) else {
+            return reject::answer(&NO_SUCH_ROOM, &reader, None);
+        };
+        let case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        line::answer(self.called(case, reader, is_tls), request).await
+    }
+
+    /// The answer to a visitor of a site elsewhere: `GET /wait/{room}`, and the button of that page. Its client is within its budget
+    /// for reading.
+    pub async fn answer_elsewhere<B>(
+        &self,
+        request: &Request<B>,
+        peer: &Peer,
+        room: &str,
+        is_button: bool,
+    ) -> Response<GatewayBody> {
+        let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
+        let reader = Reader::of(&self.writer, request.headers());
+        let Some(rule) = self.rooms.named(room) else {
+            return reject::answer(&NO_SUCH_ROOM, &reader, None);
+        };
+        let looks = Looks { room: rule.room.handle.id(), settings: &rule.settings };
+        let Some(desk) = self.desk.get() else {
+            let text = "The server is not ready yet";
+            return reject::answer(
+                &Rejection::Line(StatusCode::SERVICE_UNAVAILABLE, text),
+                &reader,
+                Some(looks),
+            );
+        };
+        let mut case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        case.entering = Entering::Elsewhere;
+        if case.would_join() {
+            let client = client::identify(peer, request.headers(), &self.identification);
+            if let Some(refused) = self.limited(Class::Join, request, &client).await {
+                return reject::answer(&refused, &reader, Some(looks));
             }
         }
+        let elsewhere = Elsewhere { called: self.called(case, reader, is_tls), desk: &**desk };
+        elsewhere.answer(request, is_button).await
+    }
+
+    /// What somebody beyond his budget reads, where he reads a page.
+    pub fn limited_page(&self, headers: &HeaderMap, quota: &Quota) -> Option<Response<GatewayBody>> {
+        let reader = Reader::of(&self.writer, headers);
+        let rejection = Rejection::Limited(Box::new(quota.clone()));
+        reader.wants_page.then(|| reject::answer(&rejection, &reader, None))
     }
 
     /// Where a request belongs. A call about a line names its room, because its own path says nothing.
     fn find<B>(&self, request: &Request<B>) -> Found {
         let (host, path) = (host_of(request), request.uri().path());
         if is_about_a_line(path)
-            && let Some(name) = line::room_named(request.uri().query())
+            && let Some(name) = room_named(request.uri().query())
         {
-            return self.rooms.named(host, name).map_or(Found::Nothing, Found::Room);
+            return self.rooms.named(name).map_or(Found::Nothing, Found::Room);
         }
         self.rooms.find(host, &Path::of(path))
     }
@@ -325,6 +440,7 @@ impl Gateway {
         Case {
             rule,
             kind,
+            entering: if rule.is_protected { Entering::ByRequest } else { Entering::Elsewhere },
             cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
             loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
             now,
@@ -351,13 +467,13 @@ impl Gateway {
         origins: &Arc<Origins>,
     ) -> Response<GatewayBody> {
         let mut account = Account::open(&self.no_room);
-        let wants_page = classify::wants_page(request.headers());
+        let reader = Reader::of(&self.writer, request.headers());
         if let Some(refused) = self.limited(Class::Gateway, &request, client).await {
-            return refuse(&refused, wants_page, None, &mut account);
+            return refuse(&refused, &reader, None, &mut account);
         }
         if is_about_a_line(request.uri().path()) {
             let nothing = Rejection::Line(StatusCode::NOT_FOUND, "There is no line on this site");
-            return refuse(&nothing, wants_page, None, &mut account);
+            return refuse(&nothing, &reader, None, &mut account);
         }
         account.settle(Verdict::Unprotected);
         cookies::hide(request.headers_mut());
@@ -370,7 +486,7 @@ impl Gateway {
                 }
                 response.map(GatewayBody::Streamed)
             }
-            Err(error) => refuse(&Rejection::Origin(error), wants_page, None, &mut account),
+            Err(error) => refuse(&Rejection::Origin(error), &reader, None, &mut account),
         }
     }
 
@@ -383,9 +499,9 @@ impl Gateway {
         (client, is_tls): (&Client, bool),
         account: &mut Account<'_>,
     ) -> Response<GatewayBody> {
-        let wants_page = classify::wants_page(request.headers());
+        let reader = Reader::of(&self.writer, request.headers());
         let Some(origins) = &rule.origins else {
-            return refuse(&Rejection::Misdirected, wants_page, None, account);
+            return refuse(&Rejection::Misdirected, &reader, Some(rule), account);
         };
         account.settle(entry.verdict);
         let hop = Hop { client: client.address, is_tls };
@@ -404,8 +520,7 @@ impl Gateway {
             }
             Err(error) => {
                 let rejection = Rejection::Origin(error);
-                account.settle(rejection.verdict());
-                reject::answer(&rejection, wants_page, None)
+                refuse(&rejection, &reader, Some(rule), account)
             }
         };
         let command = response.headers_mut().remove(COMMAND).and_then(|value| Command::parse(&value));
@@ -517,12 +632,13 @@ impl Command {
 
 fn refuse(
     rejection: &Rejection,
-    wants_page: bool,
-    notice: Option<&str>,
+    reader: &Reader<'_>,
+    rule: Option<&Arc<Rule>>,
     account: &mut Account<'_>,
 ) -> Response<GatewayBody> {
     account.settle(rejection.verdict());
-    reject::answer(rejection, wants_page, notice)
+    let looks = rule.map(|rule| Looks { room: rule.room.handle.id(), settings: &rule.settings });
+    reject::answer(rejection, reader, looks)
 }
 
 /// The first of the room's cookies of this kind that opens.

@@ -1,5 +1,7 @@
 //! The answer to a request that is not passed on, or that no origin answered: a page for people, a problem (RFC 9457) for programs.
 
+use anteroom_core::{RoomId, Settings};
+use anteroom_pages::{Page, Situation};
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::json;
@@ -7,7 +9,7 @@ use serde_json::json;
 use crate::account::Verdict;
 use crate::body::GatewayBody;
 use crate::limiter::Quota;
-use crate::page::{self, Page};
+use crate::page::{self, Reader};
 use crate::proxy::ProxyError;
 
 /// When somebody whom we could not serve should come back.
@@ -64,6 +66,19 @@ impl Rejection {
         }
     }
 
+    const fn situation(&self) -> Situation {
+        match self {
+            Self::Limited(_) => Situation::Limited,
+            Self::Closed => Situation::Closed,
+            Self::TurnedAway => Situation::TurnedAway,
+            Self::NotInside { is_change: true } => Situation::NotDone,
+            Self::NotInside { is_change: false } => Situation::Outside,
+            Self::Misdirected => Situation::UnknownSite,
+            Self::Origin(_) => Situation::Failed,
+            Self::Line(..) => Situation::Refused,
+        }
+    }
+
     fn texts(&self) -> (&'static str, String) {
         match self {
             Self::Limited(_) => ("Too many requests", "You have asked more often than this site allows. Wait a moment, then go on.".into()),
@@ -93,12 +108,31 @@ impl Rejection {
     }
 }
 
+/// The room that refuses, as its pages look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Looks<'room> {
+    pub(crate) room: &'room RoomId,
+    pub(crate) settings: &'room Settings,
+}
+
 /// The answer.
-pub(crate) fn answer(rejection: &Rejection, wants_page: bool, notice: Option<&str>) -> Response<GatewayBody> {
+pub(crate) fn answer(
+    rejection: &Rejection,
+    reader: &Reader<'_>,
+    looks: Option<Looks<'_>>,
+) -> Response<GatewayBody> {
     let status = rejection.status();
     let (title, detail) = rejection.texts();
-    let mut response = if wants_page {
-        page::answer(status, &Page { title, lead: &detail, notice, ..Page::default() })
+    let mut response = if reader.wants_page {
+        let is_particular = matches!(rejection, Rejection::Origin(_) | Rejection::Line(..));
+        let page = Page {
+            situation: rejection.situation(),
+            settings: looks.map(|looks| looks.settings),
+            room: looks.map(|looks| looks.room.as_str()),
+            detail: is_particular.then_some(&*detail),
+            ..Page::default()
+        };
+        reader.page(status, &page)
     } else {
         let kind = if matches!(rejection, Rejection::Limited(_)) { QUOTA_EXCEEDED } else { "about:blank" };
         let mut body = json!({ "type": kind, "title": title, "status": status.as_u16(), "detail": detail });

@@ -1,6 +1,6 @@
 //! Rooms as the gateway sees them: which of them a request belongs to, and what this node adds to each.
 //!
-//! A room takes part if it names hosts, paths or origins of its own, or if it is the only room there is. Of several that fit a
+//! The gateway stands before a room if it names hosts, paths or origins of its own, or if it is the only room there is. Of several that fit a
 //! request, one that names the host goes before one that takes any, and then the longest path.
 
 use std::net::IpAddr;
@@ -66,6 +66,8 @@ pub(crate) struct Rule {
     pub(crate) settings: Arc<Settings>,
     /// The version of the board that had these settings, so that a look tells whether there is anything to compare.
     seen_version: AtomicU64,
+    /// Whether the gateway stands before it. The line of any room can be asked about.
+    pub(crate) is_protected: bool,
     pub(crate) origins: Option<Arc<Origins>>,
 }
 
@@ -146,6 +148,13 @@ struct Table {
     rules: Vec<Arc<Rule>>,
 }
 
+impl Table {
+    /// Those of rooms that the gateway stands before.
+    fn protected(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        self.rules.iter().filter(|rule| rule.is_protected)
+    }
+}
+
 /// The rooms of the gateway, following those of the engine.
 pub(crate) struct GatewayRooms {
     engine: Arc<Engine>,
@@ -178,8 +187,7 @@ impl GatewayRooms {
         self.keep_up();
         let table = self.table.load();
         let best = table
-            .rules
-            .iter()
+            .protected()
             .filter_map(|rule| rule.matches(host, path).map(|fits| (fits, rule)))
             .max_by_key(|(fits, _)| *fits);
         match (best, &self.default_origins) {
@@ -189,34 +197,44 @@ impl GatewayRooms {
         }
     }
 
-    /// A room of a host by its name.
-    pub(crate) fn named(&self, host: &str, name: &str) -> Option<Arc<Rule>> {
-        self.keep_up();
-        let table = self.table.load();
-        table.rules.iter().find(|rule| rule.room.handle.id().as_str() == name && rule.serves(host)).cloned()
+    /// A room by its name.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Rule>> {
+        let find = || {
+            let table = self.table.load();
+            let rule = table.rules.iter().find(|rule| rule.room.handle.id().as_str() == name)?;
+            let handle = &rule.room.handle;
+            let is_current = !rule.is_outdated() && !handle.is_deleted() && !handle.is_replaced();
+            is_current.then(|| Arc::clone(rule))
+        };
+        find().or_else(|| {
+            // It may have been made or changed a moment ago.
+            self.engine.room(name)?;
+            self.follow();
+            find()
+        })
     }
 
     /// Settings that have changed since the table was made count from now on.
     fn keep_up(&self) {
-        if self.table.load().rules.iter().any(|rule| rule.is_outdated()) {
+        if self.table.load().protected().any(|rule| rule.is_outdated()) {
             self.follow();
         }
     }
 
     /// Whether there is nothing to stand before.
     pub(crate) fn is_empty(&self) -> bool {
-        self.default_origins.is_none() && self.table.load().rules.is_empty()
+        self.default_origins.is_none() && self.table.load().protected().next().is_none()
     }
 
     /// Whether requests for a host are the gateway's, whatever their path.
     pub(crate) fn serves_host(&self, host: &str) -> bool {
-        self.default_origins.is_some() || self.table.load().rules.iter().any(|rule| rule.serves(host))
+        self.default_origins.is_some() || self.table.load().protected().any(|rule| rule.serves(host))
     }
 
     /// All groups of origins.
     pub(crate) fn origins(&self) -> Vec<Arc<Origins>> {
         let mut all: Vec<Arc<Origins>> = self.default_origins.iter().cloned().collect();
-        for rule in &self.table.load().rules {
+        for rule in self.table.load().protected() {
             if let Some(origins) = &rule.origins
                 && !all.iter().any(|known| Arc::ptr_eq(known, origins))
             {
@@ -231,7 +249,7 @@ impl GatewayRooms {
         let table = self.table.load();
         let rooms_before = |origins: &Arc<Origins>| {
             let is_before = |rule: &Rule| rule.origins.as_ref().is_some_and(|own| Arc::ptr_eq(own, origins));
-            let rules = table.rules.iter().filter(|rule| is_before(rule));
+            let rules = table.protected().filter(|rule| is_before(rule));
             rules.map(|rule| Arc::clone(&rule.room.handle)).collect()
         };
         self.origins().into_iter().map(|origins| Site { rooms: rooms_before(&origins), origins }).collect()
@@ -247,21 +265,22 @@ impl GatewayRooms {
         for handle in handles {
             let board = handle.board();
             let known = before.rules.iter().find(|rule| Arc::ptr_eq(&rule.room.handle, &handle));
-            if !self.takes_part(&board.settings, is_alone) {
-                continue;
-            }
-            if let Some(known) = known.filter(|known| !known.is_outdated()) {
+            let is_protected = self.takes_part(&board.settings, is_alone);
+            let is_same = |known: &&Arc<Rule>| !known.is_outdated() && known.is_protected == is_protected;
+            if let Some(known) = known.filter(is_same) {
                 rules.push(Arc::clone(known));
                 continue;
             }
-            rules.push(Arc::new(self.rule(handle, &board, known)));
+            rules.push(Arc::new(Rule { is_protected, ..self.rule(handle, &board, known) }));
         }
         // Of rooms that fit equally well, the first by name is taken: `max_by_key` returns the last.
         rules.sort_by(|one, other| other.room.handle.id().cmp(one.room.handle.id()));
-        if rules.is_empty() && self.default_origins.is_some() && !before.rules.is_empty() {
+        let table = Table { rules };
+        let stands_before_nothing = table.protected().next().is_none();
+        if stands_before_nothing && self.default_origins.is_some() && before.protected().next().is_some() {
             tracing::warn!("no room stands before the origin any more: every request is passed on");
         }
-        self.table.store(Arc::new(Table { rules }));
+        self.table.store(Arc::new(table));
     }
 
     /// Whether a room has to do with the gateway.
@@ -300,7 +319,7 @@ impl GatewayRooms {
                 handle,
             }),
         };
-        Rule { room, settings, seen_version: AtomicU64::new(board.version), origins }
+        Rule { room, settings, seen_version: AtomicU64::new(board.version), is_protected: false, origins }
     }
 
     /// What must happen also while nobody asks. `store`: whether it answers, and whether it did not a moment ago.

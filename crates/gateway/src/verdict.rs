@@ -9,8 +9,8 @@ use std::sync::Arc;
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
-    Answer, Board, Claim, Operation, Position, Recognition, Refusal, RoomState, SessionStatus, Standing,
-    Standstill, Ticket, UnixMillis,
+    Answer, Board, Claim, Operation, Place, Position, Recognition, Refusal, RoomState, SessionStatus,
+    Standing, Standstill, Ticket, UnixMillis,
 };
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -24,7 +24,7 @@ use crate::reject::Rejection;
 use crate::repeatable::JoinKey;
 use crate::rooms::Rule;
 use crate::visit::{Touch, key_of};
-use crate::wait::Wait;
+use crate::wait::{self, Wait, Waiter};
 
 /// How long somebody may take to come back with the cookie he was let in with.
 pub(crate) const PROVISIONAL_MILLIS: u64 = 30_000;
@@ -79,10 +79,22 @@ pub struct PassTerms {
     pub key_id: String,
 }
 
+/// How somebody comes in whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entering {
+    /// By asking for something, unless the room wants him to press a button.
+    ByRequest,
+    /// He has pressed it.
+    ByButton,
+    /// Not here: another part claims for him, and nobody is inside by his cookie.
+    Elsewhere,
+}
+
 /// What a verdict is based on.
 pub(crate) struct Case<'request> {
     pub(crate) rule: &'request Rule,
     pub(crate) kind: Kind,
+    pub(crate) entering: Entering,
     /// The cookie of a place or a visit.
     pub(crate) cookie: Option<CookieContent>,
     /// The cookie of somebody who was let in while the store was lost.
@@ -96,7 +108,7 @@ pub(crate) struct Case<'request> {
 /// The verdict.
 pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
     let settings = &case.rule.settings;
-    if settings.queueing_method == QueueingMethod::Passthrough {
+    if settings.queueing_method == QueueingMethod::Passthrough && case.entering != Entering::Elsewhere {
         return Judgement::Proxy(Entry::without_visit(Verdict::PassedThrough));
     }
     let board = case.rule.room.handle.board();
@@ -109,7 +121,9 @@ pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
             // His visit is over.
             None => case.newcomer(&board).await,
         },
-        Some(CookieContent::Waiting { ticket }) => case.in_line(&board, ticket).await,
+        Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {
+            case.in_line(&board, Waiter { ticket, people_ahead_at_first }).await
+        }
         Some(CookieContent::Arrived { .. }) | None => case.newcomer(&board).await,
     }
 }
@@ -151,7 +165,7 @@ impl Case<'_> {
                 != Recognition::Foreign
         };
         let holds = match &self.cookie {
-            Some(CookieContent::Waiting { ticket }) => is_ours(ticket),
+            Some(CookieContent::Waiting { ticket, .. }) => is_ours(ticket),
             Some(CookieContent::Admitted { ticket, ends_at, .. }) => {
                 let (visits, key) = (&self.rule.room.visits, key_of(ticket));
                 let ends_at = visits.ends_at(key).map_or(*ends_at, |extended| extended.max(*ends_at));
@@ -176,8 +190,8 @@ impl Case<'_> {
     }
 
     /// Somebody who holds a ticket.
-    async fn in_line(&self, board: &Arc<Board>, ticket: Ticket) -> Judgement {
-        let room = &self.rule.room;
+    async fn in_line(&self, board: &Arc<Board>, waiter: Waiter) -> Judgement {
+        let (room, ticket) = (&self.rule.room, waiter.ticket);
         let board = if self.store_is_lost {
             Arc::clone(board)
         } else {
@@ -186,9 +200,12 @@ impl Case<'_> {
                 Ok(Some(board)) => board,
                 // The line was reset: he stands in none.
                 Ok(None) => return self.newcomer(&room.handle.board()).await,
-                Err(_) => return self.without_store(board, Some(ticket)),
+                Err(_) => return self.without_store(board, Some(waiter)),
             }
         };
+        if board.is_moved(&ticket) {
+            return self.moved();
+        }
         // The board does not show who has given his place up before it was served.
         if room.visits.is_dead(key_of(&ticket)) {
             return self.gone();
@@ -197,22 +214,75 @@ impl Case<'_> {
             Standing::Offered { .. } | Standing::Passed | Standing::Settled
                 if self.kind != Kind::SubResource && !self.store_is_lost =>
             {
-                self.enter(ticket, false).await
+                self.served(waiter).await
+            }
+            // In an auction a slot may be spare: whoever asks first has it.
+            Standing::Waiting { .. }
+                if self.kind == Kind::Navigation
+                    && !self.store_is_lost
+                    && board.auction.as_ref().is_some_and(|auction| auction.spare > 0) =>
+            {
+                self.enter(waiter, false).await
             }
             _ => match self.inside_by_loss_mode(&board) {
                 Some(inside) => inside,
-                None if self.store_is_lost => self.without_store(&board, Some(ticket)),
-                None => self.keeps_waiting(ticket),
+                None if self.store_is_lost => self.without_store(&board, Some(waiter)),
+                None => self.keeps_waiting(waiter),
             },
         }
     }
 
-    fn keeps_waiting(&self, ticket: Ticket) -> Judgement {
+    /// Somebody whom the frontier has reached: he comes in, or is told that he may.
+    async fn served(&self, waiter: Waiter) -> Judgement {
+        let claims = match self.entering {
+            Entering::ByRequest => self.rule.settings.auto_enter,
+            Entering::ByButton => true,
+            Entering::Elsewhere => false,
+        };
+        if claims {
+            return self.enter(waiter, false).await;
+        }
+        let (room, ticket) = (&self.rule.room, waiter.ticket);
+        match room.handle.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
+            Ok(Answer::Place(Place::Offered)) => self.may_come_in(waiter),
+            Ok(Answer::Place(Place::Waiting)) => self.keeps_waiting(waiter),
+            // He has come in before, by another window or by a pass.
+            Ok(Answer::Place(Place::Claimed(session))) if session.is_alive(self.now) => {
+                if self.entering == Entering::Elsewhere {
+                    self.may_come_in(waiter)
+                } else {
+                    self.enter(waiter, false).await
+                }
+            }
+            Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
+            Ok(_) | Err(EngineError::Refused(_)) => self.gone(),
+            Err(_) => self.without_store(&room.handle.board(), Some(waiter)),
+        }
+    }
+
+    /// It is his turn, and he is told so.
+    fn may_come_in(&self, waiter: Waiter) -> Judgement {
+        match self.kind {
+            Kind::Change | Kind::SubResource => not_inside(self.kind),
+            Kind::Navigation | Kind::Read => Judgement::Wait(Wait::Turn(waiter), Some(waiter.cookie())),
+        }
+    }
+
+    fn keeps_waiting(&self, waiter: Waiter) -> Judgement {
         match self.kind {
             Kind::Change | Kind::SubResource => not_inside(self.kind),
             Kind::Navigation | Kind::Read => {
-                Judgement::Wait(Wait::InLine(ticket), Some(CookieContent::Waiting { ticket }))
+                let waiter = self.rule.room.handle.with_board(|board| waiter.seen_on(board, self.now));
+                Judgement::Wait(Wait::InLine(waiter), Some(waiter.cookie()))
             }
+        }
+    }
+
+    /// The place is on another device. His cookie stays, so that he is told so whenever he asks.
+    fn moved(&self) -> Judgement {
+        match self.kind {
+            Kind::Navigation | Kind::Read => Judgement::Wait(Wait::Moved, None),
+            Kind::SubResource | Kind::Change => not_inside(self.kind),
         }
     }
 
@@ -224,7 +294,7 @@ impl Case<'_> {
                 let is_recent = self.now.since(at) < ARRIVED_MAX_AGE_SECONDS * 1000;
                 (1, is_recent.then_some(nonce)?, at.0)
             }
-            CookieContent::Waiting { ticket } | CookieContent::Admitted { ticket, .. } => {
+            CookieContent::Waiting { ticket, .. } | CookieContent::Admitted { ticket, .. } => {
                 (2, ticket.generation.number(), ticket.position.get())
             }
         };
@@ -259,6 +329,10 @@ impl Case<'_> {
                 Err(error) => self.not_joined(board, &error),
             };
         }
+        // Whoever comes in elsewhere needs his cookie there.
+        if self.entering == Entering::Elsewhere {
+            return self.arrives();
+        }
         let Some(_permit) = room.spot.try_take(free_slots(board)) else { return self.arrives() };
         match room.handle.join().await {
             Ok(ticket) => self.on_the_spot(ticket).await,
@@ -276,8 +350,8 @@ impl Case<'_> {
     async fn just_joined(&self, ticket: Ticket) -> Judgement {
         let standing = self.rule.room.handle.with_board(|board| board.standing(&ticket, self.now));
         match standing {
-            Standing::Waiting { .. } => self.keeps_waiting(ticket),
-            _ => self.enter(ticket, false).await,
+            Standing::Waiting { .. } => self.keeps_waiting(Waiter::new(ticket)),
+            _ => self.enter(Waiter::new(ticket), false).await,
         }
     }
 
@@ -286,7 +360,7 @@ impl Case<'_> {
         let room = &self.rule.room;
         let standing = room.handle.with_board(|board| board.standing(&ticket, self.now));
         if matches!(standing, Standing::Offered { .. }) {
-            return self.enter(ticket, true).await;
+            return self.enter(Waiter::new(ticket), true).await;
         }
         // If it cannot be given up it lapses.
         let _ = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
@@ -303,7 +377,11 @@ impl Case<'_> {
     }
 
     /// Claims a place and lets its holder in.
-    async fn enter(&self, ticket: Ticket, is_provisional: bool) -> Judgement {
+    async fn enter(&self, waiter: Waiter, is_provisional: bool) -> Judgement {
+        if self.entering == Entering::Elsewhere {
+            return self.may_come_in(waiter);
+        }
+        let ticket = waiter.ticket;
         let room = &self.rule.room;
         let board = room.handle.board();
         // Where visits are shorter than that, so is one that may be nobody's.
@@ -320,10 +398,11 @@ impl Case<'_> {
         };
         let session = match room.handle.operate(Operation::Claim(claim), Actor::Visitor).await {
             Ok(Answer::Claimed { session, .. }) => session,
-            Err(EngineError::Refused(Refusal::NotServed)) => return self.keeps_waiting(ticket),
+            Err(EngineError::Refused(Refusal::NotServed)) => return self.keeps_waiting(waiter),
+            Err(EngineError::Refused(Refusal::Moved)) => return self.moved(),
             Err(EngineError::Refused(Refusal::RoomClosed)) => return Judgement::Reject(Rejection::Closed),
             Err(EngineError::Refused(_)) | Ok(_) => return self.gone(),
-            Err(_) => return self.without_store(&board, Some(ticket)),
+            Err(_) => return self.without_store(&board, Some(waiter)),
         };
         let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
         let is_over = session.status != SessionStatus::Active || session.outcome().is_some();
@@ -352,16 +431,14 @@ impl Case<'_> {
 
     /// Nobody can be given anything. If that is because the store is lost, the room decides about those who come; a place stays
     /// with whoever has it.
-    fn without_store(&self, board: &Arc<Board>, ticket: Option<Ticket>) -> Judgement {
+    fn without_store(&self, board: &Arc<Board>, waiter: Option<Waiter>) -> Judgement {
         if self.kind == Kind::Change || self.kind == Kind::SubResource {
             return not_inside(self.kind);
         }
-        let people_ahead = ticket.map(|ticket| match board.standing(&ticket, self.now) {
-            Standing::Waiting { people_ahead } => people_ahead,
-            Standing::Offered { .. } | Standing::Passed | Standing::Settled => 0,
-        });
+        let people_ahead = waiter.map(|waiter| wait::people_ahead(board, &waiter.ticket, self.now));
         let newest = board.segments.last().map(|newest| newest.generation);
         if self.store_is_lost
+            && self.entering != Entering::Elsewhere
             && board.state == RoomState::Open
             && self.rule.room.loss.lets_in(board, people_ahead, self.now)
             && let (Some(generation), Some(position)) = (newest, Position::new(1))
@@ -375,7 +452,7 @@ impl Case<'_> {
                 ..Entry::without_visit(Verdict::LetInByLossMode)
             });
         }
-        Judgement::Wait(Wait::Held(ticket), ticket.map(|ticket| CookieContent::Waiting { ticket }))
+        Judgement::Wait(Wait::Held(waiter), waiter.map(Waiter::cookie))
     }
 }
 

@@ -1,16 +1,18 @@
 //! The answer to somebody who waits: a page for people, JSON for programs, with the room's `queueing_status_code`.
 
-use std::fmt::Write;
-
 use anteroom_core::estimate::next_poll_seconds;
-use anteroom_core::{Board, Standing, Ticket, UnixMillis};
+use anteroom_core::settings::Notice;
+use anteroom_core::{Board, RoomState, Standing, Standstill, Ticket, UnixMillis};
+use anteroom_pages::{Live, Page, Situation};
+use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::request_id;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::json;
 
 use crate::body::GatewayBody;
-use crate::page::{self, Page, PlaceShown, wait_in_words, with_thousands};
+use crate::page::{self, Reader};
+use crate::query::escaped;
 use crate::rooms::GatewayRoom;
 
 /// How soon somebody whose cookie is still on its way asks again.
@@ -19,19 +21,74 @@ const ARRIVED_REFRESH_SECONDS: u64 = 1;
 const HELD_REFRESH_SECONDS: u64 = 5;
 /// How soon somebody asks again in whose room nobody is let in.
 const PASSED_REFRESH_SECONDS: u64 = 30;
+/// How soon somebody asks again whose turn it is: he may come in by another window.
+const TURN_REFRESH_SECONDS: u64 = 10;
+/// In an auction, whoever waits for fewer rounds than this comes to each of them.
+const ROUNDS_ATTENDED: u64 = 10;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// Somebody with a place, by what his cookie says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) ticket: Ticket,
+    /// How many were ahead when he took his place; 0 where that is not known.
+    pub(crate) people_ahead_at_first: u64,
+}
+
+impl Waiter {
+    /// Somebody whose place is new to this browser.
+    pub(crate) const fn new(ticket: Ticket) -> Self {
+        Self { ticket, people_ahead_at_first: 0 }
+    }
+
+    /// The same, when it has been seen how many are ahead.
+    pub(crate) fn seen_on(self, board: &Board, now: UnixMillis) -> Self {
+        let ahead = people_ahead(board, &self.ticket, now);
+        Self { people_ahead_at_first: self.people_ahead_at_first.max(ahead), ..self }
+    }
+
+    pub(crate) const fn cookie(self) -> CookieContent {
+        let Self { ticket, people_ahead_at_first } = self;
+        CookieContent::Waiting { ticket, people_ahead_at_first }
+    }
+}
+
+/// How many are ahead of a ticket.
+pub(crate) fn people_ahead(board: &Board, ticket: &Ticket, now: UnixMillis) -> u64 {
+    match board.standing(ticket, now) {
+        Standing::Waiting { people_ahead } => people_ahead,
+        Standing::Offered { .. } | Standing::Passed | Standing::Settled => 0,
+    }
+}
+
 /// Why somebody is shown the line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
     /// He has this place.
-    InLine(Ticket),
+    InLine(Waiter),
+    /// He may come in, and has not.
+    Turn(Waiter),
     /// He gets a place when his cookie comes back.
     Arriving,
     /// Nobody gets anything until the store is back; a place that he has stays his.
-    Held(Option<Ticket>),
+    Held(Option<Waiter>),
+    /// He has a place, and the room is closed.
+    Closed,
     /// His turn came and went, or he gave his place up.
     Gone,
+    /// He took his place to another device.
+    Moved,
+}
+
+/// How somebody comes in whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WayIn<'request> {
+    /// By asking for what he wanted, or, in rooms that do not enter by themselves, by a button.
+    Gateway,
+    /// The same, and this is where the button posts to; from there he is sent on to this site.
+    HandOff { enter: &'request str, site: Option<&'request str> },
+    /// Not from here.
+    Elsewhere,
 }
 
 /// What the answer needs to know beside why.
@@ -39,189 +96,231 @@ pub(crate) struct Shown<'request> {
     pub(crate) room: &'request GatewayRoom,
     pub(crate) board: &'request Board,
     pub(crate) now: UnixMillis,
-    pub(crate) wants_page: bool,
+    pub(crate) reader: &'request Reader<'request>,
     /// The path and query that he asked for.
     pub(crate) address: &'request str,
+    pub(crate) way_in: WayIn<'request>,
 }
 
 /// The answer.
-pub(crate) fn answer(wait: &Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
+pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
+    let wait = shown.told(wait);
     let status = match wait {
-        Wait::Held(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Wait::Held(_) | Wait::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        Wait::Moved => StatusCode::GONE,
         _ => StatusCode::from_u16(shown.board.settings.queueing_status_code.get()).unwrap_or(StatusCode::OK),
     };
     let place = match wait {
-        Wait::InLine(ticket) | Wait::Held(Some(ticket)) => Some(Place::of(ticket, shown)),
-        Wait::Arriving | Wait::Held(None) | Wait::Gone => None,
+        Wait::InLine(waiter) | Wait::Turn(waiter) | Wait::Held(Some(waiter)) => {
+            Some(Place::of(waiter, shown))
+        }
+        Wait::Arriving | Wait::Held(None) | Wait::Closed | Wait::Gone | Wait::Moved => None,
     };
     let refresh_seconds = match (wait, &place) {
         (Wait::Arriving, _) => ARRIVED_REFRESH_SECONDS,
         (Wait::Held(_), _) => HELD_REFRESH_SECONDS,
-        (Wait::Gone, _) => PASSED_REFRESH_SECONDS,
+        (Wait::Gone | Wait::Moved | Wait::Closed, _) => PASSED_REFRESH_SECONDS,
+        (Wait::Turn(_), _) => TURN_REFRESH_SECONDS,
         (_, Some(place)) => place.refresh_seconds,
         (_, None) => HELD_REFRESH_SECONDS,
     };
-    let mut response = if shown.wants_page {
+    let mut response = if shown.reader.wants_page {
         as_page(status, wait, place.as_ref(), refresh_seconds, shown)
     } else {
         as_json(status, wait, place.as_ref(), refresh_seconds, shown)
     };
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(refresh_seconds));
+    if !matches!(wait, Wait::Moved) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(refresh_seconds));
+    }
     response
+}
+
+impl Shown<'_> {
+    /// What there is to tell at this moment: the turn may have come, and the room may have closed.
+    fn told(&self, wait: Wait) -> Wait {
+        match wait {
+            Wait::InLine(_) | Wait::Turn(_) if self.board.state == RoomState::Closed => Wait::Closed,
+            Wait::InLine(waiter)
+                if matches!(self.board.standing(&waiter.ticket, self.now), Standing::Offered { .. }) =>
+            {
+                Wait::Turn(waiter)
+            }
+            other => other,
+        }
+    }
+
+    /// A call about this line.
+    fn line(&self, call: &str) -> String {
+        let room = self.room.handle.id();
+        format!("{}{call}?room={room}&return={}", crate::LINE_PATH, escaped(self.address))
+    }
 }
 
 /// A place in line at this moment.
 struct Place {
     ticket: Ticket,
     people_ahead: u64,
+    people_ahead_at_first: u64,
     likely_seconds: Option<u64>,
     at_most_seconds: Option<u64>,
+    /// At the turn: how long the place is held, where that is limited.
+    remaining_seconds: Option<u64>,
     refresh_seconds: u64,
 }
 
 impl Place {
-    fn of(ticket: &Ticket, shown: &Shown<'_>) -> Self {
-        let people_ahead = match shown.board.standing(ticket, shown.now) {
-            Standing::Waiting { people_ahead } => people_ahead,
-            Standing::Offered { .. } | Standing::Passed | Standing::Settled => 0,
-        };
-        let wait = shown.board.wait(ticket, people_ahead, shown.now);
+    fn of(waiter: Waiter, shown: &Shown<'_>) -> Self {
+        let (board, ticket) = (shown.board, waiter.ticket);
+        let people_ahead = people_ahead(board, &ticket, shown.now);
+        let wait = board.wait(&ticket, people_ahead, shown.now);
         let likely_seconds = wait.map(|wait| wait.p50_seconds);
+        let remaining_millis = match board.standing(&ticket, shown.now) {
+            Standing::Offered { remaining_millis } => remaining_millis,
+            _ => None,
+        };
+        let by_place = next_poll_seconds(people_ahead, likely_seconds, ticket.position.get());
         Self {
-            ticket: *ticket,
+            ticket,
             people_ahead,
+            people_ahead_at_first: waiter.people_ahead_at_first.max(people_ahead),
             likely_seconds,
             at_most_seconds: wait.map(|wait| wait.p90_seconds),
-            refresh_seconds: next_poll_seconds(people_ahead, likely_seconds, ticket.position.get()),
+            remaining_seconds: remaining_millis.map(|millis| millis / 1000),
+            refresh_seconds: rounds_attended(board, likely_seconds).map_or(by_place, |max| by_place.min(max)),
         }
     }
+
+    /// As pages show it.
+    fn shown(&self, now: UnixMillis) -> anteroom_pages::Place {
+        anteroom_pages::Place {
+            position: self.ticket.position.get(),
+            people_ahead: self.people_ahead,
+            people_ahead_at_first: self.people_ahead_at_first,
+            likely_seconds: self.likely_seconds,
+            at_most_seconds: self.at_most_seconds,
+            remaining_seconds: self.remaining_seconds,
+            now,
+        }
+    }
+}
+
+/// Whoever may win a round soon has to come to each: the longest time between two of his requests.
+fn rounds_attended(board: &Board, likely_seconds: Option<u64>) -> Option<u64> {
+    let round_seconds = board.settings.round_millis() / 1000;
+    let is_near = likely_seconds.is_none_or(|seconds| seconds <= round_seconds * ROUNDS_ATTENDED);
+    (board.settings.is_auction() && is_near).then_some(round_seconds.max(1))
 }
 
 fn as_page(
     status: StatusCode,
-    wait: &Wait,
+    wait: Wait,
     place: Option<&Place>,
     refresh_seconds: u64,
     shown: &Shown<'_>,
 ) -> Response<GatewayBody> {
-    let (title, lead) = match wait {
-        Wait::InLine(_) if !shown.board.state.admits() || shown.board.settings.queue_all => {
-            ("You are in line", "Nobody is being let in at the moment. Your place is safe.")
-        }
-        Wait::InLine(_) => (
-            "You are in line",
-            "Many people want to come in just now. You keep your place, also if you close this page.",
-        ),
-        Wait::Arriving => ("You are joining the line", "One moment: your place is being taken."),
-        Wait::Held(Some(_)) => ("You are in line", "The line stands still for a moment. Your place is safe."),
-        Wait::Held(None) => {
-            ("One moment, please", "The line cannot be reached just now. This page tries again by itself.")
-        }
-        Wait::Gone => (
-            "Your turn has passed",
-            "Your place was given to the next in line, because nobody came for it, or because you left.",
-        ),
+    let situation = match wait {
+        Wait::InLine(_) => Situation::Waiting,
+        Wait::Turn(_) => Situation::Turn,
+        Wait::Arriving => Situation::Arriving,
+        Wait::Held(_) => Situation::Held,
+        Wait::Closed => Situation::Closed,
+        Wait::Gone => Situation::Gone,
+        Wait::Moved => Situation::Moved,
     };
-    let mut remarks = vec![];
-    match wait {
-        Wait::InLine(_) | Wait::Held(_) => {
-            remarks.push(format!(
-                "This page asks again by itself every {refresh_seconds} seconds, and lets you in when it is your turn. Cookies must be on."
-            ));
-        }
-        Wait::Arriving => {
-            remarks
-                .push("If nothing happens: your browser must accept cookies to hold a place for you.".into());
-        }
-        Wait::Gone => {}
-    }
-    let room = shown.room.handle.id();
-    let line = |call: &str| format!("{}{call}?room={room}", crate::LINE_PATH);
-    let gone = matches!(wait, Wait::Gone);
+    let settings = &*shown.board.settings;
+    let is_over = matches!(wait, Wait::Gone | Wait::Moved);
+    let is_in_line = matches!(wait, Wait::InLine(_) | Wait::Turn(_));
+    let enter = match shown.way_in {
+        WayIn::Gateway => shown.line("/enter"),
+        WayIn::HandOff { enter, .. } => enter.to_owned(),
+        WayIn::Elsewhere => String::new(),
+    };
+    let has_button = is_in_line && !settings.auto_enter && !enter.is_empty();
     let page = Page {
-        title,
-        lead,
-        notice: shown.board.settings.notice.as_ref().map(anteroom_core::settings::Notice::as_str),
-        place: place.map(|place| PlaceShown {
-            position: with_thousands(place.ticket.position.get()),
-            people_ahead: with_thousands(place.people_ahead),
-            estimate: wait_in_words(place.likely_seconds, place.at_most_seconds),
-            updated: time_of_day(shown.now),
-        }),
-        refresh_seconds: (!gone).then_some(refresh_seconds),
-        remarks,
-        link: match wait {
-            Wait::Gone => None,
-            _ => Some((shown.address.to_owned(), "Ask again now")),
-        },
-        leave: matches!(wait, Wait::InLine(_)).then(|| line("/leave")),
-        join: gone.then(|| format!("{}&return={}", line("/join"), escaped(shown.address))),
+        situation,
+        settings: Some(settings),
+        room: Some(shown.room.handle.id().as_str()),
+        is_standing_still: is_standing_still(shown.board),
+        place: place.map(|place| place.shown(shown.now)),
+        live: place.map(|place| live(place, refresh_seconds, shown)),
+        refresh_seconds: (!is_over).then_some(refresh_seconds),
+        home: (!is_over).then(|| shown.address.to_owned()),
+        join: is_over.then(|| shown.line("/join")),
+        enter: has_button.then_some(enter),
+        leave: is_in_line.then(|| shown.line("/leave")),
+        move_out: matches!(wait, Wait::InLine(_)).then(|| shown.line("/move")),
+        ..Page::default()
     };
-    page::answer(status, &page)
+    shown.reader.page(status, &page)
+}
+
+/// What the page's script needs to go on by itself.
+fn live(place: &Place, refresh_seconds: u64, shown: &Shown<'_>) -> Live {
+    let (room, settings) = (shown.room.handle.id(), &shown.board.settings);
+    let opens = settings.auto_enter && shown.way_in != WayIn::Elsewhere;
+    Live {
+        request_id: request_id::format(shown.room.request_ids.seal(&place.ticket)),
+        generation: place.ticket.generation.number(),
+        next_poll_seconds: refresh_seconds,
+        watch: format!("/.anteroom/watch?room={room}"),
+        ask: format!("{}?room={room}", crate::LINE_PATH),
+        open_at_turn: opens.then(|| shown.address.to_owned()),
+        check_in: settings.is_auction().then(|| format!("/.anteroom/auction?room={room}")),
+    }
+}
+
+/// Whether nobody is let in at the moment, however many slots are free.
+fn is_standing_still(board: &Board) -> bool {
+    let is_held = matches!(
+        board.standstill,
+        Some(
+            Standstill::Paused
+                | Standstill::QueueAll
+                | Standstill::MovedBack
+                | Standstill::Recovering
+                | Standstill::Alarm
+                | Standstill::AfterEnd
+        )
+    );
+    is_held || !board.state.admits() || board.settings.queue_all
 }
 
 fn as_json(
     status: StatusCode,
-    wait: &Wait,
+    wait: Wait,
     place: Option<&Place>,
     refresh_seconds: u64,
     shown: &Shown<'_>,
 ) -> Response<GatewayBody> {
     let word = match wait {
-        // As the API says it: whoever asks for a page of the site now is let in.
-        Wait::InLine(ticket)
-            if matches!(shown.board.standing(ticket, shown.now), Standing::Offered { .. }) =>
-        {
-            "active"
-        }
         Wait::InLine(_) => "waiting",
+        // As the API says it.
+        Wait::Turn(_) => "active",
         Wait::Arriving => "arriving",
         Wait::Held(_) => "held",
+        Wait::Closed => "closed",
         Wait::Gone => "expired",
+        Wait::Moved => "moved",
     };
     let mut body = json!({
         "room": shown.room.handle.id().as_str(),
         "status": word,
-        "notice": shown.board.settings.notice.as_ref().map(anteroom_core::settings::Notice::as_str),
+        "notice": shown.board.settings.notice.as_ref().map(Notice::as_str),
         "next_poll_seconds": refresh_seconds,
+        "is_standing_still": is_standing_still(shown.board),
     });
     if let Some(place) = place {
         let request_id = shown.room.request_ids.seal(&place.ticket);
         body["request_id"] = request_id::format(request_id).into();
+        body["generation"] = place.ticket.generation.number().into();
         body["position"] = place.ticket.position.get().into();
         body["people_ahead"] = place.people_ahead.into();
+        body["people_ahead_at_first"] = place.people_ahead_at_first.into();
         body["estimated_wait_seconds"] = place.likely_seconds.into();
         body["estimated_wait_p90_seconds"] = place.at_most_seconds.into();
     }
+    if let (Wait::Turn(_), Some(place)) = (wait, place) {
+        body["claim_expires_in_seconds"] = place.remaining_seconds.into();
+    }
     page::json(status, JSON, &body)
-}
-
-/// The time of day, as a page shows it.
-fn time_of_day(now: UnixMillis) -> String {
-    let seconds = now.seconds() % 86_400;
-    format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// An address as the value of a query parameter.
-pub(crate) fn escaped(address: &str) -> String {
-    let mut text = String::with_capacity(address.len());
-    for byte in address.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            write!(text, "%{byte:02X}").expect("a String takes everything");
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_and_times_are_written_plainly() {
-        assert_eq!(escaped("/a b?c=d&e"), "/a%20b%3Fc%3Dd%26e");
-        assert_eq!(time_of_day(UnixMillis(1_794_830_400_000 + 3_661_000)), "13:01:01 UTC");
-    }
 }

@@ -4,11 +4,10 @@
 # its place: the number as the language writes it, or a range such as 4–7 (then $count is its upper end).
 # Visitors are anxious, on a phone, on a bad network: short, calm, true sentences; nobody is blamed.
 
-# The name of the language in itself, and how it writes numbers.
+# How a language writes numbers, and in which direction, stands in src/languages.rs.
+
+# The name of the language in itself.
 language-name = English
-thousands-separator = ,
-# From how many digits on thousands are set apart: 4, or 5 in languages that write 1234 but 12 345.
-thousands-from-digits = 4
 
 waiting-title = You are in line
 waiting-lead = Many people want to come in just now. You keep your place, even if you close this page.
@@ -31,7 +30,7 @@ held-lead = The line stands still for a moment because of a fault on our side. T
 held-new-title = One moment, please
 held-new-lead = The line cannot be reached just now. This page tries again by itself.
 gone-title = Your turn has passed
-gone-lead = Nobody came in your place in time, or you left the line. You can take a new place at the end.
+gone-lead = Your place was not used in time, or you left the line. You can take a new place at the end.
 left-title = You have left the line
 left-lead = Your place has gone to the next. You can come back at any time, at the end of the line.
 moved-title = Your place has moved
@@ -80,6 +79,8 @@ updated-at = Updated { $time }
 connection-lost = No connection. Your place is safe; this page tries again by itself.
 what-happens = When it is your turn, this page lets you in by itself.
 what-happens-button = When it is your turn, a button appears here. Your place is then held for a while.
+# In rooms where each round's places go to those who are there at that moment.
+keep-open = When your turn is near, keep this page open: places go to those who are there.
 keep-cookies = This browser holds your place. Keep its cookies.
 refresh-by-itself = { $count ->
     [one] This page asks again by itself every { $n } second.

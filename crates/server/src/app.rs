@@ -8,6 +8,7 @@ use anteroom_core::{Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
 use anteroom_gateway::Gateway;
 use anteroom_gateway::client::Identification;
 use anteroom_gateway::limiter::Limiter;
+use anteroom_pages::Pages;
 use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
 use anteroom_tokens::codes::Codes;
 use anteroom_tokens::request_id::RequestIds;
@@ -50,6 +51,8 @@ pub(crate) struct App {
     pub(crate) auctions: Auctions,
     /// Stands before the sites of rooms that have origins.
     pub(crate) gateway: Arc<Gateway>,
+    /// What visitors see.
+    pub(crate) pages: Arc<Pages>,
     /// Held by the one restore that runs, from its first byte on.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// The issuer of rooms that have none of their own.

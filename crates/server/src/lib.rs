@@ -22,6 +22,7 @@ mod hot;
 mod idempotency;
 mod keys;
 mod limits;
+mod line_api;
 pub mod listener;
 mod metrics;
 mod native;

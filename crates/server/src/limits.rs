@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anteroom_gateway::limiter::{Class, Limiter, LimiterSettings, Policy, Quota};
 use anteroom_store::buckets::{Buckets, MemoryBuckets, RedisBuckets};
+use axum::body::Body;
 use http::header::{self, HeaderValue};
-use http::{Method, Response};
+use http::{Method, Request, Response};
 use serde_json::json;
 
 use crate::answer::{Answered, EXPOSED_WITH_LIMITS};
@@ -52,17 +53,35 @@ pub(crate) fn class_of(method: &Method, path: &str) -> Class {
         return Class::Read;
     }
     match path {
-        "/join" | "/assign_queue_num" | "/auction" => Class::Join,
-        "/generate_token" | "/claim" | "/refresh" | "/leave" | "/move" => Class::Claim,
+        "/join" | "/assign_queue_num" | "/auction" | "/line/join" => Class::Join,
+        "/generate_token" | "/claim" | "/refresh" | "/leave" | "/move" | "/line/enter" | "/line/leave"
+        | "/line/take" => Class::Claim,
+        path if is_wait(path) && path.ends_with("/enter") => Class::Claim,
         _ => Class::Read,
     }
 }
 
+/// The waiting page for a site elsewhere, and its button.
+fn is_wait(path: &str) -> bool {
+    path.starts_with("/wait/")
+}
+
 /// What somebody beyond his budget is answered, in the style of the path.
-pub(crate) fn refused(app: &App, path: &str, quota: &Quota) -> Answered {
-    let is_room = |route: &str| route == "/rooms/{id}" && path.starts_with("/rooms/");
-    let row = PUBLIC_ROUTES.iter().find(|row| row.path == path || is_room(row.path));
+pub(crate) fn refused<B>(app: &App, request: &Request<B>, quota: &Quota) -> Answered {
+    let path = request.uri().path();
+    let is_named = |route: &str| match route {
+        "/rooms/{id}" => path.starts_with("/rooms/"),
+        "/wait/{room}" => is_wait(path) && !path.ends_with("/enter"),
+        "/wait/{room}/enter" => is_wait(path) && path.ends_with("/enter"),
+        _ => false,
+    };
+    let row = PUBLIC_ROUTES.iter().find(|row| row.path == path || is_named(row.path));
     let (route, style) = row.map_or((crate::service::UNKNOWN, Style::Problem), |row| (row.path, row.errors));
+    let is_page = is_wait(path) || path == "/line" || path.starts_with("/line/");
+    if is_page && let Some(page) = app.gateway.limited_page(request.headers(), quota) {
+        app.metrics.answered_calmly(Listener::Public.name(), route, page.status().as_u16());
+        return page.map(Body::new);
+    }
     let seconds = quota.retry_after_seconds().unwrap_or(1);
     let violated: Vec<&str> = quota.violated_policies().collect();
     let text = format!(

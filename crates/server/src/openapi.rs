@@ -11,6 +11,7 @@ mod call;
 mod calls;
 mod calls_aws;
 mod calls_capacity;
+mod calls_line;
 mod calls_private;
 mod calls_visitors;
 mod derived;

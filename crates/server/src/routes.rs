@@ -11,8 +11,8 @@ use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
 use crate::{
-    administration, alarm_api, auction, aws, backup_api, capacity_api, health, native, openapi, room_api,
-    watch,
+    administration, alarm_api, auction, aws, backup_api, capacity_api, health, line_api, native, openapi,
+    room_api, watch,
 };
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
@@ -145,6 +145,17 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     row(Post, "/refresh",    Open, Configured, Problem, || post(native::refresh)),    // a new access token while the session lives
     see(Get,  "/rooms/{id}", Open, Nothing,    Problem, || get(native::figures)),     // the board (usually answered by `hot`)
     see(Get,  "/watch",      Open, Nothing,    Problem, || get(watch::watch)),        // the board, live
+    // the line as pages show it; the cookie says who asks
+    row(Get,  "/line",              Open, Nothing, Problem, || get(line_api::line)),              // where one stands
+    row(Post, "/line/join",         Open, Nothing, Problem, || post(line_api::line)),             // a place in line
+    row(Post, "/line/enter",        Open, Nothing, Problem, || post(line_api::line)),             // comes in at the turn
+    row(Post, "/line/leave",        Open, Nothing, Problem, || post(line_api::line)),             // gives the place up
+    row(Get,  "/line/move",         Open, Nothing, Problem, || get(line_api::line)),              // a link that takes it to another device
+    row(Get,  "/line/take",         Open, Nothing, Problem, || get(line_api::line)),              // that link: asks
+    row(Post, "/line/take",         Open, Nothing, Problem, || post(line_api::line)),             // and takes it
+    row(Get,  "/wait/{room}",       Open, Nothing, Problem, || get(line_api::wait)),              // the waiting page for a site elsewhere
+    row(Post, "/wait/{room}/enter", Open, Nothing, Problem, || post(line_api::enter_elsewhere)),  // hands the pass over
+    row(Get,  "/page.js",           Open, Nothing, Problem, || get(line_api::script)),            // what pages do in a browser
     row(Get,  "/problems",   Open, Nothing,    Problem, || get(health::problems)),    // what each problem means
 ];
 

@@ -9,6 +9,7 @@ use anteroom_core::Board;
 use anteroom_gateway::client::Identification;
 use anteroom_gateway::limiter::{Limiter, Policy};
 use anteroom_gateway::{Gateway, GatewayParts, PassTerms};
+use anteroom_pages::Pages;
 use anteroom_store::{Engine, NodeId, SystemClock};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::codes::Codes;
@@ -30,6 +31,7 @@ use crate::config::{Config, Loaded, Secrets};
 use crate::follow;
 use crate::keys::{self, Keys};
 use crate::limits;
+use crate::line_api::Desk;
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::rooms::ConfiguredRoom;
@@ -233,9 +235,11 @@ async fn compose(
         trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
         key_header: config.limits_key_header.clone(),
     });
-    let gateway = gateway(config, &engine, &master, &keys, &public_url, &limiter, &identification)?;
+    let pages = Arc::new(Pages::default());
+    let gateway = gateway(config, &engine, &master, &keys, &public_url, (&limiter, &identification), &pages)?;
     let app = App {
         gateway,
+        pages,
         rooms: views,
         engine,
         keys,
@@ -257,7 +261,9 @@ async fn compose(
         metrics_open: config.metrics_open,
         stale_reads_max: config.stale_reads_max_seconds,
     };
-    Ok((Arc::new(app), first_start))
+    let app = Arc::new(app);
+    app.gateway.open_desk(Arc::new(Desk(Arc::downgrade(&app))));
+    Ok((app, first_start))
 }
 
 /// The gateway. It costs nothing where no room has an origin, and is there for rooms that get one later.
@@ -267,8 +273,8 @@ fn gateway(
     secrets: &Arc<MasterSecrets>,
     keys: &Arc<Keys>,
     public_url: &str,
-    limiter: &Arc<Limiter>,
-    identification: &Arc<Identification>,
+    (limiter, identification): (&Arc<Limiter>, &Arc<Identification>),
+    pages: &Arc<Pages>,
 ) -> anyhow::Result<Arc<Gateway>> {
     let (keys, clock, default_issuer) = (Arc::clone(keys), Arc::clone(engine), public_url.to_owned());
     let terms = move |board: &Board| PassTerms {
@@ -284,6 +290,7 @@ fn gateway(
         limiter: Arc::clone(limiter),
         terms: Box::new(terms),
         public_is_tls: public_url.starts_with("https://"),
+        pages: Arc::clone(pages),
     });
     gateway.map_err(|error| {
         let hint = "origin is the address of your site, such as http://127.0.0.1:3000".into();

@@ -31,6 +31,7 @@ use crate::app::App;
 use crate::error::{ApiError, Style};
 use crate::hot;
 use crate::limits;
+use crate::line_api::ForOwnPages;
 use crate::problem::Problem;
 use crate::request::{BodyMax, read_body_within};
 use crate::routes::{Access, BodyLimit, Listener, PREFIX, Route};
@@ -117,9 +118,7 @@ impl Service {
         match decision {
             Decision::Unlimited | Decision::FailedOpen => self.within_limits(request),
             Decision::Allowed(quota) => self.within_limits(request).marked(quota),
-            Decision::Refused(quota) => {
-                Answering::Routed(Some(limits::refused(&self.app, request.uri().path(), &quota)))
-            }
+            Decision::Refused(quota) => Answering::Routed(Some(limits::refused(&self.app, &request, &quota))),
         }
     }
 
@@ -327,7 +326,9 @@ impl Phases {
         }
         let status = answered.status();
         let (metrics, listener) = (&self.app.metrics, self.listener.name());
-        if waits {
+        let is_for_own_pages = answered.extensions_mut().remove::<ForOwnPages>().is_some();
+        // Whoever waits is told so by a status that the operator chose; it is no trouble of ours.
+        if waits || is_for_own_pages {
             metrics.answered_calmly(listener, self.path, status.as_u16());
         } else {
             metrics.answered(listener, self.path, status.as_u16());
@@ -338,7 +339,9 @@ impl Phases {
             status = status.as_u16(),
             "answered"
         );
-        mark_cross_origin(answered.headers_mut());
+        if !is_for_own_pages {
+            mark_cross_origin(answered.headers_mut());
+        }
         if row.is_some_and(|row| row.is_from_board) {
             let freshness = self.app.freshness();
             staleness::mark(answered.headers_mut(), freshness);

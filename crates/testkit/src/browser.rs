@@ -194,18 +194,44 @@ impl Answer {
 
     /// The number in line that the page shows.
     pub fn shown_position(&self) -> Option<u64> {
-        self.shown("Your number in line")
+        self.shown("position")
     }
 
     /// How many people are ahead, as the page shows.
     pub fn shown_people_ahead(&self) -> Option<u64> {
-        self.shown("People ahead of you")
+        self.shown("ahead")
     }
 
-    fn shown(&self, term: &str) -> Option<u64> {
+    fn shown(&self, element: &str) -> Option<u64> {
         let text = self.text();
-        let after = text.split_once(&format!("<dt>{term}</dt><dd>"))?.1;
-        after.split_once("</dd>")?.0.replace(',', "").parse().ok()
+        let (tag, after) = text.split_once(&format!("id=\"{element}\""))?.1.split_once('>')?;
+        let value: u64 = tag.split_once("data-value=\"")?.1.split_once('"')?.0.parse().ok()?;
+        // What is written must be what is meant.
+        let digits: String = after.split_once('<')?.0.chars().filter(char::is_ascii_digit).collect();
+        assert_eq!(digits, value.to_string(), "{self:?}");
+        Some(value)
+    }
+
+    /// What the page tells: `waiting`, `turn`, `moved` and so on.
+    pub fn situation(&self) -> Option<String> {
+        let text = self.text();
+        Some(text.split_once("data-situation=\"")?.1.split_once('"')?.0.to_owned())
+    }
+
+    /// The target of the page's first link whose address contains this text.
+    pub fn link(&self, part: &str) -> Option<String> {
+        let text = self.text();
+        let mut addresses = text.split("href=\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0));
+        addresses.find(|address| address.contains(part)).map(unescaped)
+    }
+
+    /// The value of the page's field of this name, or of the one that holds what a script reads.
+    pub fn field(&self, name: &str) -> Option<String> {
+        let text = self.text();
+        let named = [format!("name=\"{name}\""), format!("data-anteroom=\"{name}\"")];
+        let mut tags = text.split("<input").skip(1).filter_map(|rest| Some(rest.split_once('>')?.0));
+        let tag = tags.find(|tag| named.iter().any(|named| tag.contains(named)))?;
+        Some(unescaped(tag.split_once("value=\"")?.1.split_once('"')?.0))
     }
 
     /// After how many seconds the page asks again by itself.
@@ -269,7 +295,7 @@ mod tests {
     #[test]
     fn it_opens_pages_keeps_cookies_and_presses_buttons() {
         let site = Site::open();
-        let page = "<meta http-equiv=\"refresh\" content=\"7\"><dt>Your number in line</dt><dd>1,234</dd>\
+        let page = "<meta http-equiv=\"refresh\" content=\"7\"><dd id=\"position\" data-value=\"1234\">1,234</dd>\
             <form class=\"a\" method=\"post\" action=\"/go?a=1&#38;b=2\"><button>Go</button></form>";
         let reply = Reply::new(200).header("Set-Cookie", "a=b; Path=/; HttpOnly").header("Retry-After", "7");
         site.answer("/wait", reply.body(page));

@@ -8,7 +8,7 @@
 //! | byte 0 | then |
 //! |---|---|
 //! | 0, arrived | when, in milliseconds since 1970 (8 bytes); a random number (8) |
-//! | 1, waiting | the ticket, its 122 bits as in a request id (16) |
+//! | 1, waiting | the ticket, its 122 bits as in a request id (16); how many were ahead when the place was taken (8; missing in cookies of earlier versions) |
 //! | 2, admitted | the ticket (16); when it was admitted (8); when the stay ends (8), both in milliseconds since 1970 |
 //! | 3, admitted provisionally | the same |
 //!
@@ -52,6 +52,8 @@ pub enum CookieContent {
     Waiting {
         /// The place.
         ticket: Ticket,
+        /// How many were ahead of it when it was taken; 0 where that is not known.
+        people_ahead_at_first: u64,
     },
     /// The visitor is inside.
     Admitted {
@@ -100,9 +102,10 @@ fn written(content: &CookieContent) -> Vec<u8> {
             text.extend_from_slice(&at.0.to_be_bytes());
             text.extend_from_slice(&nonce.to_be_bytes());
         }
-        CookieContent::Waiting { ticket } => {
+        CookieContent::Waiting { ticket, people_ahead_at_first } => {
             text.push(WAITING);
             text.extend_from_slice(&request_id::pack(ticket).to_be_bytes());
+            text.extend_from_slice(&people_ahead_at_first.to_be_bytes());
         }
         CookieContent::Admitted { ticket, admitted_at, ends_at, provisional } => {
             text.push(if *provisional { ADMITTED_PROVISIONALLY } else { ADMITTED });
@@ -125,7 +128,12 @@ fn read(text: &[u8]) -> Option<CookieContent> {
                 nonce: u64::from_be_bytes(nonce.try_into().ok()?),
             })
         }
-        WAITING => Some(CookieContent::Waiting { ticket: ticket_of(rest.try_into().ok()?)? }),
+        WAITING => {
+            let (ticket, ahead) = rest.split_first_chunk()?;
+            let people_ahead_at_first =
+                if ahead.is_empty() { 0 } else { u64::from_be_bytes(ahead.try_into().ok()?) };
+            Some(CookieContent::Waiting { ticket: ticket_of(*ticket)?, people_ahead_at_first })
+        }
         ADMITTED | ADMITTED_PROVISIONALLY => {
             let (ticket, moments) = rest.split_first_chunk()?;
             let (admitted_at, ends_at) = moments.split_first_chunk()?;
@@ -172,7 +180,7 @@ mod tests {
         let (admitted_at, ends_at) = (UnixMillis(1_800_000_000_123), UnixMillis(1_800_000_300_123));
         [
             CookieContent::Arrived { at: UnixMillis(1_800_000_000_123), nonce: 42 },
-            CookieContent::Waiting { ticket: ticket() },
+            CookieContent::Waiting { ticket: ticket(), people_ahead_at_first: 1_234 },
             CookieContent::Admitted { ticket: ticket(), admitted_at, ends_at, provisional: false },
             CookieContent::Admitted { ticket: ticket(), admitted_at, ends_at, provisional: true },
         ]
@@ -242,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn a_place_from_before_cookies_told_how_many_were_ahead_stays_a_place() {
+        let cookies = cookies(NEW, "Sample");
+        let text = [&[WAITING][..], &request_id::pack(&ticket()).to_be_bytes()].concat();
+        let value = base64url::encode(sealed_message::seal(&cookies.keys[0], &text));
+        let expected = CookieContent::Waiting { ticket: ticket(), people_ahead_at_first: 0 };
+        assert_eq!(cookies.open(&value), Some(expected));
+    }
+
+    #[test]
     fn debug_output_holds_no_secret() {
         let shown = format!("{:?}", cookies(&format!("{NEW},{OLD}"), "Sample"));
         assert_eq!(shown, "VisitorCookies(2 keys, hidden)");
@@ -278,7 +295,9 @@ mod tests {
     fn any_content() -> impl Strategy<Value = CookieContent> {
         prop_oneof![
             any::<(u64, u64)>().prop_map(|(at, nonce)| CookieContent::Arrived { at: UnixMillis(at), nonce }),
-            any_ticket().prop_map(|ticket| CookieContent::Waiting { ticket }),
+            (any_ticket(), any::<u64>()).prop_map(|(ticket, people_ahead_at_first)| {
+                CookieContent::Waiting { ticket, people_ahead_at_first }
+            }),
             (any_ticket(), any::<(u64, u64, bool)>()).prop_map(|(ticket, (admitted, ends, provisional))| {
                 CookieContent::Admitted {
                     ticket,

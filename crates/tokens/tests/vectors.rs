@@ -244,7 +244,11 @@ fn cookie_content(content: &Value) -> CookieContent {
     let number = |name: &str| content[name].as_u64().unwrap();
     match text(content, "kind") {
         "arrived" => CookieContent::Arrived { at: UnixMillis(number("at")), nonce: number("nonce") },
-        "waiting" => CookieContent::Waiting { ticket: ticket(content) },
+        "waiting" => CookieContent::Waiting {
+            ticket: ticket(content),
+            // Vectors from before cookies told it.
+            people_ahead_at_first: content["people_ahead_at_first"].as_u64().unwrap_or(0),
+        },
         kind => CookieContent::Admitted {
             ticket: ticket(content),
             admitted_at: UnixMillis(number("admitted_at")),

@@ -1,127 +1,251 @@
-//! The demo's sample shop: a small site that stands for the one to protect. It knows nothing of Anteroom but one header: when
-//! somebody has bought something, it says that his visit is complete, so that his slot is free for the next.
+//! The demo's sample shop: a small site that stands for the one to protect. To be behind the gateway it needs to know nothing of Anteroom. It uses two
+//! headers all the same: it counts its visitors by the one that names a visit, and when somebody has bought something or goes, it says so by the other,
+//! so that his place is free for the next.
+//!
+//! Beside its pages it has an API for programs ([`api`]), which shows the third way to integrate: who calls it brings a pass, and the
+//! shop verifies that by itself ([`passes`]).
+
+mod api;
+mod goods;
+mod pages;
+mod passes;
+mod visits;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 
+use anteroom_server::Addresses;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What is for sale: name, price, and a word about it.
-const GOODS: [(&str, &str, &str); 4] = [
-    ("stalls", "49", "Row 12, in the middle. You will see everything."),
-    ("balcony", "29", "High above it all, with the best sound of the house."),
-    ("box", "120", "For four people who want to whisper."),
-    ("standing", "15", "At the back. Bring good shoes."),
-];
+use crate::output::talk;
+
+use api::Api;
+use visits::Visits;
+
+pub(super) use goods::{NAMES, name_of};
+
+/// By what an answer of the shop is told from one of Anteroom's.
+pub(super) const SERVED_BY: (&str, HeaderValue) = ("served-by", HeaderValue::from_static("site"));
 /// How the shop tells the gateway that a visit is over.
-const VISIT_COMPLETE: (&str, HeaderValue) = ("anteroom-session", HeaderValue::from_static("complete"));
+const SESSION: &str = "anteroom-session";
+/// How the gateway names a visit to the shop.
+const VISIT: &str = "anteroom-visit";
+const PREFERRED_PORT: u16 = 8082;
+/// The most connections at a time; the gateway keeps a few.
+const CONNECTIONS_MAX: usize = 1_024;
+/// The largest form or JSON text that is read, in bytes.
+const BODY_MAX_BYTES: usize = 16 * 1024;
+/// What nothing of the shop's pages needs is forbidden: whatever somebody types into the search box stays text.
+const CONTENT_SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
+);
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#221a14;--ground:#fbf7f2;--card:#fff;--line:#e5d9cc;--mark:#a3341f;--on:#fff}\
-@media(prefers-color-scheme:dark){:root{--ink:#f2ebe4;--ground:#17130f;--card:#211b16;--line:#3b3129;--mark:#f0896f;--on:#22120c}}\
-body{margin:0;background:var(--ground);color:var(--ink);font:1rem/1.5 system-ui,sans-serif}\
-main{max-width:44rem;margin:0 auto;padding:1.5rem 1.25rem}header{border-bottom:1px solid var(--line);padding:1rem 1.25rem;font-weight:700}\
-ul{list-style:none;padding:0;display:grid;gap:.8rem}li,.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:1rem}\
-a{color:var(--mark)}button,input{font:inherit;padding:.5rem .8rem;border-radius:8px;border:1px solid var(--line);background:var(--card);color:inherit}\
-button{background:var(--mark);color:var(--on);border-color:var(--mark);cursor:pointer}";
+type Answer = Response<Full<Bytes>>;
 
-/// Opens the shop on a free port of this machine, on a thread of its own, until the process ends.
-pub(super) fn open() -> anyhow::Result<SocketAddr> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-    let address = listener.local_addr()?;
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("shop".into()).spawn(move || {
-        runtime.block_on(async {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => serve(listener).await,
-                Err(error) => eprintln!("the sample shop does not open: {error}"),
-            }
-        });
-    })?;
-    Ok(address)
+/// The open shop.
+pub(super) struct Shop {
+    address: SocketAddr,
+    counter: Arc<Counter>,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
 }
 
-async fn serve(listener: TcpListener) {
+/// What everybody in the shop works with.
+struct Counter {
+    visits: Visits,
+    /// There once the server has said where it is.
+    api: OnceLock<Api>,
+}
+
+impl Shop {
+    /// Opens it on its usual port or another one of this machine, on a thread of its own.
+    pub(super) fn open(places: u64) -> anyhow::Result<Self> {
+        let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port));
+        let listener = bind(PREFERRED_PORT).or_else(|_| bind(0))?;
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let counter = Arc::new(Counter { visits: Visits::new(places), api: OnceLock::new() });
+        let (stop, mut stopped) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let shared = Arc::clone(&counter);
+        let thread = std::thread::Builder::new().name("shop".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, shared) => {}
+                    _ = stopped.wait_for(|stopped| *stopped) => {}
+                }
+            });
+        })?;
+        Ok(Self { address, counter, stop, thread })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Learns where the server is, whose passes its API takes.
+    pub(super) fn meet(&self, addresses: &Addresses) {
+        match Api::new(addresses) {
+            Ok(api) => drop(self.counter.api.set(api)),
+            Err(error) => talk(&format!("the shop's API does not open: {error:#}")),
+        }
+    }
+
+    /// Closes it, and says how many visitors it had at once at most, by its own count.
+    pub(super) fn close(self) -> u64 {
+        self.stop.send_replace(true);
+        // A thread that panicked has said so.
+        let _ = self.thread.join();
+        self.counter.visits.most_inside()
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, counter: Arc<Counter>) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return talk(&format!("the sample shop does not open: {error}")),
+    };
     // Ends with this function, and with it every connection.
     let mut connections = JoinSet::new();
     loop {
-        let Ok((socket, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
+        if connections.len() >= CONNECTIONS_MAX {
+            connections.join_next().await;
+        }
+        let Ok((socket, _)) = listener.accept().await else { continue };
+        let counter = Arc::clone(&counter);
         connections.spawn(async move {
+            let service = service_fn(|request| {
+                let counter = Arc::clone(&counter);
+                async move { Ok::<_, Infallible>(counter.answer(request).await) }
+            });
             let mut builder = hyper::server::conn::http1::Builder::new();
-            let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(&request)) });
             // A customer who hangs up has no complaint to make.
             let _ = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(socket), service).await;
         });
     }
 }
 
-fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let path = request.uri().path();
-    match (request.method(), path) {
-        (&Method::GET | &Method::HEAD, "/") => page(StatusCode::OK, "Tickets for tonight", &search("")),
-        (&Method::GET | &Method::HEAD, "/search") => {
-            let wanted = request.uri().query().and_then(|query| query.strip_prefix("q=")).unwrap_or_default();
-            page(StatusCode::OK, "Tickets for tonight", &search(&wanted.to_ascii_lowercase()))
+impl Counter {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let mut response = match request.uri().path() {
+            path if path.starts_with("/api/") => self.program(request).await,
+            "/inside" => self.inside(),
+            _ => self.person(request).await,
+        };
+        let headers = response.headers_mut();
+        headers.insert(SERVED_BY.0, SERVED_BY.1);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY);
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
+    }
+
+    /// A call of the API.
+    async fn program(&self, request: Request<Incoming>) -> Answer {
+        match self.api.get() {
+            Some(api) => api.answer(request).await,
+            None => api::refusal(StatusCode::SERVICE_UNAVAILABLE, "The shop is just opening; try again"),
         }
-        (&Method::POST, "/checkout") => {
-            let content = "<div class=card><p>Thank you. Your ticket is on its way.</p>\
-                 <p>Your visit is over, and your slot is already somebody else's. <a href=\"/\">Come back</a>, and you stand in line again if there is one.</p></div>";
-            let mut response = page(StatusCode::OK, "Bought", content);
-            response.headers_mut().insert(VISIT_COMPLETE.0, VISIT_COMPLETE.1);
-            response
+    }
+
+    /// How many visitors there are, by the shop's own count.
+    fn inside(&self) -> Answer {
+        let (visits, bought) = (&self.visits, self.visits.bought());
+        let figures = serde_json::json!({
+            "inside": visits.inside(), "most_inside": visits.most_inside(), "places": visits.places(), "bought": bought,
+        });
+        api::json(StatusCode::OK, &figures)
+    }
+
+    /// A person at a browser.
+    async fn person(&self, request: Request<Incoming>) -> Answer {
+        let visit = request.headers().get(VISIT).and_then(|visit| visit.to_str().ok()).map(str::to_owned);
+        if let Some(visit) = &visit {
+            self.visits.seen(visit);
         }
-        (&Method::GET | &Method::HEAD, path) => match GOODS
-            .iter()
-            .find(|(name, ..)| path.strip_prefix("/product/") == Some(name))
-        {
-            Some((name, price, words)) => {
-                let content = format!(
-                    "<div class=card><p>{words}</p><p><strong>€ {price}</strong></p>\
-                     <form method=post action=\"/checkout\"><button>Buy</button></form></div><p><a href=\"/\">Back</a></p>"
-                );
-                page(StatusCode::OK, name, &content)
+        let banner = pages::banner(visit.is_some(), &self.visits);
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        match (&method, path.as_str()) {
+            (&Method::GET | &Method::HEAD, "/") => pages::front(&banner),
+            (&Method::GET | &Method::HEAD, "/search") => {
+                pages::found(&banner, &value_of("q", request.uri().query()))
             }
-            None => {
-                page(StatusCode::NOT_FOUND, "Not here", "<p>We do not sell that. <a href=\"/\">Back</a></p>")
+            (&Method::GET | &Method::HEAD, path) => {
+                pages::product(&banner, path.strip_prefix("/product/").and_then(goods::find))
             }
-        },
-        _ => page(StatusCode::METHOD_NOT_ALLOWED, "Not like that", "<p><a href=\"/\">Back</a></p>"),
+            (&Method::POST, "/checkout") => {
+                let Some(form) = text_of(request).await else { return pages::not_like_that(&banner) };
+                let Some(good) = goods::find(&value_of("product", Some(&form))) else {
+                    return pages::product(&banner, None);
+                };
+                self.visits.bought_one();
+                self.ends(pages::bought(good), visit.as_deref(), "complete")
+            }
+            (&Method::POST, "/leave") => self.ends(pages::left(), visit.as_deref(), "abandon"),
+            _ => pages::not_like_that(&banner),
+        }
+    }
+
+    /// The last answer of a visit.
+    fn ends(&self, mut last: Answer, visit: Option<&str>, how: &'static str) -> Answer {
+        if let Some(visit) = visit {
+            self.visits.ended(visit);
+        }
+        last.headers_mut().insert(SESSION, HeaderValue::from_static(how));
+        last
     }
 }
 
-fn search(wanted: &str) -> String {
-    let found = GOODS
-        .iter()
-        .filter(|(name, _, words)| name.contains(wanted) || words.to_ascii_lowercase().contains(wanted));
-    let items: Vec<String> = found
-        .map(|(name, price, words)| {
-            format!("<li><a href=\"/product/{name}\">{name}</a> · € {price}<br>{words}</li>")
-        })
-        .collect();
-    let items = items.concat();
-    format!(
-        "<form action=\"/search\"><input name=q aria-label=\"What do you look for?\"> <button>Search</button></form><ul>{items}</ul>"
-    )
+/// A body as text; nothing if it is too long or no text.
+async fn text_of(request: Request<Incoming>) -> Option<String> {
+    let collected = Limited::new(request.into_body(), BODY_MAX_BYTES).collect().await.ok()?;
+    String::from_utf8(collected.to_bytes().to_vec()).ok()
 }
 
-fn page(status: StatusCode, title: &str, content: &str) -> Response<Full<Bytes>> {
-    let text = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · The Sample Theatre</title>\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><link rel=\"icon\" href=\"data:,\"><style>{STYLE}</style></head>\
-         <body><header>The Sample Theatre</header><main><h1>{title}</h1>{content}</main></body></html>\n"
-    );
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    response
+/// The value of a field of a form, as somebody typed it; empty if it is not there.
+fn value_of(name: &str, form: Option<&str>) -> String {
+    let pairs = form.unwrap_or_default().split('&');
+    let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == name);
+    let mut bytes = vec![];
+    let mut rest = value.map_or("", |(_, value)| value).as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let hexadecimal = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = hexadecimal.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let (read, unread) = match (byte, decoded) {
+            (b'%', Some(decoded)) => (decoded, &after[2..]),
+            (b'+', _) => (b' ', after),
+            _ => (byte, after),
+        };
+        bytes.push(read);
+        rest = unread;
+    }
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_form_are_read_as_typed() {
+        let form = Some("q=row+12%20%26%20more&p=%zz%C3%A9%&empty=");
+        assert_eq!(value_of("q", form), "row 12 & more");
+        assert_eq!(value_of("p", form), "%zzé%");
+        assert_eq!(
+            (value_of("empty", form), value_of("none", form), value_of("q", None)),
+            Default::default()
+        );
+    }
 }

@@ -3,11 +3,11 @@
 
 /// A small generator (`SplitMix64`).
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The generator of visitor `index` in a run with this seed.
-    pub(super) fn of_visitor(seed: u64, index: u64) -> Self {
+    pub(crate) fn of_visitor(seed: u64, index: u64) -> Self {
         let mut own = Self(seed ^ index.wrapping_mul(0xD1B5_4A32_D192_ED03));
         // One draw sets neighbouring visitors apart.
         own.next();
@@ -24,17 +24,17 @@ impl Random {
 
     /// Between 0 and 1, without 1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
-    pub(super) fn fraction(&mut self) -> f64 {
+    pub(crate) fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// True in `share` of the cases.
-    pub(super) fn chance(&mut self, share: f64) -> bool {
+    pub(crate) fn chance(&mut self, share: f64) -> bool {
         self.fraction() < share
     }
 
     /// A whole number from 1 to `most`.
-    pub(super) fn one_to(&mut self, most: u64) -> u64 {
+    pub(crate) fn one_to(&mut self, most: u64) -> u64 {
         1 + self.next() % most
     }
 }

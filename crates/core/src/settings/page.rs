@@ -32,6 +32,11 @@ pub struct ReturnAddress {
 }
 
 impl ReturnAddress {
+    /// The address, if it is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        <Self as Listed>::parse(text)
+    }
+
     /// Whether an address is this one or lies below it. One that browsers could read in more than one way is not.
     pub fn covers(&self, address: &str) -> bool {
         split(address).is_some_and(|(site, path)| site == self.site && self.path.covers(path))
@@ -186,7 +191,8 @@ impl TemplateName {
 }
 
 impl Kind for TemplateName {
-    const EXPECTED: &'static str = "the name of a template: 1 to 64 letters, digits, \"-\" and \"_\"";
+    const EXPECTED: &'static str =
+        "a name such as \"spring-sale\", of up to 64 letters, digits, \"-\" and \"_\"";
     fn to_value(&self) -> Value {
         Value::Text(self.0.clone())
     }

@@ -105,6 +105,61 @@ pub(super) struct LeftAnswer {
     pub(super) status: &'static str,
 }
 
+/// Where the visitor of a browser stands. What does not apply is missing.
+#[derive(Serialize, ToSchema, Default)]
+pub(super) struct LineAnswer {
+    /// The room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<RoomName>)]
+    pub(super) room: Option<&'static str>,
+    /// How it stands.
+    pub(super) status: &'static str,
+    /// What the operator tells those who wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) notice: Option<&'static str>,
+    /// When to ask again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_poll_seconds: Option<u64>,
+    /// Whether nobody is let in at the moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) is_standing_still: Option<bool>,
+    /// The place, as other calls take it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) request_id: Option<&'static str>,
+    /// Its line, as the board numbers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) generation: Option<u64>,
+    /// Its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) position: Option<u64>,
+    /// How many are before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) people_ahead: Option<u64>,
+    /// How many were when it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) people_ahead_at_first: Option<u64>,
+    /// The likely wait; null while it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) estimated_wait_seconds: Option<u64>,
+    /// The wait that nine of ten do not exceed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) estimated_wait_p90_seconds: Option<u64>,
+    /// At the turn: how long the place is held; null if for as long as he likes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) claim_expires_in_seconds: Option<u64>,
+}
+
+/// A link that takes a place to another device.
+#[derive(Serialize, ToSchema)]
+pub(super) struct MoveLink {
+    /// The link.
+    pub(super) url: &'static str,
+    /// The same as a picture: SVG.
+    pub(super) qr: &'static str,
+    /// For how long it works.
+    pub(super) expires_in_seconds: u64,
+}
+
 /// A new access token.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RefreshedPass {

@@ -29,6 +29,7 @@ pub(super) type Schemas = BTreeMap<String, RefOr<Schema>>;
 pub(super) enum Group {
     Aws,
     Visitors,
+    Pages,
     Rooms,
     Alarms,
     Access,
@@ -37,13 +38,14 @@ pub(super) enum Group {
 
 impl Group {
     /// Every group, in the order in which they are read.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Aws, Self::Visitors, Self::Rooms, Self::Alarms, Self::Access, Self::Server];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Aws, Self::Visitors, Self::Pages, Self::Rooms, Self::Alarms, Self::Access, Self::Server];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Aws => "AWS",
             Self::Visitors => "Visitors",
+            Self::Pages => "Pages",
             Self::Rooms => "Rooms",
             Self::Alarms => "Alarms",
             Self::Access => "Access",
@@ -59,6 +61,9 @@ impl Group {
             }
             Self::Visitors => {
                 "Our own calls for visitors: join, wait, claim, leave; and a room's figures, once or live."
+            }
+            Self::Pages => {
+                "The waiting page, and the calls by which it goes on. A cookie of the room says who asks; nothing of it is for pages of other sites."
             }
             Self::Rooms => {
                 "Rooms while they run: their settings, their state, their figures, and what a ticket says."

@@ -2,7 +2,8 @@
 
 use super::call::Call;
 use super::{
-    calls_aws as aws, calls_capacity as capacity, calls_private as private, calls_visitors as visitors,
+    calls_aws as aws, calls_capacity as capacity, calls_line as line, calls_private as private,
+    calls_visitors as visitors,
 };
 use crate::routes::{Listener, Verb};
 
@@ -32,6 +33,16 @@ pub(super) const CALLS: &[Entry] = &[
     (Public, Post, "/refresh",               visitors::refresh),
     (Public, Get,  "/rooms/{id}",            visitors::figures),
     (Public, Get,  "/watch",                 visitors::watch),
+    (Public, Get,  "/line",                  line::ask),
+    (Public, Post, "/line/join",             line::join),
+    (Public, Post, "/line/enter",            line::enter),
+    (Public, Post, "/line/leave",            line::leave),
+    (Public, Get,  "/line/move",             line::move_out),
+    (Public, Get,  "/line/take",             line::ask_to_take),
+    (Public, Post, "/line/take",             line::take),
+    (Public, Get,  "/wait/{room}",           line::wait),
+    (Public, Post, "/wait/{room}/enter",     line::enter_elsewhere),
+    (Public, Get,  "/page.js",               line::script),
     (Public, Get,  "/problems",              visitors::problems),
 
     (Private, Post,   "/generate_token",                  aws::generate_token_private),

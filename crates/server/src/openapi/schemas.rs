@@ -191,7 +191,22 @@ enum Shape {
     Names { count_max: usize, length_max: usize },
     Entries { count_max: usize, example: &'static str },
     Codes(Vec<i64>),
+    Spelt { pattern: &'static str, example: &'static str },
 }
+
+/// How settings are spelt that are neither free text nor one of a few words, by how the words about them begin.
+const SPELT: [(&str, &str); 4] = [
+    (
+        "a domain",
+        r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?){0,3}$",
+    ),
+    ("a colour", "^#[0-9A-Fa-f]{6}$"),
+    (
+        "a path of the site",
+        r"^(/([A-Za-z0-9._~-][A-Za-z0-9._~/-]{0,1000})?|data:image/(svg\+xml|png|jpeg|webp|gif);base64,[A-Za-z0-9+/=]{1,8000})$",
+    ),
+    ("a name", "^[A-Za-z0-9_-]{1,64}$"),
+];
 
 impl Shape {
     fn of(expected: &'static str) -> Option<Self> {
@@ -213,6 +228,9 @@ impl Shape {
         if expected.starts_with("a list") && expected.contains("such as") {
             let count_max = usize::try_from(numbers.next()?).ok()?;
             return Some(Self::Entries { count_max, example: expected.split('"').nth(1)? });
+        }
+        if let Some((_, pattern)) = SPELT.iter().find(|(beginning, _)| expected.starts_with(beginning)) {
+            return Some(Self::Spelt { pattern, example: expected.split('"').nth(1)? });
         }
         let length_max = usize::try_from(numbers.next_back()?).ok()?;
         if expected.starts_with("a list") {
@@ -260,6 +278,7 @@ impl Shape {
                 typed(Type::String).pattern(Some(PROSE_PATTERN)).max_length(Some(length_max))
             }
             Self::Names { .. } | Self::Entries { .. } => typed(Type::Array),
+            Self::Spelt { pattern, .. } => typed(Type::String).pattern(Some(pattern)),
             Self::Codes(codes) => {
                 let null = nullable.then_some(Json::Null);
                 typed(Type::Integer).enum_values(Some(codes.into_iter().map(Json::from).chain(null)))
@@ -370,6 +389,10 @@ mod tests {
                         "{name}"
                     );
                     assert!(!takes(field, Value::List(vec!["with space".into()])), "{name}");
+                }
+                Shape::Spelt { example, .. } => {
+                    assert!(takes(field, Value::Text(example.into())), "{name}");
+                    assert!(!takes(field, Value::Text("with space".into())), "{name}");
                 }
                 Shape::Codes(codes) => {
                     assert!(codes.len() > 1, "{name}");

@@ -1,0 +1,168 @@
+//! The shop's pages. Whatever a visitor typed goes through [`escaped`].
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+
+use super::Answer;
+use super::goods::{self, Good};
+use super::visits::Visits;
+
+/// The house: rows, and seats in a row.
+const PLAN: (usize, usize) = (5, 9);
+const STYLE: &str = include_str!("shop.css");
+
+/// The strip on top of every page: that one is inside, and how full it is.
+pub(super) fn banner(is_inside: bool, visits: &Visits) -> String {
+    if is_inside {
+        let (inside, places) = (visits.inside(), visits.places());
+        format!(
+            "You are inside: <strong>{inside} of {places}</strong> places are taken. Everybody else waits in line."
+        )
+    } else {
+        "You came by the back door: this is the shop itself, without Anteroom before it.".to_owned()
+    }
+}
+
+/// Everything there is.
+pub(super) fn front(banner: &str) -> Answer {
+    let content = format!(
+        "<p class=lead>One night only. Choose your place.</p>{}{}",
+        search_box(""),
+        list(&goods::search(""))
+    );
+    page(StatusCode::OK, banner, "Tickets for tonight", &content)
+}
+
+/// What was found.
+pub(super) fn found(banner: &str, wanted: &str) -> Answer {
+    let found = goods::search(wanted);
+    let shown = if found.is_empty() {
+        format!("<p>Nothing here is called “{}”. <a href=\"/\">See everything</a></p>", escaped(wanted))
+    } else {
+        list(&found)
+    };
+    page(StatusCode::OK, banner, "Tickets for tonight", &format!("{}{shown}", search_box(wanted)))
+}
+
+/// One thing, with a button to buy it.
+pub(super) fn product(banner: &str, good: Option<&Good>) -> Answer {
+    let Some(Good { name, title, price_euros, seats, about }) = good else {
+        let content = "<p>We do not sell that. <a href=\"/\">See everything</a></p>";
+        return page(StatusCode::NOT_FOUND, banner, "Not here", content);
+    };
+    let plan = seat_plan(seats);
+    let content = format!(
+        "<div class=\"card large\">{plan}<p>{about}</p>\
+         <p class=price>€ {price_euros}</p>\
+         <form method=post action=\"/checkout\"><input type=hidden name=product value=\"{name}\">\
+         <button>Buy for € {price_euros}</button></form></div><p><a href=\"/\">Back to all tickets</a></p>"
+    );
+    page(StatusCode::OK, banner, title, &content)
+}
+
+/// The end of a visit, as it should be.
+pub(super) fn bought(good: &Good) -> Answer {
+    let content = format!(
+        "<div class=\"card large\">{}\
+         <p><strong>{}</strong> is yours, and on its way. Enjoy the evening.</p>\
+         <p>The shop has told Anteroom that your visit is complete. Your place is already somebody else's.</p></div>\
+         <p><a href=\"/\">Come back</a>, and you stand in line again, at its end.</p>",
+        seat_plan(&good.seats),
+        good.title
+    );
+    page(StatusCode::OK, "Your visit is over.", "Thank you", &content)
+}
+
+/// The end of a visit without a purchase.
+pub(super) fn left() -> Answer {
+    let content = "<p>You have left the shop. Your place is already somebody else's.</p>\
+         <p><a href=\"/\">Come back</a>, and you stand in line again, at its end.</p>";
+    page(StatusCode::OK, "Your visit is over.", "Goodbye", content)
+}
+
+/// A method or a body that nobody's browser sends.
+pub(super) fn not_like_that(banner: &str) -> Answer {
+    let content = "<p>That is not how this shop works. <a href=\"/\">Back</a></p>";
+    page(StatusCode::METHOD_NOT_ALLOWED, banner, "Not like that", content)
+}
+
+fn search_box(wanted: &str) -> String {
+    format!(
+        "<form class=search role=search action=\"/search\"><label for=q>What do you look for?</label>\
+         <input id=q name=q type=search maxlength=100 value=\"{}\"><button>Search</button></form>",
+        escaped(wanted)
+    )
+}
+
+fn list(goods: &[&Good]) -> String {
+    let items = goods.iter().fold(String::new(), |mut items, good| {
+        let Good { name, title, price_euros, seats, about } = good;
+        let plan = seat_plan(seats);
+        let _ = write!(
+            items,
+            "<li class=card>{plan}<h2><a href=\"/product/{name}\">{title}</a></h2>\
+             <p>{about}</p><p class=price>€ {price_euros}</p></li>"
+        );
+        items
+    });
+    format!("<ul class=goods>{items}</ul>")
+}
+
+/// The house from above: the stage, rows of seats, and which of them this is about.
+fn seat_plan([first_row, last_row, first_column, last_column]: &[usize; 4]) -> String {
+    let mut seats = String::new();
+    for (row, column) in (0..PLAN.0).flat_map(|row| (0..PLAN.1).map(move |column| (row, column))) {
+        let is_marked =
+            (first_row..=last_row).contains(&&row) && (first_column..=last_column).contains(&&column);
+        let class = if is_marked { " class=on" } else { "" };
+        let _ = write!(seats, "<circle{class} cx={} cy={} r=3 />", 10 + 10 * column, 18 + 9 * row);
+    }
+    format!(
+        "<svg class=plan viewBox=\"0 0 100 60\" aria-hidden=true><path d=\"M20 8Q50 2 80 8\"/>{seats}</svg>"
+    )
+}
+
+fn page(status: StatusCode, banner: &str, title: &str, content: &str) -> Answer {
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · The Sample Theatre</title>\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><link rel=\"icon\" href=\"data:,\">\
+         <style>{STYLE}</style></head><body><p class=banner>{banner}</p>\
+         <header><a href=\"/\">The Sample Theatre</a>\
+         <form method=post action=\"/leave\"><button class=quiet>Leave</button></form></header>\
+         <main><h1>{title}</h1>{content}</main></body></html>\n"
+    );
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    response
+}
+
+/// Text that cannot be anything else in a page, also within the quotes of an attribute.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_typed_stays_text() {
+        assert_eq!(escaped("<b class=\"x\" id='y'>&"), "&lt;b class=&quot;x&quot; id=&#39;y&#39;&gt;&amp;");
+    }
+}

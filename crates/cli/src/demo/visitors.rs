@@ -1,0 +1,298 @@
+//! The simulated visitors: real clients of the gateway, each with his own cookies. One comes, stands in line, asks when he is told to, goes in at his
+//! turn, looks around, buys or goes away, and comes back a little later as somebody new. So the line keeps its length.
+//!
+//! They are light: a task each, which mostly sleeps, and a few connections that all of them share.
+
+mod jar;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anteroom_tokens::random;
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::http_client::{HttpClient, Reply};
+use crate::load::random::Random;
+
+use super::shop::{self, SERVED_BY};
+use super::{ROOM, client};
+
+use jar::CookieJar;
+
+/// How long a newcomer is to wait, in seconds.
+const WAIT_SECONDS: u64 = 45;
+/// How long a visit takes on average, and the shortest one, in seconds.
+const VISIT_SECONDS: u64 = 8;
+const VISIT_MIN_SECONDS: u64 = 5;
+/// How long somebody takes on average to notice that it is his turn, in seconds: he asks every two seconds or so.
+const NOTICE_SECONDS: u64 = 1;
+/// How long somebody stays away on average before he comes back as somebody new, and the shortest time, in seconds.
+const AWAY_SECONDS: u64 = 3;
+const AWAY_MIN_SECONDS: u64 = 1;
+/// How fast the first ones arrive: all within this time, but not more than so many a second.
+const ARRIVAL_SPAN: Duration = Duration::from_secs(4);
+const ARRIVALS_PER_SECOND_MAX: u64 = 400;
+/// How many questions are on their way at once, and how many connections they need.
+const CONNECTIONS: usize = 24;
+/// All of them together ask where they stand about this often at most, a second; whoever is near the front asks as often as he is told.
+const QUESTIONS_PER_SECOND: u64 = 1_000;
+/// The share of visitors who buy; the others go away without.
+const BUYERS: f64 = 0.85;
+/// How many pages somebody looks at before he decides.
+const PAGES_MAX: u64 = 3;
+/// How long to wait before trying again after an answer that nobody expected.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(2);
+/// How often somebody tries in vain before he goes away.
+const TROUBLES_MAX: u32 = 5;
+
+const PAGE_ACCEPT: HeaderValue = HeaderValue::from_static("text/html,application/xhtml+xml,*/*;q=0.8");
+const NAME: HeaderValue = HeaderValue::from_static("Mozilla/5.0 (a simulated visitor of the Anteroom demo)");
+/// What a browser says when a person opens a page.
+const NAVIGATION: [(HeaderName, HeaderValue); 3] = [
+    (HeaderName::from_static("sec-fetch-site"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("sec-fetch-mode"), HeaderValue::from_static("navigate")),
+    (HeaderName::from_static("sec-fetch-dest"), HeaderValue::from_static("document")),
+];
+
+/// How many places the shop needs so that a newcomer waits about [`WAIT_SECONDS`].
+///
+/// A place serves one visitor in 8 + 1 seconds: a visit, and the moment until the next one has noticed his turn. Everybody's round
+/// takes 45 seconds in line, 9 with a place, 3 away: 57. So of 57 visitors 9 have a place: N x 9 / 57, one for 6.3 of them.
+pub(super) const fn capacity_for(visitors: u64) -> u64 {
+    let with_a_place = VISIT_SECONDS + NOTICE_SECONDS;
+    visitors * with_a_place / (WAIT_SECONDS + with_a_place + AWAY_SECONDS)
+}
+
+/// Everybody who wants to get in.
+pub(super) struct Crowd {
+    visitors: u64,
+    shared: Arc<Shared>,
+}
+
+/// What visitors have in common.
+struct Shared {
+    client: HttpClient,
+    connections: Semaphore,
+    /// The shortest time between two questions of somebody far from the front.
+    question_pause: Duration,
+    seed: u64,
+}
+
+impl Crowd {
+    pub(super) fn new(visitors: u64, public: &str) -> anyhow::Result<Self> {
+        let shared = Shared {
+            client: client(public, None, CONNECTIONS)?,
+            connections: Semaphore::new(CONNECTIONS),
+            question_pause: Duration::from_millis(visitors * 1_000 / QUESTIONS_PER_SECOND),
+            seed: u64::from_le_bytes(random::bytes()),
+        };
+        Ok(Self { visitors, shared: Arc::new(shared) })
+    }
+
+    /// Everybody comes, and comes again, for ever; those who are on their way end with this future.
+    pub(super) async fn come(self) -> Infallible {
+        let mut tasks = JoinSet::new();
+        let per_second = (self.visitors * 1_000 / u64::try_from(ARRIVAL_SPAN.as_millis()).unwrap_or(1))
+            .clamp(1, ARRIVALS_PER_SECOND_MAX);
+        for index in 0..self.visitors {
+            let arrives_in = Duration::from_millis(index * 1_000 / per_second);
+            tasks.spawn(again_and_again(Arc::clone(&self.shared), index, arrives_in));
+        }
+        // Nobody ends by himself.
+        while tasks.join_next().await.is_some() {}
+        std::future::pending().await
+    }
+}
+
+async fn again_and_again(shared: Arc<Shared>, index: u64, arrives_in: Duration) {
+    let mut random = Random::of_visitor(shared.seed, index);
+    tokio::time::sleep(arrives_in).await;
+    loop {
+        let visitor = Visitor { shared: &shared, random: &mut random, cookies: CookieJar::default() };
+        // Whoever met with trouble goes away as others do.
+        let _ = visitor.visit().await;
+        tokio::time::sleep(spread(&mut random, AWAY_MIN_SECONDS, AWAY_SECONDS)).await;
+    }
+}
+
+/// A time between `least` and as far beyond `mean` as that is beyond `least`.
+#[expect(clippy::cast_precision_loss, reason = "a few seconds")]
+fn spread(random: &mut Random, least_seconds: u64, mean_seconds: u64) -> Duration {
+    let least = least_seconds as f64;
+    Duration::from_secs_f64(least + 2.0 * (mean_seconds as f64 - least) * random.fraction())
+}
+
+/// Something that a visitor did not expect.
+#[derive(Debug)]
+struct Trouble;
+
+/// Where somebody stands, as `/.anteroom/line` says it.
+#[derive(Debug, Deserialize)]
+struct Standing {
+    status: String,
+    next_poll_seconds: Option<u64>,
+    estimated_wait_seconds: Option<u64>,
+}
+
+/// Somebody new.
+struct Visitor<'crowd> {
+    shared: &'crowd Shared,
+    random: &'crowd mut Random,
+    cookies: CookieJar,
+}
+
+impl Visitor<'_> {
+    /// From the first page to the last.
+    async fn visit(mut self) -> Result<(), Trouble> {
+        self.get_in().await?;
+        let pages = self.random.one_to(PAGES_MAX);
+        let visit = spread(self.random, VISIT_MIN_SECONDS, VISIT_SECONDS);
+        // The page he came in by is one more to read.
+        let reading = visit / u32::try_from(pages + 1).unwrap_or(1);
+        let wanted = shop::name_of(self.random.one_to(shop::NAMES.len() as u64) - 1);
+        for page in 1..=pages {
+            tokio::time::sleep(reading).await;
+            let is_last = page == pages;
+            let path =
+                if is_last { format!("/product/{wanted}") } else { format!("/search?q={}", &wanted[..3]) };
+            self.open(&path).await?;
+        }
+        tokio::time::sleep(reading).await;
+        let (path, form) = if self.random.chance(BUYERS) {
+            ("/checkout", format!("product={wanted}"))
+        } else {
+            ("/leave", String::new())
+        };
+        self.post(path, form).await
+    }
+
+    /// Comes to the door, and waits for his turn if he must.
+    async fn get_in(&mut self) -> Result<(), Trouble> {
+        let mut troubles = 0;
+        loop {
+            // Who has been told that it is his turn is let in by the very request that asks for a page.
+            let reply = self.open("/").await;
+            match reply {
+                Ok(reply) if is_from_shop(&reply) => return Ok(()),
+                // He has been given a cookie, or a place.
+                Ok(reply) if reply.status.is_success() => tokio::time::sleep(retry_after(&reply)).await,
+                _ => {
+                    troubles += 1;
+                    if troubles > TROUBLES_MAX {
+                        return Err(Trouble);
+                    }
+                    tokio::time::sleep(TROUBLE_PAUSE).await;
+                }
+            }
+            self.wait_for_the_turn().await?;
+        }
+    }
+
+    /// Asks where he stands, as often as he is told, until that changes.
+    async fn wait_for_the_turn(&mut self) -> Result<(), Trouble> {
+        let mut troubles = 0;
+        loop {
+            let Ok(standing) = self.ask().await else {
+                troubles += 1;
+                if troubles > TROUBLES_MAX {
+                    return Err(Trouble);
+                }
+                tokio::time::sleep(TROUBLE_PAUSE).await;
+                continue;
+            };
+            match standing.status.as_str() {
+                "waiting" | "held" => tokio::time::sleep(self.pause_before_asking(&standing)).await,
+                // His turn, or his cookie has to be shown once more; the page will tell.
+                "active" | "admitted" | "arriving" => return Ok(()),
+                // His place is gone; whoever comes next is somebody new.
+                _ => return Err(Trouble),
+            }
+        }
+    }
+
+    fn pause_before_asking(&self, standing: &Standing) -> Duration {
+        let told = standing.next_poll_seconds.map_or(TROUBLE_PAUSE, Duration::from_secs);
+        let far = self.shared.question_pause.max(told);
+        let is_far = standing.estimated_wait_seconds.is_some_and(|wait| Duration::from_secs(wait) > far * 2);
+        if is_far { far } else { told }
+    }
+
+    /// Opens a page as a browser does.
+    async fn open(&mut self, path: &str) -> Result<Reply, Trouble> {
+        self.send(Method::GET, path, PAGE_ACCEPT, None).await
+    }
+
+    /// Sends a form, and expects the shop to take it.
+    async fn post(&mut self, path: &str, form: String) -> Result<(), Trouble> {
+        let reply = self.send(Method::POST, path, PAGE_ACCEPT, Some(Bytes::from(form))).await?;
+        if is_from_shop(&reply) { Ok(()) } else { Err(Trouble) }
+    }
+
+    async fn ask(&mut self) -> Result<Standing, Trouble> {
+        let path = format!("/.anteroom/line?room={ROOM}");
+        let reply = self.send(Method::GET, &path, HeaderValue::from_static("application/json"), None).await?;
+        serde_json::from_slice(&reply.body).map_err(|_| Trouble)
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        accept: HeaderValue,
+        form: Option<Bytes>,
+    ) -> Result<Reply, Trouble> {
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, NAME);
+        if accept == PAGE_ACCEPT {
+            headers.extend(NAVIGATION);
+        }
+        headers.insert(ACCEPT, accept);
+        if form.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        }
+        if let Some(cookies) = self.cookies.header() {
+            headers.insert(COOKIE, cookies);
+        }
+        let _connection = self.shared.connections.acquire().await.map_err(|_| Trouble)?;
+        // In a box, so that those who sleep do not carry the room for it.
+        let reply =
+            Box::pin(self.shared.client.request(method, path, headers, form)).await.map_err(|_| Trouble)?;
+        self.cookies.take(&reply.headers);
+        Ok(reply)
+    }
+}
+
+fn is_from_shop(reply: &Reply) -> bool {
+    reply.headers.get(SERVED_BY.0).is_some_and(|value| value == SERVED_BY.1)
+}
+
+fn retry_after(reply: &Reply) -> Duration {
+    let told =
+        reply.headers.get(hyper::header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    told.map_or(TROUBLE_PAUSE, Duration::from_secs).min(TROUBLE_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_follow_the_number_of_visitors() {
+        assert_eq!([0, 40, 120, 1_000, 20_000].map(capacity_for), [0, 6, 18, 157, 3_157]);
+    }
+
+    #[test]
+    fn times_are_spread_around_their_mean() {
+        let mut random = Random::of_visitor(1, 1);
+        let seconds: Vec<f64> = (0..1_000).map(|_| spread(&mut random, 5, 8).as_secs_f64()).collect();
+        assert!(seconds.iter().all(|seconds| (5.0..11.0).contains(seconds)));
+        let mean = seconds.iter().sum::<f64>() / 1_000.0;
+        assert!((7.7..8.3).contains(&mean), "{mean}");
+    }
+}

@@ -1,0 +1,45 @@
+//! What visitors did with their places, counted.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RoomLabels {
+    room: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HandOffLabels {
+    room: String,
+    handoff: &'static str,
+}
+
+/// The figures.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    moves: Family<RoomLabels, Counter>,
+    hand_offs: Family<HandOffLabels, Counter>,
+}
+
+impl Figures {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register("places_moved", "Places taken to another device by their link", self.moves.clone());
+        registry.register(
+            "hand_offs",
+            "Visitors handed over to a site elsewhere with their pass, by how",
+            self.hand_offs.clone(),
+        );
+    }
+
+    /// A place has moved.
+    pub(crate) fn moved(&self, room: &str) {
+        self.moves.get_or_create(&RoomLabels { room: room.to_owned() }).inc();
+    }
+
+    /// Somebody was handed over.
+    pub(crate) fn handed_off(&self, room: &str, handoff: &'static str) {
+        self.hand_offs.get_or_create(&HandOffLabels { room: room.to_owned(), handoff }).inc();
+    }
+}

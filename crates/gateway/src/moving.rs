@@ -1,0 +1,183 @@
+//! Taking a place to another device: a sealed link, opened there. Whoever opens it is asked, because programs that preview links open
+//! them too; the place moves when he says yes, and from then on the old device is told so.
+
+use anteroom_core::{Answer, Operation, Recognition, Refusal, Ticket};
+use anteroom_pages::{Page, Situation, qr_svg};
+use anteroom_store::EngineError;
+use anteroom_store::engine::Actor;
+use anteroom_tokens::codes::{Code, MOVE_SECONDS};
+use anteroom_tokens::cookie::CookieContent;
+use http::header;
+use http::{Request, Response, StatusCode};
+use serde_json::json;
+
+use crate::LINE_PATH;
+use crate::body::GatewayBody;
+use crate::cookies::CookieKind;
+use crate::line::{Called, JSON, see_other};
+use crate::page;
+use crate::path::set_cookie;
+use crate::query::{escaped, parameter, return_path};
+use crate::wait::{Wait, Waiter};
+
+/// The parameter that holds the code.
+const CODE: &str = "code";
+
+impl Called<'_> {
+    /// The link that takes the place to another device.
+    pub(crate) async fn move_out<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+        let Some(CookieContent::Waiting { ticket, people_ahead_at_first }) = self.case.cookie else {
+            return self.refused(StatusCode::CONFLICT, "You have no place in this line to take elsewhere");
+        };
+        let waiter = Waiter { ticket, people_ahead_at_first };
+        match self.standing(waiter).await {
+            Wait::InLine(_) | Wait::Turn(_) => {}
+            other => return self.shown(other, request),
+        }
+        let Some(link) = self.link(request, ticket) else {
+            return self
+                .refused(StatusCode::BAD_REQUEST, "The request names no host that a link could lead to");
+        };
+        if !self.reader.wants_page {
+            let body = json!({ "url": link, "qr": qr_svg(&link), "expires_in_seconds": MOVE_SECONDS });
+            return page::json(StatusCode::OK, JSON, &body);
+        }
+        let page = Page {
+            situation: Situation::MoveOut,
+            link: Some((link, MOVE_SECONDS)),
+            home: Some(self.address(request)),
+            ..self.page()
+        };
+        self.reader.page(StatusCode::OK, &page)
+    }
+
+    fn page(&self) -> Page<'_> {
+        let rule = self.case.rule;
+        Page { settings: Some(&rule.settings), room: Some(rule.room.handle.id().as_str()), ..Page::default() }
+    }
+
+    /// A link to this very host, which is the one that the other device's cookie will be of.
+    fn link<B>(&self, request: &Request<B>, ticket: Ticket) -> Option<String> {
+        let authority = match request.uri().authority() {
+            Some(authority) => authority.as_str(),
+            None => request.headers().get(header::HOST)?.to_str().ok()?,
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
+        if authority.is_empty() || !authority.bytes().all(is_plain) {
+            return None;
+        }
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let room = self.case.rule.room.handle.id();
+        let code = self.codes.seal_move(&Code { room: room.clone(), ticket, issued_at: self.case.now });
+        let mut link = format!("{scheme}://{authority}{LINE_PATH}/take?room={room}&{CODE}={code}");
+        if let Some(address) = return_path(request.uri().query()) {
+            link.push_str("&return=");
+            link.push_str(&escaped(&address));
+        }
+        Some(link)
+    }
+
+    /// The ticket of the link, if it still works as far as can be seen.
+    fn ticket_of_link<B>(&self, request: &Request<B>) -> Option<Ticket> {
+        let room = &self.case.rule.room;
+        let code = self.codes.open_move(&parameter(request.uri().query(), CODE)?, self.case.now)?;
+        let is_good = code.room == *room.handle.id()
+            && room.handle.with_board(|board| {
+                !board.is_moved(&code.ticket)
+                    && board.recognise(&code.ticket, self.case.now) != Recognition::Foreign
+            });
+        is_good.then_some(code.ticket)
+    }
+
+    /// Asks whoever opened the link whether the place shall come here.
+    pub(crate) async fn ask_to_move_in<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+        if self.has_moved_here(request) {
+            return see_other(&self.address(request));
+        }
+        let Some(ticket) = self.ticket_of_link(request) else { return self.move_failed(request) };
+        match self.standing(Waiter::new(ticket)).await {
+            Wait::InLine(_) | Wait::Turn(_) | Wait::Held(_) => {}
+            _ => return self.move_failed(request),
+        }
+        let query = request.uri().query().unwrap_or_default();
+        if !self.reader.wants_page {
+            let room = self.case.rule.room.handle.id();
+            let body =
+                json!({ "room": room.as_str(), "status": "movable", "position": ticket.position.get() });
+            return page::json(StatusCode::OK, JSON, &body);
+        }
+        let page = Page {
+            situation: Situation::MoveIn,
+            move_in: Some(format!("{LINE_PATH}/take?{query}")),
+            ..self.page()
+        };
+        self.reader.page(StatusCode::OK, &page)
+    }
+
+    /// Whether this browser has the place of the link already: it asked twice.
+    fn has_moved_here<B>(&self, request: &Request<B>) -> bool {
+        let Some(CookieContent::Waiting { ticket: held, .. }) = self.case.cookie else { return false };
+        let code = parameter(request.uri().query(), CODE)
+            .and_then(|code| self.codes.open_move(&code, self.case.now));
+        code.is_some_and(|Code { room, ticket, .. }| {
+            room == *self.case.rule.room.handle.id()
+                && (held.generation, held.position) == (ticket.generation, ticket.position)
+                && held.copy > ticket.copy
+        })
+    }
+
+    /// Takes the place to this browser.
+    pub(crate) async fn move_in<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+        if self.has_moved_here(request) {
+            return self.moved_in(request, None);
+        }
+        let Some(ticket) = self.ticket_of_link(request) else { return self.move_failed(request) };
+        let room = &self.case.rule.room;
+        match room.handle.operate(Operation::Move { ticket }, Actor::Visitor).await {
+            Ok(Answer::Moved { ticket }) => {
+                self.figures.moved(room.handle.id().as_str());
+                self.moved_in(request, Some(ticket))
+            }
+            Err(EngineError::Refused(Refusal::NotMovable)) => {
+                self.refused(StatusCode::CONFLICT, "This place cannot be taken to another device any more")
+            }
+            Ok(_) | Err(EngineError::Refused(_)) => self.move_failed(request),
+            Err(_) => {
+                let text = "The line cannot be reached just now; the place is where it was";
+                self.refused(StatusCode::SERVICE_UNAVAILABLE, text)
+            }
+        }
+    }
+
+    fn moved_in<B>(&self, request: &Request<B>, new: Option<Ticket>) -> Response<GatewayBody> {
+        let room = &self.case.rule.room;
+        let waiter = match (new, self.case.cookie) {
+            (Some(ticket), _) => {
+                Some(room.handle.with_board(|board| Waiter::new(ticket).seen_on(board, self.case.now)))
+            }
+            (None, Some(CookieContent::Waiting { ticket, people_ahead_at_first })) => {
+                Some(Waiter { ticket, people_ahead_at_first })
+            }
+            _ => None,
+        };
+        let mut response = match waiter {
+            Some(waiter) if !self.reader.wants_page => self.shown(Wait::InLine(waiter), request),
+            _ => see_other(&self.address(request)),
+        };
+        if let Some(waiter) = waiter {
+            let cookie = (CookieKind::Place, &waiter.cookie());
+            set_cookie(self.case.rule, &mut response, cookie, self.is_tls, self.case.now);
+        }
+        response
+    }
+
+    /// The link was used, or is too old, or the place is gone.
+    fn move_failed<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+        if !self.reader.wants_page {
+            return self.refused(StatusCode::GONE, "This link was used before, or is too old");
+        }
+        let page =
+            Page { situation: Situation::MoveFailed, home: Some(self.address(request)), ..self.page() };
+        self.reader.page(StatusCode::GONE, &page)
+    }
+}

@@ -1,0 +1,569 @@
+// The script of the waiting page. The page is complete without it; with it the figures move, and the turn is not missed.
+//
+// It reads one block of JSON (src/data.rs), and shows news on whatever elements carry `data-anteroom` attributes, so that it
+// also works on pages of operators (docs/operating/waiting-page.md). News come from the live stream of the room, which is the same for
+// everybody: the script computes its own place. Whoever has no stream asks, at the pace that the server names.
+//
+// Served without indentation and lines of comment, so a comment has its own line, and no text spans lines.
+(() => {
+"use strict";
+
+const SILENCE_SECONDS = 45;
+const RECONNECT_SECONDS = 3;
+const RECONNECT_MAX_SECONDS = 60;
+const REFRESH_ESTIMATE_SECONDS = 60;
+const ASK_TIMEOUT_SECONDS = 20;
+const RELOAD_PAUSE_SECONDS = 5;
+const NEAR_SECONDS = 90;
+const NEAR_PEOPLE = 5;
+const LONG_FIGURE = 6;
+// Why a line stands still until somebody acts; for other reasons it merely waits for a free slot.
+const STANDSTILLS = ["paused", "queue-all", "moved-back", "recovering", "alarm", "after-end"];
+
+const root = document.documentElement;
+const data = JSON.parse(document.getElementById("anteroom").textContent);
+const { live, place } = data;
+const texts = data.texts || {};
+window.anteroom = true;
+
+// Elements.
+
+const all = name => document.querySelectorAll(`[data-anteroom~="${name}"]`);
+const first = name => document.querySelector(`[data-anteroom~="${name}"]`);
+const write = (name, text) => {
+  for (const element of all(name)) if (element.textContent !== text) element.textContent = text;
+};
+const show = (name, visible) => {
+  for (const element of all(name)) element.hidden = !visible;
+};
+
+// Memory of this tab and of this browser; neither need be there.
+
+const recall = (storage, key) => {
+  try { return window[storage].getItem("anteroom-" + key); } catch { return null; }
+};
+const remember = (storage, key, value) => {
+  try { window[storage].setItem("anteroom-" + key, value); } catch { }
+};
+
+// Time. Many wait for the same moment, and must not come at the same moment.
+
+const jittered = seconds => seconds * 1000 * (0.8 + 0.4 * Math.random());
+const later = (seconds, act) => setTimeout(act, jittered(seconds));
+
+// Words and numbers, as the server writes them.
+
+const locale = data.language + "-u-nu-latn";
+const numbers = new Intl.NumberFormat(locale);
+const plurals = new Intl.PluralRules(data.language);
+const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
+const counted = (name, count, shown = numbers.format(count)) => {
+  const pattern = texts[name] || "{n}";
+  const text = pattern.other ? pattern[count] || pattern[plurals.select(count)] || pattern.other : pattern;
+  return text.replace("{n}", shown);
+};
+const waitInWords = (likely, atMost) => {
+  if (likely == null) return texts["wait-unknown"];
+  atMost = Math.max(likely, atMost ?? likely);
+  if (atMost < 60) return texts["wait-less-than-a-minute"];
+  const inMinutes = Math.ceil(atMost / 60) < 120;
+  const unit = inMinutes ? 60 : 3600;
+  const from = Math.max(1, Math.floor(likely / unit));
+  const to = Math.ceil(atMost / unit);
+  const shown = from === to ? numbers.format(to) : `${numbers.format(from)}–${numbers.format(to)}`;
+  return counted(inMinutes ? "wait-minutes" : "wait-hours", to, shown);
+};
+
+// What is shown.
+
+let phase = data.phase;
+let isPaused = phase === "paused";
+let isHeld = phase === "held";
+let isTurn = phase === "turn";
+// The estimate as it was told last, and how many were ahead then; in between it shrinks with the line.
+let estimate = place && { likely: place.likely_seconds, atMost: place.at_most_seconds, ahead: place.people_ahead };
+let spokenAhead = place ? place.people_ahead : 0;
+let spokenPhase = "";
+
+const estimated = seconds => {
+  if (seconds == null || !estimate.ahead) return seconds;
+  return seconds * Math.min(1, place.people_ahead / estimate.ahead);
+};
+
+const render = () => {
+  const likely = estimated(estimate.likely);
+  const isNear = likely == null ? place.people_ahead < NEAR_PEOPLE : likely <= NEAR_SECONDS;
+  phase = isTurn ? "turn" : isHeld ? "held" : isPaused ? "paused" : isNear ? "near" : "waiting";
+  root.dataset.phase = phase;
+  root.dataset.situation = isTurn ? "turn" : isHeld ? "held" : "waiting";
+  const [title, lead] = data.phases[phase];
+  const ahead = numbers.format(place.people_ahead);
+  const aheadOfYou = counted("people-ahead-of-you", place.people_ahead);
+  write("title", title);
+  write("lead", lead);
+  write("people-ahead", ahead);
+  write("people-ahead-text", aheadOfYou);
+  write("position", numbers.format(place.position));
+  write("wait", waitInWords(likely, estimated(estimate.atMost)));
+  for (const element of all("people-ahead")) {
+    element.dataset.value = place.people_ahead;
+    element.classList.toggle("long", ahead.length > LONG_FIGURE);
+  }
+  for (const element of all("progress")) {
+    element.max = place.people_ahead_at_first || 1;
+    element.value = place.people_ahead_at_first ? place.people_ahead_at_first - place.people_ahead : 1;
+  }
+  for (const element of document.querySelectorAll("[data-anteroom-show]")) {
+    element.hidden = !element.dataset.anteroomShow.split(" ").includes(phase);
+  }
+  const site = data.heading || title;
+  document.title = `${isTurn ? "● " + title : phase === "held" ? title : aheadOfYou} · ${site}`;
+  speak(title, aheadOfYou);
+};
+
+// Spoken to those who do not see the page: at milestones only, not at each number.
+const speak = (title, aheadOfYou) => {
+  const isHalved = place.people_ahead <= spokenAhead / 2;
+  if (phase === spokenPhase && !isHalved) return;
+  const showsFigures = phase === "waiting" || phase === "near";
+  write("announce", showsFigures ? `${title}. ${aheadOfYou}.` : title);
+  spokenPhase = phase;
+  spokenAhead = place.people_ahead;
+};
+
+const showUpdate = () => {
+  const now = new Date();
+  write("updated", (texts["updated-at"] || "{time}").replace("{time}", clock.format(now)));
+  for (const element of all("updated")) element.setAttribute("datetime", now.toISOString());
+};
+
+const showNotice = notice => {
+  write("notice", notice || "");
+  show("notice-box", !!notice);
+};
+
+// How news come now: by the stream, by asking, or not at all.
+const showConnection = way => {
+  root.dataset.live = way;
+  show("connection", way === "offline");
+};
+
+// Asking.
+
+let askTimer = 0;
+let askAt = 0;
+let isAsking = false;
+let pollSeconds = live ? live.next_poll_seconds : 0;
+let isLeaving = false;
+
+const hasStream = () => Date.now() - heardStreamAt < SILENCE_SECONDS * 1000;
+
+// Without `seconds`: at the usual pace. With it: then, or earlier if that was the plan.
+const planToAsk = seconds => {
+  if (isLeaving) return;
+  // The stream tells the place; only the estimate is asked for, and only where somebody looks.
+  const usual = hasStream() ? Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds) : pollSeconds;
+  const at = Date.now() + jittered(seconds ?? usual);
+  if (askTimer && seconds != null && askAt <= at) return;
+  clearTimeout(askTimer);
+  askAt = at;
+  askTimer = setTimeout(() => {
+    askTimer = 0;
+    if (seconds == null && hasStream() && document.hidden) planToAsk();
+    else ask();
+  }, at - Date.now());
+};
+
+// Many are reached by the same move of the line.
+const askSoon = () => planToAsk(0.1 + Math.random());
+
+const ask = async () => {
+  if (isAsking || isLeaving) return;
+  isAsking = true;
+  let pause;
+  try {
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), ASK_TIMEOUT_SECONDS * 1000);
+    const response = await fetch(live.ask, { headers: { accept: "application/json" }, cache: "no-store", signal: stop.signal });
+    clearTimeout(timer);
+    const answer = await response.json();
+    showConnection(hasStream() ? "stream" : "poll");
+    if (typeof answer.status === "string") take(answer);
+    else if (response.status < 500 && response.status !== 429) reload();
+    else pause = Number(response.headers.get("retry-after")) || 2 * pollSeconds;
+  } catch {
+    if (!hasStream()) showConnection("offline");
+  }
+  isAsking = false;
+  clearTimeout(askTimer);
+  askTimer = 0;
+  planToAsk(pause);
+};
+
+const take = answer => {
+  if (answer.status !== "waiting" && answer.status !== "active" && answer.status !== "held") return reload();
+  pollSeconds = answer.next_poll_seconds || pollSeconds;
+  isHeld = answer.status === "held";
+  if (!isHeld && answer.people_ahead != null) {
+    place.people_ahead = Math.min(place.people_ahead, answer.people_ahead);
+    estimate = { likely: answer.estimated_wait_seconds, atMost: answer.estimated_wait_p90_seconds, ahead: place.people_ahead };
+  }
+  if (answer.is_standing_still != null) isPaused = answer.is_standing_still;
+  if ("notice" in answer) showNotice(answer.notice);
+  showUpdate();
+  if (answer.status === "active") return beginTurn(answer.claim_expires_in_seconds);
+  isTurn = false;
+  hasBegun = false;
+  render();
+  checkInIfNear();
+};
+
+// What only the server can show. At most once in a few seconds, also if it shows the same again.
+const reload = () => {
+  if (isLeaving) return;
+  isLeaving = true;
+  const sinceLast = Date.now() - Number(recall("sessionStorage", "reload") || 0);
+  const pause = sinceLast < RELOAD_PAUSE_SECONDS * 1000 ? jittered(RELOAD_PAUSE_SECONDS) : 500 * Math.random();
+  setTimeout(() => {
+    remember("sessionStorage", "reload", Date.now());
+    location.reload();
+  }, pause);
+};
+
+// The live stream. One tab of a browser holds it and tells the others: browsers have few connections to a host.
+
+let stream = null;
+let heardStreamAt = 0;
+let reconnectSeconds = RECONNECT_SECONDS;
+let lastServing = 0;
+let lastOlder = Infinity;
+let freshTimer = 0;
+let round = null;
+let release = null;
+const channel = live && "BroadcastChannel" in window ? new BroadcastChannel("anteroom-" + live.watch) : null;
+
+const connect = () => {
+  if (stream) stream.close();
+  if (isLeaving || !release) return;
+  stream = new EventSource(live.watch);
+  for (const kind of ["board", "stale", "gone"]) {
+    stream.addEventListener(kind, event => {
+      hear(kind, event.data);
+      if (channel) channel.postMessage([kind, event.data]);
+    });
+  }
+  stream.onopen = () => { reconnectSeconds = RECONNECT_SECONDS; };
+  stream.onerror = () => {
+    // All who are cut off by the same event must not ask at the same moment.
+    if (hasStream()) {
+      heardStreamAt = 0;
+      showConnection("poll");
+      planToAsk(0.5 + pollSeconds * Math.random());
+    }
+    // A refused stream is closed for good; one that broke comes back by itself.
+    if (stream.readyState === EventSource.CLOSED) {
+      later(reconnectSeconds, connect);
+      reconnectSeconds = Math.min(2 * reconnectSeconds, RECONNECT_MAX_SECONDS);
+    }
+  };
+};
+
+const hold = () => {
+  if (release) return;
+  if (!navigator.locks) {
+    release = () => {};
+    connect();
+    return checkInIfNear();
+  }
+  navigator.locks.request("anteroom-" + live.watch, () => new Promise(resolve => {
+    release = resolve;
+    connect();
+    checkInIfNear();
+  })).catch(() => {});
+};
+
+const letGo = () => {
+  if (stream) stream.close();
+  if (release) release();
+  release = null;
+};
+
+const hear = (kind, text) => {
+  if (isLeaving) return;
+  const wasSilent = !hasStream();
+  heardStreamAt = Date.now();
+  showConnection("stream");
+  if (kind === "gone") return ask();
+  const news = JSON.parse(text);
+  if (kind === "board") takeBoard(news);
+  else takeAge(news.stale_seconds);
+  if (wasSilent) planToAsk();
+};
+
+// An old board is followed by its age; one that is not is fresh.
+const takeAge = seconds => {
+  clearTimeout(freshTimer);
+  isHeld = seconds > 0;
+  if (!isTurn) render();
+};
+
+const takeBoard = board => {
+  const own = board.generations.find(line => line.generation === live.generation);
+  if (!own || board.state === "closed") return askSoon();
+  let ahead = Math.max(0, place.position - 1 - Math.max(own.serving, own.base));
+  for (const line of board.generations) {
+    if (line.generation < own.generation) ahead += Math.max(0, line.joined - Math.max(line.serving, line.base));
+  }
+  // A figure never gets worse, unless the operator has moved the line back, or older lines were found again.
+  const older = board.generations.indexOf(own);
+  const isBack = own.serving < lastServing || older > lastOlder;
+  lastServing = own.serving;
+  lastOlder = older;
+  place.people_ahead = isBack ? ahead : Math.min(place.people_ahead, ahead);
+  place.people_ahead_at_first = Math.max(place.people_ahead_at_first, place.people_ahead);
+  isPaused = STANDSTILLS.includes(board.standstill);
+  if (isHeld) freshTimer = setTimeout(takeAge, 2000, 0);
+  round = board.round;
+  showNotice(board.notice);
+  showUpdate();
+  if (isTurn && !isBack) return;
+  if (isTurn) return askSoon();
+  render();
+  if (live.check_in) checkInIfNear();
+  else if (place.position <= own.serving) askSoon();
+};
+
+// The turn.
+
+let remainingTimer = 0;
+let hasBegun = false;
+
+const beginTurn = remainingSeconds => {
+  const isNew = !hasBegun;
+  hasBegun = true;
+  isTurn = true;
+  render();
+  if (remainingSeconds != null) countDown(Date.now() + remainingSeconds * 1000);
+  if (!isNew) return;
+  const cueSeconds = cue();
+  if (data.auto_enter) return void setTimeout(enter, cueSeconds * 1000);
+  const door = first("enter");
+  if (door) (door.querySelector("button") || door).focus();
+};
+
+const enter = () => {
+  if (!isTurn || isLeaving) return;
+  // Whom the server did not let in a moment ago is shown the button for a while, instead of being sent round in circles.
+  const pause = 2 * RELOAD_PAUSE_SECONDS * 1000 - (Date.now() - Number(recall("sessionStorage", "enter") || 0));
+  if (pause > 0) return void setTimeout(enter, pause);
+  remember("sessionStorage", "enter", Date.now());
+  isLeaving = true;
+  letGo();
+  const door = first("enter");
+  if (live.open_at_turn) location.replace(live.open_at_turn);
+  else if (door && door.submit) door.submit();
+  else location.reload();
+  // If nothing comes of it, the page goes on.
+  setTimeout(() => {
+    isLeaving = false;
+    start();
+  }, 2 * RELOAD_PAUSE_SECONDS * 1000);
+};
+
+const countDown = end => {
+  clearTimeout(remainingTimer);
+  const seconds = Math.max(0, Math.round((end - Date.now()) / 1000));
+  write("remaining", counted("turn-remaining", seconds));
+  if (seconds > 0) remainingTimer = setTimeout(countDown, 1000, end);
+  else planToAsk(1);
+};
+
+// Cues, each switched on by the visitor, and kept in his browser.
+
+let audio = null;
+
+const unlock = () => {
+  const Context = window.AudioContext || window.webkitAudioContext;
+  if (!Context) return;
+  audio = audio || new Context();
+  audio.resume();
+};
+
+const chime = () => {
+  if (!audio) return;
+  for (const [index, frequency] of [523, 659, 784].entries()) {
+    const at = audio.currentTime + index * 0.22;
+    const tone = audio.createOscillator();
+    const volume = audio.createGain();
+    tone.frequency.value = frequency;
+    volume.gain.setValueAtTime(0, at);
+    volume.gain.linearRampToValueAtTime(0.25, at + 0.02);
+    volume.gain.exponentialRampToValueAtTime(0.001, at + 0.6);
+    tone.connect(volume).connect(audio.destination);
+    tone.start(at);
+    tone.stop(at + 0.65);
+  }
+};
+
+const notify = () => {
+  try {
+    const note = new Notification(texts["notification-title"], { body: texts["notification-text"], tag: "anteroom" });
+    note.onclick = () => {
+      window.focus();
+      note.close();
+    };
+  } catch { }
+};
+
+// Gives the cues, and says for how many seconds they should be left to ring.
+const cue = () => {
+  const sounds = recall("localStorage", "cue-sound") === "on";
+  const notifies = recall("localStorage", "cue-notification") === "on" && window.Notification?.permission === "granted";
+  if (sounds) chime();
+  if (notifies) notify();
+  return sounds ? 1 : 0;
+};
+
+const offerCues = () => {
+  show("cues", true);
+  const canNotify = "Notification" in window;
+  const isBlocked = () => canNotify && Notification.permission === "denied";
+  for (const box of all("cue-sound")) {
+    box.checked = recall("localStorage", "cue-sound") === "on";
+    if (box.checked) for (const sign of ["pointerdown", "keydown"]) addEventListener(sign, unlock, { once: true });
+    box.addEventListener("change", () => {
+      remember("localStorage", "cue-sound", box.checked ? "on" : "off");
+      if (!box.checked) return;
+      unlock();
+      chime();
+    });
+  }
+  for (const box of all("cue-notification")) {
+    const reflect = () => {
+      box.checked = recall("localStorage", "cue-notification") === "on" && canNotify && Notification.permission === "granted";
+      box.disabled = isBlocked();
+      show("cue-blocked", isBlocked());
+    };
+    box.closest("label")?.toggleAttribute("hidden", !canNotify);
+    box.addEventListener("change", async () => {
+      remember("localStorage", "cue-notification", box.checked ? "on" : "off");
+      if (box.checked) await Notification.requestPermission();
+      reflect();
+    });
+    reflect();
+  }
+};
+
+// Auctions: near the front he shows that he is here, by a call that waits for the end of the round.
+
+let isCheckingIn = false;
+
+const checkInIfNear = () => {
+  // One tab is enough: of two calls with the same ticket the earlier is sent away.
+  if (!live.check_in || !release || isCheckingIn || isTurn || isHeld || isPaused) return;
+  const slots = round ? Math.max(1, round.free) : NEAR_PEOPLE;
+  const likely = estimated(estimate.likely);
+  if (place.people_ahead < 2 * slots || (likely != null && likely <= NEAR_SECONDS)) checkIn();
+};
+
+const checkIn = async () => {
+  isCheckingIn = true;
+  let pause = 2 * RECONNECT_SECONDS;
+  try {
+    const response = await fetch(live.check_in, {
+      method: "POST",
+      headers: { accept: "application/json", "content-type": "application/json" },
+      body: JSON.stringify({ queueToken: live.request_id }),
+    });
+    pause = Number(response.headers.get("retry-after")) || pause;
+    if (response.ok) {
+      isCheckingIn = false;
+      return beginTurn();
+    }
+    if (response.status !== 429 && response.status < 500) ask();
+  } catch {
+    if (!hasStream()) ask();
+  }
+  later(pause, () => {
+    isCheckingIn = false;
+    checkInIfNear();
+  });
+};
+
+// The link to another device. Where anything fails, the page with it is opened instead.
+
+const offerMove = () => {
+  const dialog = first("move-dialog");
+  for (const opener of dialog?.showModal ? all("move") : []) {
+    opener.addEventListener("click", async event => {
+      event.preventDefault();
+      try {
+        const response = await fetch(opener.href, { headers: { accept: "application/json" }, cache: "no-store" });
+        const { url, qr, expires_in_seconds } = await response.json();
+        const picture = new DOMParser().parseFromString(qr, "image/svg+xml").documentElement;
+        dialog.querySelector("[data-anteroom~=qr]").replaceChildren(document.importNode(picture, true));
+        dialog.querySelector("[data-anteroom~=link]").value = url;
+        write("link-expires", counted("move-expires", Math.max(1, Math.ceil(expires_in_seconds / 60))));
+        dialog.showModal();
+      } catch {
+        location.assign(opener.href);
+      }
+    });
+  }
+};
+
+const offerCopy = () => {
+  for (const button of all("copy")) {
+    const link = button.parentElement.querySelector("[data-anteroom~=link]");
+    const words = button.textContent;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      link.select();
+      try { await navigator.clipboard.writeText(link.value); } catch { document.execCommand("copy"); }
+      button.textContent = texts["move-copied"] || words;
+      setTimeout(() => { button.textContent = words; }, 3000);
+    });
+  }
+};
+
+// Waking up, and coming back to the net: the place is asked for at once.
+const watchSurroundings = () => {
+  const wake = () => {
+    if (document.hidden) return;
+    if (!hasStream()) connect();
+    ask();
+  };
+  document.addEventListener("visibilitychange", wake);
+  addEventListener("online", wake);
+  addEventListener("offline", () => showConnection("offline"));
+  addEventListener("pagehide", letGo);
+  addEventListener("pageshow", event => {
+    if (!event.persisted) return;
+    isLeaving = false;
+    start();
+    ask();
+  });
+};
+
+const start = () => {
+  hold();
+  planToAsk(hasStream() ? undefined : Math.min(pollSeconds, 10));
+};
+
+if (live && place) {
+  offerCues();
+  offerMove();
+  render();
+  showUpdate();
+  showConnection("poll");
+  if (channel) channel.onmessage = event => hear(...event.data);
+  watchSurroundings();
+  start();
+  if (isTurn) beginTurn(place.remaining_seconds);
+} else if (data.refresh_seconds) {
+  // Without cookies there is no place to come back to, and no reason to hurry.
+  later(navigator.cookieEnabled ? data.refresh_seconds : Math.max(15, data.refresh_seconds), () => location.reload());
+}
+offerCopy();
+first("handoff")?.submit();
+})();

@@ -1,0 +1,115 @@
+//! A page as an answer: what browsers and caches are told about it, and fewer bytes for those who can read them.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
+
+use crate::languages::Language;
+
+/// What decides over the content of an answer: the address is shared with the site, and with programs.
+const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Language, Accept-Encoding, Cookie");
+
+/// The answer.
+pub(crate) fn answer(
+    status: StatusCode,
+    html: String,
+    language: &Language,
+    nonce: &str,
+    asked: &HeaderMap,
+) -> Response<Bytes> {
+    let is_zipped = accepts_gzip(asked);
+    let body = if is_zipped { gzip(html.as_bytes(), Compression::fast()).into() } else { Bytes::from(html) };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    let policy = HeaderValue::try_from(policy(nonce)).expect("a nonce is base64url");
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::VARY, VARY);
+    headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag));
+    if is_zipped {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
+/// What the page may do: run and show what carries the nonce of this very answer, and speak with this host.
+///
+/// Forms may lead anywhere, because browsers hold the redirects that follow a form to this list too: who has come in by a button
+/// is sent on to the site, and where that redirects to (its other host, its login) is not known here.
+pub(crate) fn policy(nonce: &str) -> String {
+    format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; \
+         img-src 'self' data:; form-action 'self' https: http:; base-uri 'none'; frame-ancestors 'self'"
+    )
+}
+
+/// Whether the client reads gzip.
+pub(crate) fn accepts_gzip(asked: &HeaderMap) -> bool {
+    let lists = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|coding| {
+        let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+        let is_refused = parameters.trim().strip_prefix("q=").is_some_and(|weight| {
+            weight.trim().trim_start_matches("0").trim_start_matches('.').trim_start_matches('0').is_empty()
+        });
+        name.trim().eq_ignore_ascii_case("gzip") && !is_refused
+    })
+}
+
+/// The bytes, compressed.
+pub(crate) fn gzip(plain: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 2), level);
+    encoder.write_all(plain).expect("a vector takes everything");
+    encoder.finish().expect("a vector takes everything")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn the_policy_lets_nothing_in_by_itself() {
+        let policy = policy("abc");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert!(policy.contains("default-src 'none'") && policy.contains("base-uri 'none'"), "{policy}");
+        for kind in ["script-src", "style-src"] {
+            assert!(policy.contains(&format!("{kind} 'nonce-abc';")), "{policy}");
+        }
+    }
+
+    #[test]
+    fn gzip_goes_and_comes_back() {
+        let text = "In line. ".repeat(500);
+        let zipped = gzip(text.as_bytes(), Compression::fast());
+        assert!(zipped.len() < text.len() / 4);
+        let mut back = String::new();
+        flate2::read::GzDecoder::new(&zipped[..]).read_to_string(&mut back).unwrap();
+        assert_eq!(back, text);
+    }
+
+    #[test]
+    fn only_who_reads_gzip_gets_it() {
+        for (value, reads) in [
+            ("gzip", true),
+            ("br, GZIP;q=0.5", true),
+            ("br", false),
+            ("gzip;q=0", false),
+            ("gzip; q=0.000", false),
+            ("gzip;q=0.001", true),
+            ("", false),
+        ] {
+            let asked = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))]);
+            assert_eq!(accepts_gzip(&asked), reads, "{value}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
+}

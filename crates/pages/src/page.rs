@@ -1,0 +1,217 @@
+//! What a page tells, before it is written in anybody's language: the contract with those who answer visitors.
+
+use anteroom_core::{Settings, UnixMillis};
+
+/// What a page tells. Its title and its first words are the messages of this name in `languages/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Situation {
+    /// His place is taken when his cookie comes back.
+    #[default]
+    Arriving,
+    /// He stands in line.
+    Waiting,
+    /// He may come in.
+    Turn,
+    /// The store is lost; a place that he has stays his.
+    Held,
+    /// His turn came and went.
+    Gone,
+    /// He gave his place up.
+    Left,
+    /// He took his place to another device.
+    Moved,
+    /// The link that takes his place to another device ([`Page::link`]).
+    MoveOut,
+    /// He came by that link, and is asked.
+    MoveIn,
+    /// That link was used, or is too old.
+    MoveFailed,
+    /// He is posted on to a site with his pass ([`Page::handoff`]).
+    HandOff,
+    /// He is in, and there is nowhere to go on to.
+    Inside,
+    /// The room takes nobody.
+    Closed,
+    /// The room turns everybody away who is not inside.
+    TurnedAway,
+    /// Too many requests.
+    Limited,
+    /// Not inside, and nothing that could wait in line.
+    Outside,
+    /// The same, of a request that would have changed something.
+    NotDone,
+    /// No site of this name.
+    UnknownSite,
+    /// The site did not do its part.
+    Failed,
+    /// Something that cannot be done.
+    Refused,
+}
+
+impl Situation {
+    /// All of them.
+    pub const ALL: [Self; 20] = [
+        Self::Arriving,
+        Self::Waiting,
+        Self::Turn,
+        Self::Held,
+        Self::Gone,
+        Self::Left,
+        Self::Moved,
+        Self::MoveOut,
+        Self::MoveIn,
+        Self::MoveFailed,
+        Self::HandOff,
+        Self::Inside,
+        Self::Closed,
+        Self::TurnedAway,
+        Self::Limited,
+        Self::Outside,
+        Self::NotDone,
+        Self::UnknownSite,
+        Self::Failed,
+        Self::Refused,
+    ];
+
+    /// Its name, as `data-situation` of the page and templates have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arriving => "arriving",
+            Self::Waiting => "waiting",
+            Self::Turn => "turn",
+            Self::Held => "held",
+            Self::Gone => "gone",
+            Self::Left => "left",
+            Self::Moved => "moved",
+            Self::MoveOut => "move-out",
+            Self::MoveIn => "move-in",
+            Self::MoveFailed => "move-failed",
+            Self::HandOff => "hand-off",
+            Self::Inside => "inside",
+            Self::Closed => "closed",
+            Self::TurnedAway => "turned-away",
+            Self::Limited => "limited",
+            Self::Outside => "outside",
+            Self::NotDone => "not-done",
+            Self::UnknownSite => "unknown-site",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// The situation of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|situation| situation.name() == name)
+    }
+
+    /// The messages that are its title and its first words.
+    pub(crate) const fn messages(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Arriving => ("arriving-title", "arriving-lead"),
+            Self::Waiting => ("waiting-title", "waiting-lead"),
+            Self::Turn => ("turn-title", "turn-lead"),
+            Self::Held => ("held-title", "held-lead"),
+            Self::Gone => ("gone-title", "gone-lead"),
+            Self::Left => ("left-title", "left-lead"),
+            Self::Moved => ("moved-title", "moved-lead"),
+            Self::MoveOut => ("move-title", "move-lead"),
+            Self::MoveIn => ("take-title", "take-lead"),
+            Self::MoveFailed => ("take-failed-title", "take-failed-lead"),
+            Self::HandOff => ("handoff-title", "handoff-lead"),
+            Self::Inside => ("inside-title", "inside-lead"),
+            Self::Closed => ("closed-title", "closed-lead"),
+            Self::TurnedAway => ("away-title", "away-lead"),
+            Self::Limited => ("limited-title", "limited-lead"),
+            Self::Outside => ("outside-title", "outside-lead"),
+            Self::NotDone => ("not-done-title", "not-done-lead"),
+            Self::UnknownSite => ("unknown-site-title", "unknown-site-lead"),
+            Self::Failed => ("failed-title", "failed-lead"),
+            Self::Refused => ("refused-title", "refused-lead"),
+        }
+    }
+}
+
+/// A page, before it is written in anybody's language. Which parts it has is decided by what is set.
+#[derive(Debug, Clone, Default)]
+pub struct Page<'a> {
+    /// What it tells.
+    pub situation: Situation,
+    /// The settings of its room: looks, texts, notice, whether it enters by itself.
+    pub settings: Option<&'a Settings>,
+    /// The room's name.
+    pub room: Option<&'a str>,
+    /// Whether nobody is let in at the moment: the line is paused.
+    pub is_standing_still: bool,
+    /// Where he stands.
+    pub place: Option<Place>,
+    /// What the script needs to go on by itself; without it the page only refreshes.
+    pub live: Option<Live>,
+    /// After how many seconds it asks again where scripts do not run.
+    pub refresh_seconds: Option<u64>,
+    /// A sentence in English about what exactly went wrong, for those who can use it.
+    pub detail: Option<&'a str>,
+    /// Where he wanted to go: asking again, or back to the site.
+    pub home: Option<String>,
+    /// Where the button for joining the line posts to.
+    pub join: Option<String>,
+    /// Where the button for coming in posts to.
+    pub enter: Option<String>,
+    /// Where the button for leaving the line posts to.
+    pub leave: Option<String>,
+    /// The page with the link to another device; asked with `Accept: application/json` it answers `{url, qr, expires_in_seconds}`,
+    /// where `qr` is an SVG picture ([`qr_svg`]).
+    pub move_out: Option<String>,
+    /// Where the button for taking the place to this device posts to.
+    pub move_in: Option<String>,
+    /// The link to another device, whole, and for how many seconds it works.
+    pub link: Option<(String, u64)>,
+    /// Where he is posted on to.
+    pub handoff: Option<Handoff>,
+}
+
+/// A place in line at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// His number.
+    pub position: u64,
+    /// How many positions are before it.
+    pub people_ahead: u64,
+    /// How many were when he joined, as far as that is known.
+    pub people_ahead_at_first: u64,
+    /// The likely wait.
+    pub likely_seconds: Option<u64>,
+    /// The wait that nine of ten do not exceed.
+    pub at_most_seconds: Option<u64>,
+    /// At the turn: how long the place is held.
+    pub remaining_seconds: Option<u64>,
+    /// When this was so.
+    pub now: UnixMillis,
+}
+
+/// What the script needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// The ticket's public form.
+    pub request_id: String,
+    /// The line of the ticket, as the board numbers it.
+    pub generation: u64,
+    /// When to ask next, where there is no live stream.
+    pub next_poll_seconds: u64,
+    /// The live stream: `/.anteroom/watch?room=…`.
+    pub watch: String,
+    /// Where he stands, as JSON: `/.anteroom/line?room=…`.
+    pub ask: String,
+    /// What the browser opens at the turn, where that alone lets him in (at the gateway); else the form `enter` is posted.
+    pub open_at_turn: Option<String>,
+    /// Where to check in near the front, in rooms that hold auctions: `/.anteroom/auction?room=…`, with the request id as ticket.
+    pub check_in: Option<String>,
+}
+
+/// A form that the browser posts to another site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handoff {
+    /// The site's address.
+    pub address: String,
+    /// What is posted: names and values.
+    pub fields: Vec<(&'static str, String)>,
+}

@@ -1,0 +1,280 @@
+//! A page in words: what a situation says in one language, and the built-in template that shows it.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use anteroom_core::settings::{Heading, Logo, Notice};
+use askama::Template;
+
+use crate::data;
+use crate::languages::Language;
+use crate::look;
+use crate::numbers::{number, time_of_day, timestamp, wait};
+use crate::page::{Handoff, Page, Place, Situation};
+use crate::qr::qr_svg;
+use crate::script;
+
+/// Whose turn is expected within so many seconds is almost there.
+const NEAR_SECONDS: u64 = 90;
+/// While no wait is known: with fewer people ahead he is almost there.
+const NEAR_PEOPLE: u64 = 5;
+/// Figures of more characters are shown smaller, so that they fit on a phone.
+const LONG_FIGURE: usize = 6;
+
+/// The built-in style, without comments and ends of lines.
+static STYLE: LazyLock<String> = LazyLock::new(|| {
+    let lines = include_str!("../assets/page.css").lines().map(str::trim);
+    lines.filter(|line| !line.starts_with("/*")).collect()
+});
+
+/// A page in one language. The built-in template reads it; a template of the operator's reads what `templates.rs` makes of it.
+#[derive(Template)]
+#[template(path = "page.html", whitespace = "minimize")]
+pub(crate) struct Written<'page> {
+    pub(crate) page: &'page Page<'page>,
+    pub(crate) language: &'static Language,
+    pub(crate) nonce: &'page str,
+    pub(crate) situation: &'static str,
+    /// What distinguishes the stages of waiting: `waiting`, `near` or `paused`; else the situation.
+    pub(crate) phase: &'static str,
+    pub(crate) title: &'page str,
+    pub(crate) lead: &'page str,
+    pub(crate) place: Option<WrittenPlace>,
+    /// What the style's custom properties are set to.
+    pub(crate) look: String,
+    /// The JSON for the script; empty where it has nothing to do.
+    pub(crate) data: String,
+}
+
+/// A place in words.
+pub(crate) struct WrittenPlace {
+    pub(crate) place: Place,
+    pub(crate) people_ahead: String,
+    pub(crate) people_ahead_of_you: String,
+    pub(crate) position: String,
+    pub(crate) wait: String,
+    /// How many have gone in since he joined, and of how many.
+    pub(crate) progress: (u64, u64),
+    pub(crate) updated: String,
+    pub(crate) timestamp: String,
+    pub(crate) remaining: Option<String>,
+}
+
+impl<'page> Written<'page> {
+    pub(crate) fn new(page: &'page Page<'page>, language: &'static Language, nonce: &'page str) -> Self {
+        let phase = phase(page);
+        let situation = page.situation.name();
+        let (title, lead) = words(page, phase, language);
+        Self {
+            page,
+            language,
+            nonce,
+            situation,
+            phase,
+            title,
+            lead,
+            place: page.place.map(|place| WrittenPlace::new(place, language)),
+            look: look::properties(page.settings),
+            data: data::block(page, phase, language),
+        }
+    }
+
+    /// A message without a number.
+    pub(crate) fn text(&self, name: &str) -> &'static str {
+        self.language.texts.text(name)
+    }
+
+    pub(crate) fn heading(&self) -> Option<&'page str> {
+        self.page.settings?.page_heading.as_ref().map(Heading::as_str)
+    }
+
+    pub(crate) fn logo(&self) -> Option<&'page str> {
+        self.page.settings?.page_logo.as_ref().map(Logo::as_str)
+    }
+
+    /// The operator's notice; elsewhere than in line it has nothing to say.
+    pub(crate) fn notice(&self) -> Option<&'page str> {
+        self.page.settings?.notice.as_ref().map(Notice::as_str)
+    }
+
+    /// What tabs and lists of windows show.
+    pub(crate) fn document_title(&self) -> Cow<'_, str> {
+        let site = self.heading().unwrap_or(self.title);
+        match &self.place {
+            Some(place) if self.page.situation == Situation::Waiting => {
+                format!("{} · {site}", place.people_ahead_of_you).into()
+            }
+            _ if site == self.title => site.into(),
+            _ => format!("{} · {site}", self.title).into(),
+        }
+    }
+
+    pub(crate) fn enters_by_itself(&self) -> bool {
+        self.page.settings.is_none_or(|settings| settings.auto_enter)
+    }
+
+    /// What is to be known while waiting, smaller, below.
+    pub(crate) fn remarks(&self) -> Vec<&'static str> {
+        let mut remarks = vec![];
+        match self.page.situation {
+            Situation::Waiting | Situation::Held if self.place.is_some() => {
+                remarks.push(self.text(if self.enters_by_itself() {
+                    "what-happens"
+                } else {
+                    "what-happens-button"
+                }));
+                if self.page.live.as_ref().is_some_and(|live| live.check_in.is_some()) {
+                    remarks.push(self.text("keep-open"));
+                }
+                remarks.push(self.text("keep-cookies"));
+            }
+            Situation::Arriving => remarks.push(self.text("arriving-cookies")),
+            _ => {}
+        }
+        remarks
+    }
+
+    /// "This page asks again by itself every 20 seconds."
+    pub(crate) fn refresh_remark(&self, seconds: &u64) -> String {
+        self.language.texts.counted("refresh-by-itself", *seconds, &number(self.language, *seconds))
+    }
+
+    /// What going on by hand is called.
+    pub(crate) fn home_button(&self) -> &'static str {
+        self.text(match self.page.situation {
+            Situation::Waiting
+            | Situation::Arriving
+            | Situation::Held
+            | Situation::Limited
+            | Situation::Failed
+            | Situation::TurnedAway
+            | Situation::Closed => "ask-again",
+            Situation::MoveOut => "move-close",
+            _ => "home-button",
+        })
+    }
+
+    /// Whether the button that goes on by hand is what the page is for.
+    pub(crate) fn home_is_main(&self) -> bool {
+        self.page.join.is_none()
+            && self.page.enter.is_none()
+            && self.page.move_in.is_none()
+            && self.page.link.is_none()
+    }
+
+    /// The link to another device with its QR code, and for how long it works.
+    pub(crate) fn link(&self) -> Option<(&'page str, String, String)> {
+        let (link, seconds) = self.page.link.as_ref()?;
+        let minutes = seconds.div_ceil(60).max(1);
+        let expires = self.language.texts.counted("move-expires", minutes, &number(self.language, minutes));
+        Some((link, qr_svg(link), expires))
+    }
+
+    pub(crate) fn handoff(&self) -> Option<&'page Handoff> {
+        self.page.handoff.as_ref()
+    }
+
+    /// What the browser opens at the turn.
+    pub(crate) fn open_at_turn(&self) -> Option<&'page str> {
+        self.page.live.as_ref()?.open_at_turn.as_deref()
+    }
+
+    /// The style, without indentation and comments.
+    pub(crate) fn style(&self) -> &'static str {
+        &STYLE
+    }
+
+    /// The accent as hexadecimal digits, for the icon of the tab.
+    pub(crate) fn accent(&self) -> String {
+        look::accent(self.page.settings)
+    }
+
+    pub(crate) fn script_address(&self) -> &'static str {
+        script::address()
+    }
+
+    /// Which picture stands above the title, where there are no figures.
+    pub(crate) fn picture(&self) -> &'static str {
+        match self.page.situation {
+            Situation::Waiting | Situation::MoveOut => "",
+            Situation::Turn | Situation::Inside | Situation::HandOff => "M7 12.5l3.5 3.5L17.5 9",
+            Situation::Moved | Situation::MoveIn => "M6 12h12M13 7l5 5-5 5",
+            Situation::Arriving | Situation::Held | Situation::Limited | Situation::Gone => "M12 7v5.5l3.5 2",
+            Situation::Left | Situation::Closed | Situation::TurnedAway => "M7 12h10",
+            _ => "M12 7v6M12 16.5v.01",
+        }
+    }
+}
+
+impl WrittenPlace {
+    fn new(place: Place, language: &'static Language) -> Self {
+        let people_ahead = number(language, place.people_ahead);
+        let first = place.people_ahead_at_first.max(place.people_ahead);
+        Self {
+            place,
+            people_ahead_of_you: language.texts.counted(
+                "people-ahead-of-you",
+                place.people_ahead,
+                &people_ahead,
+            ),
+            people_ahead,
+            position: number(language, place.position),
+            wait: wait(language, place.likely_seconds, place.at_most_seconds),
+            progress: if first == 0 { (1, 1) } else { (first - place.people_ahead, first) },
+            updated: language.texts.timed("updated-at", &time_of_day(place.now)),
+            timestamp: timestamp(place.now),
+            remaining: place
+                .remaining_seconds
+                .map(|seconds| language.texts.counted("turn-remaining", seconds, &number(language, seconds))),
+        }
+    }
+
+    pub(crate) fn is_long(&self) -> bool {
+        self.people_ahead.chars().count() > LONG_FIGURE
+    }
+}
+
+/// Which stage of waiting a page shows, or its situation.
+fn phase(page: &Page<'_>) -> &'static str {
+    match (page.situation, page.place) {
+        (Situation::Waiting, _) if page.is_standing_still => "paused",
+        (Situation::Waiting, Some(place)) if is_near(&place) => "near",
+        (situation, _) => situation.name(),
+    }
+}
+
+/// Whether it will soon be his turn. The script decides alike.
+fn is_near(place: &Place) -> bool {
+    match place.likely_seconds {
+        Some(seconds) => seconds <= NEAR_SECONDS,
+        None => place.people_ahead < NEAR_PEOPLE,
+    }
+}
+
+/// Title and lead.
+pub(crate) fn words<'page>(
+    page: &Page<'page>,
+    phase: &str,
+    language: &'static Language,
+) -> (&'page str, &'page str) {
+    let text = |name: &str| language.texts.text(name);
+    let (title, lead) = match (page.situation, phase) {
+        (_, "paused") => ("standstill-title", "standstill-lead"),
+        (_, "near") => ("near-title", "near-lead"),
+        (_, "turn") if page.settings.is_some_and(|settings| !settings.auto_enter) => {
+            ("turn-title", "turn-lead")
+        }
+        (_, "turn") => ("turn-title", "turn-lead-auto"),
+        (_, "held") if page.place.is_none() => ("held-new-title", "held-new-lead"),
+        (_, "waiting") => ("waiting-title", "waiting-lead"),
+        (_, "held") => ("held-title", "held-lead"),
+        (situation, _) => situation.messages(),
+    };
+    // What the operator says replaces what is said in general, not what has just happened.
+    let own = page.settings.and_then(|settings| settings.page_text.as_ref()).map(Notice::as_str);
+    let lead = match own {
+        Some(own) if matches!(phase, "waiting" | "near") => own,
+        _ => text(lead),
+    };
+    (text(title), lead)
+}

@@ -1,12 +1,20 @@
 //! `anteroom check-config`: is the configuration right, and what would the next start change?
 
 use anteroom_server::config::{Loaded, StoreUrl};
-use anteroom_server::offline;
 use anteroom_server::rooms::{ConfiguredRoom, Drift};
+use anteroom_server::{offline, page_templates};
+
+use crate::failure::{Exit, Failure};
 
 /// Prints what was read, and how the stored rooms differ from it.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let rooms = ConfiguredRoom::all(&loaded.rooms, loaded.config.capacity)?;
+    let problems = page_templates::problems(&loaded.config, &rooms);
+    if !problems.is_empty() {
+        let told: Vec<String> = problems.iter().map(|(whose, what)| format!("{whose}: {what}")).collect();
+        let hint = "a template is a file NAME.html in the directory `page_templates`";
+        return Err(Failure::new(Exit::CommandLine, told.join("; ")).hint(hint).into());
+    }
     match &loaded.file {
         Some(file) => println!("{} is valid: {} room(s)", file.display(), rooms.len()),
         None => println!("no configuration file; defaults: room {}", rooms[0].id),

@@ -45,9 +45,7 @@ const PASS_SECONDS: u64 = 300;
 /// How long requests under way may take once the demo is told to end, in seconds.
 const DRAIN_SECONDS: u64 = 5;
 
-/// Try it: a small shop with simulated visitors and a line, until Ctrl-C
-///
-/// Starts Anteroom before a sample shop on this machine, in a temporary directory, and prints what to open in a browser.
+/// Try it: a sample shop, simulated visitors and a line, on this machine, until Ctrl-C
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  anteroom demo\n  anteroom demo --visitors 1000\n  anteroom demo --visitors 0 --api"
@@ -94,7 +92,8 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
         ("ANTEROOM_STORE_URL", format!("file:{}", directory.path().display())),
         ("ANTEROOM_ADMIN_KEY", ADMIN_KEY.to_owned()),
         ("ANTEROOM_METRICS_OPEN", "true".to_owned()),
-        ("ANTEROOM_LOG", "warn".to_owned()),
+        // The own alarms tell of every few calls that are refused; whoever plays with the API means them.
+        ("ANTEROOM_LOG", "warn,anteroom_server::alarms=error".to_owned()),
         ("ANTEROOM_DRAIN_TIMEOUT_SECONDS", DRAIN_SECONDS.to_string()),
     ];
     let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));

@@ -89,7 +89,7 @@ fn a_place_that_was_given_up_goes_to_the_next_by_form_and_by_call() {
     let left = second.press(&page, "/.anteroom/line/leave");
     assert_eq!(left.status, 200, "{left:?}");
     assert_not_kept(&left);
-    assert!(left.text().contains("<h1>") && second.cookies.get(COOKIE).is_none(), "{left:?}");
+    assert!(left.text().contains("<h1") && second.cookies.get(COOKIE).is_none(), "{left:?}");
     assert_eq!((stand.figure("left"), stand.figure("waiting")), (1, 1));
     assert!(third.open("/").shown_people_ahead() <= Some(1), "a place never gets worse");
     // The ticket is good for nothing now, whoever shows it.
@@ -199,4 +199,108 @@ fn a_page_of_another_site_can_neither_take_nor_give_up_a_place() {
     }
     assert_eq!((stand.figure("waiting"), stand.figure("left")), (1, 0));
     assert_waits(&waiting.open("/"));
+}
+
+#[test]
+fn without_auto_enter_the_turn_waits_for_the_button() {
+    let stand = Stand::open(1, "auto_enter = false");
+    // There is room: nobody has to press anything.
+    let mut inside = stand.inside();
+    let (mut browser, page) = stand.in_line();
+    assert_eq!(page.situation().as_deref(), Some("waiting"), "{page:?}");
+    let enter = page.forms().into_iter().find(|form| form.contains("/line/enter")).expect("a button");
+    let early = browser.press(&page, "/line/enter");
+    assert_waits(&early);
+    assert!(inside.open("/complete").is_from_site());
+    stand.wait_for_figure("offers", 1);
+    let before = stand.figure("claimed");
+    let turn = browser.open("/cart?a=1");
+    assert_eq!(turn.situation().as_deref(), Some("turn"), "{turn:?}");
+    assert!(!browser.fetch("/in").is_from_site(), "nor do programs come in by asking");
+    let told = asked(&mut browser).json();
+    assert_eq!(told["status"], "active", "{told}");
+    assert!(told.get("claim_expires_in_seconds").is_some(), "{told}");
+    assert_eq!(stand.figure("claimed"), before, "nothing is claimed by looking");
+    let forged =
+        Request::new("POST", &enter).header("Accept", "text/html").header("Sec-Fetch-Site", "cross-site");
+    assert_eq!(browser.send(forged).status, 403);
+    let there = browser.press(&turn, "/line/enter");
+    assert!(there.is_from_site() && there.text().contains("/cart?a=1"), "{there:?}");
+    assert_eq!((stand.figure("claimed"), stand.figure("active")), (before + 1, 1));
+    // Pressed again, he is in.
+    assert_eq!(browser.post(&enter, "").status, 303);
+    assert!(browser.fetch("/in").is_from_site());
+    // Who has no place cannot come in by the button.
+    assert_eq!(stand.browser().post("/.anteroom/line/enter", "").status, 409);
+}
+
+#[test]
+fn a_program_comes_in_by_call() {
+    let stand = Stand::open(1, "auto_enter = false");
+    let mut inside = stand.inside();
+    let mut program = stand.browser();
+    assert_eq!(join(&mut program).json()["status"], "waiting");
+    let enter = Request::new("POST", "/.anteroom/line/enter").header("Accept", "application/json").body("");
+    assert_eq!(program.send(enter.clone()).json()["status"], "waiting");
+    assert!(inside.open("/complete").is_from_site());
+    wait_until("his turn comes", PATIENCE, || asked(&mut program).json()["status"] == "active");
+    assert_eq!(program.send(enter).json()["status"], "admitted");
+    assert!(program.fetch("/in").is_from_site());
+}
+
+#[test]
+fn a_place_moves_to_another_device_and_the_old_one_is_told() {
+    let stand = Stand::open(1, "");
+    let mut inside = stand.inside();
+    let (mut old, page) = stand.in_line();
+    let link = old.open(&page.link("/line/move").expect("a link")).field("link").expect("the link");
+    let target = link.split_once(&stand.server.public().to_string()).expect("a link to this host").1;
+    let mut new = stand.browser();
+    let asked_for = new.open(target);
+    assert_eq!(asked_for.situation().as_deref(), Some("move-in"), "{asked_for:?}");
+    let here = new.press(&asked_for, "/line/take");
+    assert_eq!(here.shown_position(), page.shown_position(), "{here:?}");
+    let moved = old.open("/");
+    assert_eq!((moved.status, moved.situation().as_deref()), (410, Some("moved")), "{moved:?}");
+    let told = asked(&mut old);
+    assert_eq!((told.status, told.json()["status"].clone()), (410, json!("moved")), "{told:?}");
+    assert!(!old.fetch("/in").is_from_site());
+    assert!(inside.open("/complete").is_from_site());
+    new.enter("/", SOON, PATIENCE);
+    assert!(!old.open("/").is_from_site(), "the turn is the new one's");
+    // He may take another place here, by asking for it.
+    let join = old.press(&old.copy().open("/"), "/line/join");
+    assert_waits(&join);
+    assert_eq!(stand.figure("joined"), 3);
+}
+
+#[test]
+fn the_line_of_any_room_answers_on_any_host() {
+    let config = "[[room]]\nid = \"Hall\"\ninlet = \"max-size\"\ntotal_active_users = 0\nhosts = [\"shop.example\"]\norigins = [\"ORIGIN\"]\n\
+                  [[room]]\nid = \"Plain\"\ninlet = \"max-size\"\ntotal_active_users = 1\n";
+    let stand = Stand::configured(config);
+    for (host, room) in [("api.example", "Plain"), ("shop.example", "Plain"), ("api.example", "Hall")] {
+        let mut browser = stand.browser().of_host(host);
+        let call = |call: &str| {
+            let method = if call.is_empty() { "GET" } else { "POST" };
+            Request::new(method, &format!("{LINE}{call}?room={room}")).header("Accept", "application/json")
+        };
+        assert_eq!(browser.send(call("")).json()["status"], "none", "{host} {room}");
+        let joined = browser.send(call("/join"));
+        // Nobody is let in by a cookie to a site that no gateway stands before: he is told that it is his turn.
+        let expected = if room == "Plain" && host == "api.example" { "active" } else { "waiting" };
+        assert_eq!(joined.json()["status"], expected, "{host} {room}: {joined:?}");
+        assert_eq!(browser.send(call("")).json()["room"], room);
+        if expected == "active" {
+            assert_eq!(browser.send(call("/enter")).status, 409, "there is no site here to enter");
+        }
+    }
+    let nowhere = stand.browser().of_host("api.example").open("/.anteroom/line?room=Nowhere");
+    assert_eq!(nowhere.status, 404, "{nowhere:?}");
+    let script = stand.browser().of_host("shop.example").fetch("/.anteroom/page.js");
+    assert_eq!(
+        (script.status, script.header("Content-Type")),
+        (200, Some("text/javascript; charset=utf-8")),
+        "{script:?}"
+    );
 }

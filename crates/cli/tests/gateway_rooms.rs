@@ -69,7 +69,7 @@ fn without_an_origin_what_fits_no_room_is_misdirected() {
     problem.error();
     let page = stand.browser().of_host("shop.example.com").open("/other");
     assert_eq!(page.status, 421, "{page:?}");
-    assert!(page.text().contains("<h1>") && page.set_cookies().is_empty(), "{page:?}");
+    assert!(page.text().contains("<h1") && page.set_cookies().is_empty(), "{page:?}");
     // Hosts of no room with origins are the API's, as ever.
     let api = ask(&stand, "api.example.com", "/rooms/Plain");
     assert_eq!((api.status, api.json()["room"].clone()), (200, json!("Plain")), "{api:?}");
@@ -197,7 +197,7 @@ fn reject_turns_away_who_is_neither_inside_nor_in_line() {
     let refused = stand.browser().open("/");
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_not_inside(&refused);
-    assert!(refused.text().contains("<h1>"), "{refused:?}");
+    assert!(refused.text().contains("<h1"), "{refused:?}");
     assert_waits(&waiting.open("/"));
     assert!(inside.open("/in").is_from_site());
     assert!(inside.open("/complete").is_from_site());
@@ -243,7 +243,7 @@ fn a_closed_room_takes_nobody_and_keeps_who_is_inside() {
     let page = new.open("/");
     assert_eq!(page.status, 503, "{page:?}");
     assert_not_inside(&page);
-    assert!(page.text().contains("<h1>"), "{page:?}");
+    assert!(page.text().contains("<h1"), "{page:?}");
     assert!(inside.open("/in").is_from_site());
     assert!(inside.open("/complete").is_from_site());
     let page = waiting.open("/");

@@ -5,10 +5,11 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates from the top to the bottom: each may depend on those after it.
-const ORDER: [&str; 7] = [
+const ORDER: [&str; 8] = [
     "anteroom",
     "anteroom-server",
     "anteroom-gateway",
+    "anteroom-pages",
     "anteroom-store",
     "anteroom-tokens",
     "anteroom-guard",
@@ -16,8 +17,10 @@ const ORDER: [&str; 7] = [
 ];
 /// Tools beside the product: nothing that ships may be built on them.
 const TOOLS: [&str; 2] = ["anteroom-testkit", "anteroom-bench"];
-/// Downward in the order, and forbidden all the same: the store remembers and compares, and knows no cryptography.
-const FORBIDDEN: [(&str, &str); 1] = [("anteroom-store", "anteroom-tokens")];
+/// Downward in the order, and forbidden all the same: the store remembers and compares, and knows no cryptography;
+/// pages are told everything and look nothing up.
+const FORBIDDEN: [(&str, &str); 2] =
+    [("anteroom-store", "anteroom-tokens"), ("anteroom-pages", "anteroom-store")];
 
 /// One sentence for each dependency that the layering forbids.
 fn violations(metadata: &Value) -> Vec<String> {

@@ -25,6 +25,7 @@ fn sample(route: &Route) -> Request {
         ("GET", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", Value::Null),
         ("POST", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", json!({"surplus": 1})),
         ("DELETE", "/rooms/{id}/capacity/{reporter}") => ("/rooms/Sample/capacity/nobody", Value::Null),
+        ("POST", "/rooms/{id}/preview") => ("/rooms/Sample/preview", json!({"situation": "nothing"})),
         ("POST", "/alarms") => ("/alarms", json!({"status": "neither"})),
         ("POST", "/keys") => ("/keys", json!({"name": "a b", "role": "viewer"})),
         ("DELETE", "/keys/{name}") => ("/keys/nothing", Value::Null),

@@ -124,8 +124,9 @@ fn change(
         },
         Operation::Move { ticket } => {
             moves::refuse_older(room, ticket, session.as_ref())?;
+            let moved = moves::change(room, ticket, session.as_ref())?;
             effects.changed = true;
-            moves::change(room, ticket, session.as_ref())
+            Ok(moved)
         }
         Operation::Redeem { issued_at, .. } => visits::redeem(now, *issued_at, session, effects),
         Operation::Close { outcome, .. } => visits::end(room, now, *outcome, session, spread_millis, effects),
@@ -255,6 +256,7 @@ fn begin_or_find_session(
     }
     let offered_at = segment.take(position, effects).or(won_at).expect("an offer has a step, or was won");
     segment.counts.claimed += 1;
+    moves::settle(room, key);
     let enter_by_seconds = room.enter_by_seconds(now);
     room.reports.pass_issued(now, &room.settings);
     let session = Session {
@@ -305,6 +307,7 @@ fn leave(room: &mut Room, ticket: &Ticket, effects: &mut Effects) -> Result<Answ
     }
     segment.counts.left += 1;
     segment.take(position, effects);
+    moves::settle(room, key_of(ticket));
     if let Some(auction) = &mut room.auction {
         auction.wins.remove(&key_of(ticket));
     }

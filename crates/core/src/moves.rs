@@ -1,8 +1,8 @@
 //! How a place in line moves to another device: under a new ticket with the same position, whose `copy` is one higher. From then on
 //! the older ticket is worth nothing.
 //!
-//! A place that never moved costs nothing; the room remembers those that did for as long as they wait. There is a limit to how many
-//! these are; beyond it places stay where they are.
+//! A place that never moved costs nothing; the room remembers those that did for as long as they wait (a claim takes the copy over into
+//! the session). They travel with every commit, so there is a limit to how many they are; beyond it places stay where they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::room::Room;
 use crate::session::{Session, SessionKey};
 
 /// How many places that have moved a room remembers at once.
-pub const MOVED_MAX: usize = 4_096;
+pub const MOVED_MAX: usize = 1_024;
 
 /// The newest copy of each place that has moved and still waits.
 pub type MovedPlaces = Arc<BTreeMap<SessionKey, u8>>;
@@ -37,6 +37,13 @@ pub(crate) fn tick(room: &mut Room) {
         if segment.is_some_and(|segment| key.position.get() > segment.floor) {
             return;
         }
+        Arc::make_mut(&mut room.moved).remove(&key);
+    }
+}
+
+/// A place is claimed or given up: its session knows the copy, or nobody can use it any more.
+pub(crate) fn settle(room: &mut Room, key: SessionKey) {
+    if room.moved.contains_key(&key) {
         Arc::make_mut(&mut room.moved).remove(&key);
     }
 }
@@ -128,7 +135,7 @@ mod tests {
         let Ok(Answer::Claimed { session, begun: true }) = perform(&mut room, &claim(new), None) else {
             panic!("the new copy is served");
         };
-        assert_eq!(session.copy, 1);
+        assert_eq!((session.copy, room.moved.len()), (1, 0), "the session knows it from now on");
         assert_eq!(perform(&mut room, &claim(old), Some(session.clone())), Err(Refusal::Moved));
         let again = perform(&mut room, &claim(new), Some(session.clone()));
         assert_eq!(again, Ok(Answer::Claimed { session: session.clone(), begun: false }));
@@ -162,9 +169,14 @@ mod tests {
         let first = Ticket { position: Position::new(1).unwrap(), copy: 0, ..ticket };
         perform(&mut room, &Operation::Leave { ticket: first }, None).unwrap();
         perform(&mut room, &Operation::Leave { ticket }, None).unwrap();
+        assert!(room.moved.is_empty(), "whoever left has no place that could have moved");
+        let old = Ticket { copy: 0, ..ticket };
+        assert_eq!(perform(&mut room, &Operation::Leave { ticket: old }, None), Err(Refusal::Gone));
+        let last = Ticket { position: Position::new(3).unwrap(), copy: 0, ..ticket };
+        moved(&mut room, last);
         let lapsed = NOW.plus(3_600_000);
         let room = apply(room, lapsed, &Operation::Tick, Reads::default()).room;
-        assert!(room.newest().floor >= 2 && room.moved.is_empty());
+        assert!(room.newest().floor >= 3 && room.moved.is_empty());
         let room = apply(room, lapsed, &Operation::Reset { incarnation: 9 }, Reads::default()).room;
         assert!(room.moved.is_empty());
     }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 /// Where passes are made, and where those are noted who come to an auction.
 #[async_trait]
 pub trait PassDesk: Send + Sync {
-    /// The pass of a place that is served, the same on every call.
-    async fn claim(&self, room: &RoomId, ticket: Ticket) -> Claimed;
+    /// Claims a place that is served. Its pass is the same on every call, and only signed where it is wanted.
+    async fn claim(&self, room: &RoomId, ticket: Ticket, wants_pass: bool) -> Claimed;
 
     /// Somebody who waits in this room has shown up. In an auction he counts as present until the round's end.
     fn note_presence(&self, room: &RoomId, ticket: &Ticket);
@@ -16,8 +16,10 @@ pub trait PassDesk: Send + Sync {
 /// What became of a claim.
 #[derive(Debug)]
 pub enum Claimed {
-    /// The pass.
+    /// He is inside, with this pass.
     Pass(Box<HandedPass>),
+    /// He is inside; no pass was wanted.
+    Begun,
     /// It is not his turn, or not any more.
     NotServed,
     /// The place is gone, or the visit is over.

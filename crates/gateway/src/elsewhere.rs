@@ -14,13 +14,16 @@ use http::{Method, Request, Response, StatusCode};
 
 use crate::body::GatewayBody;
 use crate::classify::Kind;
+use crate::client::Client;
 use crate::cookies::CookieKind;
 use crate::desk::{Claimed, HandedPass, PassDesk};
+use crate::limiter::Class;
 use crate::line::{self, Called, see_other};
+use crate::path::Gateway;
 use crate::path::set_cookie;
 use crate::query::{escaped, has_parameter, parameter};
 use crate::reject::Rejection;
-use crate::verdict::{self, Judgement};
+use crate::verdict::{self, Entry, Judgement};
 use crate::wait::{self, Shown, Wait, Waiter, WayIn};
 
 /// The cookie that the sites of one domain share.
@@ -38,6 +41,10 @@ pub(crate) fn wait_path(room: &RoomId) -> String {
 pub(crate) struct Elsewhere<'request> {
     pub(crate) called: Called<'request>,
     pub(crate) desk: &'request dyn PassDesk,
+    pub(crate) gateway: &'request Gateway,
+    pub(crate) client: &'request Client,
+    /// Whether he has pressed the button.
+    pub(crate) is_button: bool,
 }
 
 /// Where a visitor is sent on to.
@@ -75,16 +82,21 @@ fn is_listed(settings: &Settings, address: &str) -> bool {
     is_backend || below_backend || listed
 }
 
-/// Scheme, host and port of an address.
-fn site_of(address: &str) -> Option<String> {
-    let bare = address.split(['?', '#']).next()?;
-    ReturnAddress::parse(bare).map(|parsed| parsed.site().to_owned())
+/// An address with a code, and no other than this one, before what only the browser reads.
+fn with_parameter(address: &str, code: &str) -> String {
+    let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let is_ours = |pair: &&str| pair.split('=').next() == Some(CODE);
+    let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_ours(pair)).collect();
+    let own = format!("{CODE}={code}");
+    pairs.push(&own);
+    format!("{path}?{}{fragment}", pairs.join("&"))
 }
 
 impl Elsewhere<'_> {
-    /// The answer: the line, or at the turn the way on. `is_button`: the visitor has pressed it.
-    pub(crate) async fn answer<B>(mut self, request: &Request<B>, is_button: bool) -> Response<GatewayBody> {
-        if request.method() == Method::POST && line::is_from_another_site(request) {
+    /// The answer: the line, or at the turn the way on.
+    pub(crate) async fn answer<B>(mut self, request: &Request<B>) -> Response<GatewayBody> {
+        if request.method() == Method::POST && line::is_from_another_site(request, self.called.public_url) {
             let text = "This can only be asked for by a page of this very site";
             return self.called.refused(StatusCode::FORBIDDEN, text);
         }
@@ -98,24 +110,40 @@ impl Elsewhere<'_> {
                 return self.called.refused(StatusCode::BAD_REQUEST, text);
             }
         };
-        if is_button {
+        if self.is_button {
             self.called.case.kind = Kind::Navigation;
             // Whoever presses the button without a place has lost his cookie; he begins anew.
-            if !matches!(self.called.case.cookie, Some(CookieContent::Waiting { .. })) {
+            let is_known = matches!(
+                self.called.case.cookie,
+                Some(CookieContent::Waiting { .. } | CookieContent::Admitted { .. })
+            );
+            if !is_known {
                 return see_other(&self.own_address(query, ""));
             }
         }
+        // Programs take no place by asking, and are told that they have none.
+        let has_place = matches!(self.called.case.cookie, Some(CookieContent::Waiting { .. }));
+        if self.called.case.kind != Kind::Navigation && !has_place {
+            return self.called.ask(request).await;
+        }
         let (wait, mut cookie) = match verdict::judge(&self.called.case).await {
             Judgement::Reject(rejection) => return self.called.rejected(&rejection),
-            Judgement::Proxy(_) => return self.called.rejected(&Rejection::TurnedAway),
+            Judgement::Proxy(entry) => return self.from_inside(request, entry, address.as_deref()).await,
             Judgement::Wait(wait, cookie) => (wait, cookie),
         };
         self.note_presence(wait);
-        let claims = is_button || self.called.case.rule.settings.auto_enter;
+        let claims = self.is_button || self.called.case.rule.settings.auto_enter;
         let wait = match wait {
             Wait::Turn(waiter) if claims && self.called.case.kind == Kind::Navigation => {
+                if let Some(refused) = self.limited(request).await {
+                    return self.called.rejected(&refused);
+                }
                 match self.handed_over(waiter, address.as_deref()).await {
-                    Ok(response) => return response,
+                    Ok(mut response) => {
+                        // By it he is handed over again, should he come back, and ends his visit.
+                        self.give(&mut response, &waiter.cookie());
+                        return response;
+                    }
                     Err(wait) => wait,
                 }
             }
@@ -126,13 +154,41 @@ impl Elsewhere<'_> {
             let nonce = u64::from_le_bytes(random::bytes());
             cookie = Some(CookieContent::Arrived { at: self.called.case.now, nonce });
         }
-        let mut response = self.shown(wait, query, address.as_deref());
+        let mut response = self.shown(wait, query);
         if let Some(cookie) = cookie {
-            let called = &self.called;
-            let cookie = (CookieKind::Place, &cookie);
-            set_cookie(called.case.rule, &mut response, cookie, called.is_tls, called.case.now);
+            self.give(&mut response, &cookie);
         }
         response
+    }
+
+    fn give(&self, response: &mut Response<GatewayBody>, cookie: &CookieContent) {
+        let called = &self.called;
+        let cookie = (CookieKind::Place, cookie);
+        set_cookie(called.case.rule, response, cookie, called.is_tls, called.case.now);
+    }
+
+    /// Going in by opening the page is charged like any claim; the button has been, as a call of its own.
+    async fn limited<B>(&self, request: &Request<B>) -> Option<Rejection> {
+        if self.is_button { None } else { self.gateway.limited(Class::Claim, request, self.client).await }
+    }
+
+    /// Somebody who is inside already, by the gateway before the same room: he goes on with the pass of his visit.
+    async fn from_inside<B>(
+        &self,
+        request: &Request<B>,
+        entry: Entry,
+        address: Option<&str>,
+    ) -> Response<GatewayBody> {
+        if let Some(refused) = self.limited(request).await {
+            return self.called.rejected(&refused);
+        }
+        let Some(inside) = entry.inside else {
+            return self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside));
+        };
+        match self.handed_over(Waiter::new(inside.ticket), address).await {
+            Ok(response) => response,
+            Err(wait) => self.shown(wait, request.uri().query()),
+        }
     }
 
     /// In an auction, whoever opens the page counts as present.
@@ -155,19 +211,18 @@ impl Elsewhere<'_> {
         }
     }
 
-    fn shown(&self, wait: Wait, query: Option<&str>, address: Option<&str>) -> Response<GatewayBody> {
+    fn shown(&self, wait: Wait, query: Option<&str>) -> Response<GatewayBody> {
         let called = &self.called;
         let room = &called.case.rule.room;
         let (own, enter) = (self.own_address(query, ""), self.own_address(query, "/enter"));
         let board = room.handle.board();
-        let site = address.and_then(site_of);
         let shown = Shown {
             room,
             board: &board,
             now: called.case.now,
             reader: &called.reader,
             address: &own,
-            way_in: WayIn::HandOff { enter: &enter, site: site.as_deref() },
+            way_in: WayIn::HandOff { enter: &enter },
         };
         wait::answer(wait, &shown)
     }
@@ -180,8 +235,12 @@ impl Elsewhere<'_> {
     ) -> Result<Response<GatewayBody>, Wait> {
         let case = &self.called.case;
         let room = case.rule.room.handle.id();
-        let pass = match self.desk.claim(room, waiter.ticket).await {
-            Claimed::Pass(pass) => pass,
+        let handoff = case.rule.settings.handoff;
+        // A site that gets a code gets the pass for it, from /claim.
+        let wants_pass = address.is_some() && handoff != HandOff::Query;
+        let pass = match self.desk.claim(room, waiter.ticket, wants_pass).await {
+            Claimed::Pass(pass) => Some(pass),
+            Claimed::Begun => None,
             Claimed::NotServed => return Err(Wait::InLine(waiter)),
             Claimed::Over => return Err(Wait::Gone),
             Claimed::Moved => return Err(Wait::Moved),
@@ -191,14 +250,12 @@ impl Elsewhere<'_> {
         let Some(address) = address else {
             return Ok(self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside)));
         };
-        let handoff = case.rule.settings.handoff;
         self.called.figures.handed_off(room.as_str(), handoff.as_str());
-        let response = match handoff {
-            HandOff::Query => see_other(&self.with_code(address, waiter.ticket)),
-            HandOff::Cookie => self.with_cookie(address, &pass),
-            HandOff::Post => self.with_form(address, *pass),
-        };
-        Ok(response)
+        Ok(match (handoff, pass) {
+            (HandOff::Cookie, Some(pass)) => self.with_cookie(address, &pass),
+            (HandOff::Post, Some(pass)) => self.with_form(address, *pass),
+            (HandOff::Query, _) | (_, None) => see_other(&self.with_code(address, waiter.ticket)),
+        })
     }
 
     fn page(&self, situation: Situation) -> Page<'_> {
@@ -211,14 +268,12 @@ impl Elsewhere<'_> {
         }
     }
 
-    /// The address with a one-time code, before what only the browser reads.
+    /// The address with a one-time code.
     fn with_code(&self, address: &str, ticket: Ticket) -> String {
         let case = &self.called.case;
         let room = case.rule.room.handle.id().clone();
         let code = self.called.codes.seal_hand_off(&Code { room, ticket, issued_at: case.now });
-        let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
-        let separator = if address.contains('?') { '&' } else { '?' };
-        format!("{address}{separator}{CODE}={code}{fragment}")
+        with_parameter(address, &code)
     }
 
     /// The pass as a cookie of the domain that both hosts share.
@@ -299,6 +354,13 @@ mod tests {
     }
 
     #[test]
+    fn an_address_gets_one_code_before_its_fragment() {
+        assert_eq!(with_parameter("https://a/b", "X"), "https://a/b?anteroom_code=X");
+        assert_eq!(with_parameter("https://a/b?c=1#d?e", "X"), "https://a/b?c=1&anteroom_code=X#d?e");
+        assert_eq!(with_parameter("https://a/?anteroom_code=OLD&c=1", "X"), "https://a/?c=1&anteroom_code=X");
+    }
+
+    #[test]
     fn whoever_names_nothing_goes_to_the_rooms_own_address() {
         let listed = "https://shop.example/tickets".to_owned();
         assert_eq!(Destination::of(&settings(), None), Destination::To(listed));
@@ -309,11 +371,5 @@ mod tests {
         assert_eq!(Destination::of(&backend, None), Destination::To(own.clone()));
         assert_eq!(destination(&backend, &own), Destination::To(own));
         assert_eq!(destination(&backend, "https://site.example/other"), Destination::NotListed);
-    }
-
-    #[test]
-    fn the_site_of_an_address_is_its_origin() {
-        assert_eq!(site_of("https://Shop.example:8443/a?b#c").as_deref(), Some("https://shop.example:8443"));
-        assert_eq!(site_of("/a"), None);
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Called<'request> {
     pub(crate) reader: Reader<'request>,
     pub(crate) codes: &'request Codes,
     pub(crate) figures: &'request Figures,
+    /// The public listener as visitors reach it, if that is configured.
+    pub(crate) public_url: Option<&'request str>,
 }
 
 /// What a path says after the prefix of our own paths and `/line`; nothing if it is about no line.
@@ -54,25 +56,36 @@ pub(crate) fn call_of(path: &str) -> Option<&str> {
 }
 
 /// Whether a page of another site has the browser send this: it could throw its readers out of a line.
-pub(crate) fn is_from_another_site<B>(request: &Request<B>) -> bool {
+pub(crate) fn is_from_another_site<B>(request: &Request<B>, public_url: Option<&str>) -> bool {
     let headers = request.headers();
-    if headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site") {
-        return true;
+    // Browsers say it themselves, and scripts cannot forge it: this also holds behind a proxy that names another host.
+    match headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
+        Some(b"same-origin") => return false,
+        Some(b"cross-site") => return true,
+        _ => {}
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return false };
-    let authority =
-        origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
-    let host = authority.map(|authority| match authority.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => host,
-        _ => authority,
-    });
-    !host.is_some_and(|host| host.eq_ignore_ascii_case(host_of(request)))
+    let host = origin.to_str().ok().and_then(host_of_url);
+    let is_ours = |host: &str| {
+        host.eq_ignore_ascii_case(host_of(request))
+            || public_url.and_then(host_of_url).is_some_and(|public| host.eq_ignore_ascii_case(public))
+    };
+    !host.is_some_and(is_ours)
+}
+
+/// The host that a URL names, without its port.
+fn host_of_url(url: &str) -> Option<&str> {
+    let authority = url.split_once("://")?.1.split('/').next()?;
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => Some(host),
+        _ => Some(authority),
+    }
 }
 
 /// The answer to a call: `GET …`, `POST …/join`, `POST …/leave`, `POST …/enter`, `GET …/move`, `GET …/take`, `POST …/take`.
 pub(crate) async fn answer<B>(mut called: Called<'_>, request: &Request<B>) -> Response<GatewayBody> {
     let call = call_of(request.uri().path()).unwrap_or_default();
-    if request.method() == Method::POST && is_from_another_site(request) {
+    if request.method() == Method::POST && is_from_another_site(request, called.public_url) {
         return called
             .refused(StatusCode::FORBIDDEN, "This can only be asked for by a page of this very site");
     }
@@ -120,20 +133,22 @@ impl Called<'_> {
 
     /// Takes a place, or finds the one that the cookie has. A form is sent on to where its visitor wanted to go.
     async fn join<B>(&mut self, request: &Request<B>) -> Response<GatewayBody> {
-        // Whoever asks for a place by name is somebody who can keep it: he gets one also without a cookie that came back. Whoever
-        // has taken his place to another device gets another one here.
-        let has_moved = match self.case.cookie {
-            Some(CookieContent::Waiting { ticket, .. }) => {
-                self.case.rule.room.handle.with_board(|board| board.is_moved(&ticket))
-            }
-            _ => false,
-        };
-        if self.case.cookie.is_none() || has_moved {
-            let nonce = u64::from_le_bytes(random::bytes());
-            self.case.cookie = Some(CookieContent::Arrived { at: self.case.now, nonce });
-        }
         self.case.kind = Kind::Navigation;
-        self.judged(request).await
+        // Whoever asks for a place by name is somebody who can keep it: he gets one also without a cookie that came back.
+        if self.case.cookie.is_none() {
+            self.case.cookie = Some(self.arrived());
+        }
+        let mut judgement = verdict::judge(&self.case).await;
+        // Whoever has taken his place to another device gets another one here. Only the verdict knows: a board forgets.
+        if matches!(judgement, Judgement::Wait(Wait::Moved, _)) {
+            self.case.cookie = Some(self.arrived());
+            judgement = verdict::judge(&self.case).await;
+        }
+        self.judged(request, judgement)
+    }
+
+    fn arrived(&self) -> CookieContent {
+        CookieContent::Arrived { at: self.case.now, nonce: u64::from_le_bytes(random::bytes()) }
     }
 
     /// Comes in, if it is his turn.
@@ -147,12 +162,13 @@ impl Called<'_> {
         }
         self.case.kind = Kind::Navigation;
         self.case.entering = Entering::ByButton;
-        self.judged(request).await
+        let judgement = verdict::judge(&self.case).await;
+        self.judged(request, judgement)
     }
 
     /// The verdict on a call. A form is sent on to where its visitor wanted to go, which shows him what came of it.
-    async fn judged<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
-        let (mut response, cookie) = match verdict::judge(&self.case).await {
+    fn judged<B>(&self, request: &Request<B>, judgement: Judgement) -> Response<GatewayBody> {
+        let (mut response, cookie) = match judgement {
             Judgement::Reject(rejection) => return self.rejected(&rejection),
             Judgement::Proxy(entry) => (self.sent_on(request), entry.cookie),
             Judgement::Wait(wait, cookie) => {
@@ -213,7 +229,7 @@ impl Called<'_> {
     }
 
     /// Where the holder of the cookie stands. Nothing is taken or entered by asking.
-    async fn ask<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+    pub(crate) async fn ask<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let (room, now) = (&self.case.rule.room, self.case.now);
         let status = match self.case.cookie {
             Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {

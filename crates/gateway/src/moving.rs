@@ -18,6 +18,7 @@ use crate::line::{Called, JSON, see_other};
 use crate::page;
 use crate::path::set_cookie;
 use crate::query::{escaped, parameter, return_path};
+use crate::visit::key_of;
 use crate::wait::{Wait, Waiter};
 
 /// The parameter that holds the code.
@@ -56,25 +57,32 @@ impl Called<'_> {
         Page { settings: Some(&rule.settings), room: Some(rule.room.handle.id().as_str()), ..Page::default() }
     }
 
-    /// A link to this very host, which is the one that the other device's cookie will be of.
+    /// A link to the host that visitors of this room come to: the other device's cookie will be of it.
     fn link<B>(&self, request: &Request<B>, ticket: Ticket) -> Option<String> {
-        let authority = match request.uri().authority() {
-            Some(authority) => authority.as_str(),
-            None => request.headers().get(header::HOST)?.to_str().ok()?,
-        };
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
-        if authority.is_empty() || !authority.bytes().all(is_plain) {
-            return None;
-        }
-        let scheme = if self.is_tls { "https" } else { "http" };
         let room = self.case.rule.room.handle.id();
         let code = self.codes.seal_move(&Code { room: room.clone(), ticket, issued_at: self.case.now });
-        let mut link = format!("{scheme}://{authority}{LINE_PATH}/take?room={room}&{CODE}={code}");
+        let site = self.site(request)?;
+        let mut link = format!("{site}{LINE_PATH}/take?room={room}&{CODE}={code}");
         if let Some(address) = return_path(request.uri().query()) {
             link.push_str("&return=");
             link.push_str(&escaped(&address));
         }
         Some(link)
+    }
+
+    /// The public address, where no gateway goes by the host: a proxy before us may name another. Else this very host.
+    fn site<B>(&self, request: &Request<B>) -> Option<String> {
+        if let Some(url) = self.public_url.filter(|_| !self.case.rule.is_protected) {
+            return Some(url.trim_end_matches('/').to_owned());
+        }
+        let authority = match request.uri().authority() {
+            Some(authority) => authority.as_str(),
+            None => request.headers().get(header::HOST)?.to_str().ok()?,
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let is_host = !authority.is_empty() && authority.bytes().all(is_plain);
+        is_host.then(|| format!("{scheme}://{authority}"))
     }
 
     /// The ticket of the link, if it still works as far as can be seen.
@@ -133,9 +141,16 @@ impl Called<'_> {
         }
         let Some(ticket) = self.ticket_of_link(request) else { return self.move_failed(request) };
         let room = &self.case.rule.room;
+        if let Some(CookieContent::Admitted { ticket: own, ends_at, .. }) = self.case.cookie
+            && ends_at > self.case.now
+            && !room.visits.is_dead(key_of(&own))
+        {
+            return self.refused(StatusCode::CONFLICT, "You are inside already: leave first");
+        }
         match room.handle.operate(Operation::Move { ticket }, Actor::Visitor).await {
             Ok(Answer::Moved { ticket }) => {
                 self.figures.moved(room.handle.id().as_str());
+                self.leave_own_place(&ticket).await;
                 self.moved_in(request, Some(ticket))
             }
             Err(EngineError::Refused(Refusal::NotMovable)) => {
@@ -146,6 +161,15 @@ impl Called<'_> {
                 let text = "The line cannot be reached just now; the place is where it was";
                 self.refused(StatusCode::SERVICE_UNAVAILABLE, text)
             }
+        }
+    }
+
+    /// Whoever has taken another place gives up the one that this browser had: nobody else could. If that fails it lapses.
+    async fn leave_own_place(&self, taken: &Ticket) {
+        let Some(CookieContent::Waiting { ticket: own, .. }) = self.case.cookie else { return };
+        if key_of(&own) != key_of(taken) {
+            let leave = Operation::Leave { ticket: own };
+            let _ = self.case.rule.room.handle.operate(leave, Actor::Visitor).await;
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use anteroom_pages::{Page, Pages};
+use anteroom_pages::{Page, Pages, TemplateFailed};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,10 +12,14 @@ use prometheus_client::registry::Registry;
 
 use crate::body::GatewayBody;
 use crate::classify;
+use crate::path::OWN_PREFIX;
 
 /// What a page depends on beside what it tells.
 const PREFERENCES: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::ACCEPT_ENCODING, header::USER_AGENT];
+
+/// Everybody who waits would be a line in the log.
+const FAILURES_PER_WARNING: u64 = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PageLabels {
@@ -51,6 +55,13 @@ impl Writer {
 
     fn write(&self, status: StatusCode, page: &Page<'_>, asked: &HeaderMap) -> Response<GatewayBody> {
         let mut response = self.pages.respond(status, page, asked);
+        if let Some(TemplateFailed { name, problem }) = response.extensions_mut().remove() {
+            let failed_before = self.template_failures.inc();
+            if failed_before.is_multiple_of(FAILURES_PER_WARNING) {
+                let room = page.room.unwrap_or_default();
+                tracing::warn!(room, template = name, %problem, "the built-in page is shown in place of the room's own");
+            }
+        }
         let headers = response.headers_mut();
         let language = headers.get(header::CONTENT_LANGUAGE).and_then(|language| language.to_str().ok());
         let labels = PageLabels {
@@ -73,12 +84,17 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) struct Reader<'gateway> {
     writer: &'gateway Writer,
     pub(crate) wants_page: bool,
+    /// What he asked for, as a path of this very host, where asking again changes nothing.
+    pub(crate) address: Option<String>,
     preferences: HeaderMap,
 }
 
 impl<'gateway> Reader<'gateway> {
-    pub(crate) fn of(writer: &'gateway Writer, headers: &HeaderMap) -> Self {
+    pub(crate) fn of<B>(writer: &'gateway Writer, request: &Request<B>) -> Self {
+        let headers = request.headers();
         let wants_page = classify::wants_page(headers);
+        let may_ask_again = wants_page && request.method() == Method::GET;
+        let address = may_ask_again.then(|| asked_for(request));
         let mut preferences = HeaderMap::new();
         // Programs get JSON, which is the same for all of them.
         for name in PREFERENCES.iter().filter(|_| wants_page) {
@@ -86,13 +102,25 @@ impl<'gateway> Reader<'gateway> {
                 preferences.append(name, value.clone());
             }
         }
-        Self { writer, wants_page, preferences }
+        Self { writer, wants_page, address, preferences }
+    }
+
+    /// The same for a request whose path has lost the prefix of our own paths, by which it works on every host.
+    pub(crate) fn below_prefix(mut self) -> Self {
+        self.address = self.address.map(|address| format!("{OWN_PREFIX}{}", address.trim_start_matches('/')));
+        self
     }
 
     /// A page.
     pub(crate) fn page(&self, status: StatusCode, page: &Page<'_>) -> Response<GatewayBody> {
         self.writer.write(status, page, &self.preferences)
     }
+}
+
+/// What a request asks for: a path of this very site, however many slashes it begins with.
+pub(crate) fn asked_for<B>(request: &Request<B>) -> String {
+    let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
+    format!("/{}", address.trim_start_matches(['/', '\\']))
 }
 
 /// An answer of ours to a program.

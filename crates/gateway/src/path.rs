@@ -32,7 +32,7 @@ use crate::figures::Figures;
 use crate::limiter::{Asked, Class, Decision, Limiter, Quota};
 use crate::line;
 use crate::observe;
-use crate::page::{Reader, Writer};
+use crate::page::{Reader, Writer, asked_for};
 use crate::place::{Path, host_of};
 use crate::proxy::{self, Forwarded, Hop, OriginAddress, Origins, OriginsError, ProxySettings, Tunnel};
 use crate::query::room_named;
@@ -45,7 +45,7 @@ use crate::wait::{self, Shown, Wait, Waiter, WayIn};
 /// Under which paths the gateway answers for its lines, on every protected host.
 pub const LINE_PATH: &str = "/.anteroom/line";
 /// What is ours on a protected host; everything else is the origin's.
-const OWN_PREFIX: &str = "/.anteroom/";
+pub(crate) const OWN_PREFIX: &str = "/.anteroom/";
 /// What is answered about the line of a room that is not there.
 const NO_SUCH_ROOM: Rejection = Rejection::Line(StatusCode::NOT_FOUND, "There is no room of this name");
 /// The name under which requests are counted that belong to no room.
@@ -83,6 +83,8 @@ pub struct GatewayParts {
     pub terms: Box<dyn Fn(&Board) -> PassTerms + Send + Sync>,
     /// Whether visitors reach us by TLS whatever this connection is: somebody before us ends it.
     pub public_is_tls: bool,
+    /// The public listener as visitors reach it, if that is configured.
+    pub public_url: Option<String>,
     /// What visitors see.
     pub pages: Arc<Pages>,
 }
@@ -95,6 +97,7 @@ pub struct Gateway {
     limiter: Arc<Limiter>,
     terms: Box<dyn Fn(&Board) -> PassTerms + Send + Sync>,
     public_is_tls: bool,
+    public_url: Option<String>,
     writer: Writer,
     codes: Codes,
     figures: Figures,
@@ -134,6 +137,7 @@ impl Gateway {
             limiter: parts.limiter,
             terms: parts.terms,
             public_is_tls: parts.public_is_tls,
+            public_url: parts.public_url,
             writer: Writer::new(parts.pages),
             codes,
             figures: Figures::default(),
@@ -274,7 +278,7 @@ impl Gateway {
             Found::Nothing => None,
         };
         let mut account = Account::open(found.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
-        let reader = Reader::of(&self.writer, request.headers());
+        let reader = Reader::of(&self.writer, &request);
         let Some(rule) = &found else {
             return refuse(&Rejection::Misdirected, &reader, None, &mut account);
         };
@@ -320,9 +324,7 @@ impl Gateway {
                 });
                 self.note_presence(&case, wait);
                 let board = rule.room.handle.board();
-                let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
-                // A path of this very site, however many slashes it begins with.
-                let address = format!("/{}", address.trim_start_matches(['/', '\\']));
+                let address = asked_for(&request);
                 let shown = Shown {
                     room: &rule.room,
                     board: &board,
@@ -358,7 +360,14 @@ impl Gateway {
         reader: Reader<'request>,
         is_tls: bool,
     ) -> line::Called<'request> {
-        line::Called { case, is_tls, reader, codes: &self.codes, figures: &self.figures }
+        line::Called {
+            case,
+            is_tls,
+            reader,
+            codes: &self.codes,
+            figures: &self.figures,
+            public_url: self.public_url.as_deref(),
+        }
     }
 
     /// The answer to a call about the line of a room, on whatever host. Its client is within its budgets.
@@ -369,7 +378,7 @@ impl Gateway {
         room: Option<&RoomId>,
     ) -> Response<GatewayBody> {
         let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
-        let reader = Reader::of(&self.writer, request.headers());
+        let reader = Reader::of(&self.writer, request).below_prefix();
         let Some(rule) = room.and_then(|room| self.rooms.named(room.as_str())) else {
             return reject::answer(&NO_SUCH_ROOM, &reader, None);
         };
@@ -387,11 +396,12 @@ impl Gateway {
         is_button: bool,
     ) -> Response<GatewayBody> {
         let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
-        let reader = Reader::of(&self.writer, request.headers());
+        let reader = Reader::of(&self.writer, request).below_prefix();
         let Some(rule) = self.rooms.named(room) else {
             return reject::answer(&NO_SUCH_ROOM, &reader, None);
         };
         let looks = Looks { room: rule.room.handle.id(), settings: &rule.settings };
+        let client = client::identify(peer, request.headers(), &self.identification);
         let Some(desk) = self.desk.get() else {
             let text = "The server is not ready yet";
             return reject::answer(
@@ -403,18 +413,23 @@ impl Gateway {
         let mut case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
         case.entering = Entering::Elsewhere;
         if case.would_join() {
-            let client = client::identify(peer, request.headers(), &self.identification);
             if let Some(refused) = self.limited(Class::Join, request, &client).await {
                 return reject::answer(&refused, &reader, Some(looks));
             }
         }
-        let elsewhere = Elsewhere { called: self.called(case, reader, is_tls), desk: &**desk };
-        elsewhere.answer(request, is_button).await
+        let elsewhere = Elsewhere {
+            called: self.called(case, reader, is_tls),
+            desk: &**desk,
+            gateway: self,
+            client: &client,
+            is_button,
+        };
+        elsewhere.answer(request).await
     }
 
     /// What somebody beyond his budget reads, where he reads a page.
-    pub fn limited_page(&self, headers: &HeaderMap, quota: &Quota) -> Option<Response<GatewayBody>> {
-        let reader = Reader::of(&self.writer, headers);
+    pub fn limited_page<B>(&self, request: &Request<B>, quota: &Quota) -> Option<Response<GatewayBody>> {
+        let reader = Reader::of(&self.writer, request).below_prefix();
         let rejection = Rejection::Limited(Box::new(quota.clone()));
         reader.wants_page.then(|| reject::answer(&rejection, &reader, None))
     }
@@ -450,7 +465,12 @@ impl Gateway {
     }
 
     /// Whether a client has used up its budget.
-    async fn limited<B>(&self, class: Class, request: &Request<B>, client: &Client) -> Option<Rejection> {
+    pub(crate) async fn limited<B>(
+        &self,
+        class: Class,
+        request: &Request<B>,
+        client: &Client,
+    ) -> Option<Rejection> {
         let asked = Asked { class, method: request.method(), path: request.uri().path() };
         match self.limiter.decide(&asked, client).await {
             Decision::Refused(quota) => Some(Rejection::Limited(Box::new(quota))),
@@ -467,7 +487,7 @@ impl Gateway {
         origins: &Arc<Origins>,
     ) -> Response<GatewayBody> {
         let mut account = Account::open(&self.no_room);
-        let reader = Reader::of(&self.writer, request.headers());
+        let reader = Reader::of(&self.writer, &request);
         if let Some(refused) = self.limited(Class::Gateway, &request, client).await {
             return refuse(&refused, &reader, None, &mut account);
         }
@@ -499,7 +519,7 @@ impl Gateway {
         (client, is_tls): (&Client, bool),
         account: &mut Account<'_>,
     ) -> Response<GatewayBody> {
-        let reader = Reader::of(&self.writer, request.headers());
+        let reader = Reader::of(&self.writer, &request);
         let Some(origins) = &rule.origins else {
             return refuse(&Rejection::Misdirected, &reader, Some(rule), account);
         };

@@ -14,6 +14,8 @@ use crate::proxy::ProxyError;
 
 /// When somebody whom we could not serve should come back.
 const RETRY_AFTER_SECONDS: u64 = 5;
+/// When somebody should come back whom the room takes no more.
+const CLOSED_RETRY_AFTER_SECONDS: u64 = 30;
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 /// The registered type of the problem that a budget is used up.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -96,9 +98,19 @@ impl Rejection {
         }
     }
 
+    /// After how many seconds a page that tells it asks again by itself.
+    fn refresh_seconds(&self) -> Option<u64> {
+        match self {
+            Self::Limited(quota) => quota.retry_after_seconds(),
+            Self::Closed | Self::TurnedAway | Self::Origin(_) => self.retry_after_seconds(),
+            Self::NotInside { .. } | Self::Misdirected | Self::Line(..) => None,
+        }
+    }
+
     fn retry_after_seconds(&self) -> Option<u64> {
         match self {
-            Self::Closed | Self::TurnedAway | Self::NotInside { .. } => Some(RETRY_AFTER_SECONDS),
+            Self::Closed | Self::TurnedAway => Some(CLOSED_RETRY_AFTER_SECONDS),
+            Self::NotInside { .. } => Some(RETRY_AFTER_SECONDS),
             Self::Origin(error) if error.status() == StatusCode::SERVICE_UNAVAILABLE => {
                 Some(RETRY_AFTER_SECONDS)
             }
@@ -130,6 +142,8 @@ pub(crate) fn answer(
             settings: looks.map(|looks| looks.settings),
             room: looks.map(|looks| looks.room.as_str()),
             detail: is_particular.then_some(&*detail),
+            home: reader.address.clone().filter(|_| !matches!(rejection, Rejection::Line(..))),
+            refresh_seconds: reader.address.as_ref().and_then(|_| rejection.refresh_seconds()),
             ..Page::default()
         };
         reader.page(status, &page)

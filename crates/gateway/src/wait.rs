@@ -85,8 +85,8 @@ pub(crate) enum Wait {
 pub(crate) enum WayIn<'request> {
     /// By asking for what he wanted, or, in rooms that do not enter by themselves, by a button.
     Gateway,
-    /// The same, and this is where the button posts to; from there he is sent on to this site.
-    HandOff { enter: &'request str, site: Option<&'request str> },
+    /// The same, and this is where the button posts to.
+    HandOff { enter: &'request str },
     /// Not from here.
     Elsewhere,
 }
@@ -140,8 +140,10 @@ impl Shown<'_> {
     fn told(&self, wait: Wait) -> Wait {
         match wait {
             Wait::InLine(_) | Wait::Turn(_) if self.board.state == RoomState::Closed => Wait::Closed,
+            // While a room is paused, offers stand and cannot be claimed.
             Wait::InLine(waiter)
-                if matches!(self.board.standing(&waiter.ticket, self.now), Standing::Offered { .. }) =>
+                if self.board.state.admits()
+                    && matches!(self.board.standing(&waiter.ticket, self.now), Standing::Offered { .. }) =>
             {
                 Wait::Turn(waiter)
             }
@@ -229,10 +231,11 @@ fn as_page(
     };
     let settings = &*shown.board.settings;
     let is_over = matches!(wait, Wait::Gone | Wait::Moved);
-    let is_in_line = matches!(wait, Wait::InLine(_) | Wait::Turn(_));
+    // Also while the store is lost: the script goes on with this page when it is back.
+    let is_in_line = matches!(wait, Wait::InLine(_) | Wait::Turn(_) | Wait::Held(Some(_)));
     let enter = match shown.way_in {
         WayIn::Gateway => shown.line("/enter"),
-        WayIn::HandOff { enter, .. } => enter.to_owned(),
+        WayIn::HandOff { enter } => enter.to_owned(),
         WayIn::Elsewhere => String::new(),
     };
     let has_button = is_in_line && !settings.auto_enter && !enter.is_empty();
@@ -248,7 +251,7 @@ fn as_page(
         join: is_over.then(|| shown.line("/join")),
         enter: has_button.then_some(enter),
         leave: is_in_line.then(|| shown.line("/leave")),
-        move_out: matches!(wait, Wait::InLine(_)).then(|| shown.line("/move")),
+        move_out: matches!(wait, Wait::InLine(_) | Wait::Held(Some(_))).then(|| shown.line("/move")),
         ..Page::default()
     };
     shown.reader.page(status, &page)

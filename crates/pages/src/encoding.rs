@@ -57,7 +57,7 @@ pub(crate) fn accepts_gzip(asked: &HeaderMap) -> bool {
     lists.flat_map(|list| list.split(',')).any(|coding| {
         let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
         let is_refused = parameters.trim().strip_prefix("q=").is_some_and(|weight| {
-            weight.trim().trim_start_matches("0").trim_start_matches('.').trim_start_matches('0').is_empty()
+            weight.trim().trim_start_matches('0').trim_start_matches('.').trim_start_matches('0').is_empty()
         });
         name.trim().eq_ignore_ascii_case("gzip") && !is_refused
     })

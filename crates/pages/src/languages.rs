@@ -40,6 +40,11 @@ impl Language {
         &LANGUAGES
     }
 
+    /// What everything is written in that nobody asked for in another language.
+    pub(crate) fn english() -> &'static Language {
+        &LANGUAGES[0]
+    }
+
     /// The language of that tag, or of the tag it begins with: `de-AT` is `de`.
     pub(crate) fn named(tag: &str) -> Option<&'static Language> {
         let base = tag.split(['-', '_']).next().unwrap_or(tag);
@@ -55,7 +60,7 @@ impl Language {
             let mut parts = range.split(';');
             let tag = parts.next().unwrap_or_default().trim();
             let Some(weight) = weight(parts) else { continue };
-            let language = if tag == "*" { Some(&LANGUAGES[0]) } else { Self::named(tag) };
+            let language = if tag == "*" { Some(Self::english()) } else { Self::named(tag) };
             let is_better = best.is_none_or(|(_, so_far)| weight > so_far);
             if let Some(language) = language
                 && weight > 0
@@ -64,7 +69,7 @@ impl Language {
                 best = Some((language, weight));
             }
         }
-        best.map_or(&LANGUAGES[0], |(language, _)| language)
+        best.map_or(Self::english(), |(language, _)| language)
     }
 }
 

@@ -16,9 +16,15 @@ mod page;
 mod qr;
 mod sample;
 mod script;
+mod templates;
 mod texts;
 mod writing;
 
+use std::sync::Arc;
+
+use anteroom_core::Settings;
+use anteroom_core::settings::TemplateName;
+use arc_swap::ArcSwap;
 use askama::Template;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
@@ -26,8 +32,10 @@ use http::{HeaderMap, Response, StatusCode, header};
 pub use page::{Handoff, Live, Page, Place, Situation};
 pub use qr::qr_svg;
 pub use sample::sample;
+pub use templates::{TEMPLATE_MAX_BYTES, TEMPLATE_OUTPUT_MAX_BYTES, TemplateFailed, TemplateProblem};
 
 use crate::languages::Language;
+use crate::templates::Templates;
 use crate::writing::Written;
 
 /// Where the page's script is, on every host.
@@ -37,21 +45,105 @@ const NONCE_LENGTH: usize = 16;
 
 /// Writes pages.
 #[derive(Debug, Default)]
-pub struct Pages {}
+pub struct Pages {
+    /// Read by every page, replaced when an operator's files change.
+    templates: ArcSwap<Templates>,
+}
 
 impl Pages {
-    /// The page as an answer, in the visitor's language and encoding, with its policy and nothing for caches to keep.
+    /// With templates of the operator's: names and texts.
+    pub fn with_templates(templates: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { templates: ArcSwap::from_pointee(Templates::new(templates)) }
+    }
+
+    /// Replaces all templates. Pages that are being written are finished by the old ones.
+    pub fn replace_templates(&self, templates: impl IntoIterator<Item = (String, String)>) {
+        self.templates.store(Arc::new(Templates::new(templates)));
+    }
+
+    /// The text of a template.
+    pub fn template_text(&self, name: &str) -> Option<Arc<str>> {
+        self.templates.load().source(name)
+    }
+
+    /// Whether there is a template of that name with which every page can be written.
+    pub fn check_named_template(&self, name: &str) -> Result<(), TemplateProblem> {
+        let source = self.template_text(name).ok_or_else(|| templates::unknown(name))?;
+        Self::check_template(&source)
+    }
+
+    /// Whether every page can be written with a template.
+    pub fn check_template(text: &str) -> Result<(), TemplateProblem> {
+        templates::check(text)
+    }
+
+    /// The page as an answer, in the visitor's language and encoding, with its policy and nothing for caches to keep. If the room's
+    /// template fails, it is the built-in page, and the answer's extensions have a [`TemplateFailed`].
     pub fn respond(&self, status: StatusCode, page: &Page<'_>, asked: &HeaderMap) -> Response<Bytes> {
         let accepted = asked.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
         let language = Language::accepted(accepted.unwrap_or_default());
         let nonce = anteroom_tokens::random::text(NONCE_LENGTH);
-        let html = built_in(&Written::new(page, language, &nonce));
-        encoding::answer(status, html, language, &nonce, asked)
+        let written = Written::new(page, language, &nonce);
+        let name =
+            page.settings.and_then(|settings| settings.page_template.as_ref()).map(TemplateName::as_str);
+        let own = name.and_then(|name| self.templates.load().write(name, &written));
+        let (html, problem) = match own {
+            Some(Ok(html)) => (html, None),
+            Some(Err(problem)) => (built_in(&written), Some(problem)),
+            None => (built_in(&written), None),
+        };
+        let mut response = encoding::answer(status, html, language, &nonce, asked);
+        if let (Some(name), Some(problem)) = (name, problem) {
+            response.extensions_mut().insert(TemplateFailed { name: name.to_owned(), problem });
+        }
+        response
     }
 
     /// The page's script; `query` is that of its address.
     pub fn script(&self, query: Option<&str>, asked: &HeaderMap) -> Response<Bytes> {
         script::respond(query, asked)
+    }
+
+    /// A page with sample figures, by a template or, without one, as it is built in; in English if there is no such language.
+    pub fn preview(
+        &self,
+        template: Option<&str>,
+        situation: Situation,
+        language: &str,
+        settings: Option<&Settings>,
+    ) -> Result<String, TemplateProblem> {
+        Self::previewed(template, situation, language, settings).map(|(html, _)| html)
+    }
+
+    /// The same as an answer that a browser can show, with its policy.
+    pub fn preview_response(
+        &self,
+        template: Option<&str>,
+        situation: Situation,
+        language: &str,
+        settings: Option<&Settings>,
+    ) -> Result<Response<Bytes>, TemplateProblem> {
+        let (html, nonce) = Self::previewed(template, situation, language, settings)?;
+        let language = Language::named(language).unwrap_or(Language::english());
+        Ok(encoding::answer(StatusCode::OK, html, language, &nonce, &HeaderMap::new()))
+    }
+
+    fn previewed(
+        template: Option<&str>,
+        situation: Situation,
+        language: &str,
+        settings: Option<&Settings>,
+    ) -> Result<(String, String), TemplateProblem> {
+        let language = Language::named(language).unwrap_or(Language::english());
+        let nonce = anteroom_tokens::random::text(NONCE_LENGTH);
+        // A preview has nothing to ask anybody for.
+        let page = Page { refresh_seconds: None, ..sample(situation, settings) };
+        let written = Written { data: String::new(), ..Written::new(&page, language, &nonce) };
+        let html = match template {
+            Some(text) => templates::preview(text, &written)?,
+            None => built_in(&written),
+        };
+        Ok((html, nonce))
     }
 }
 
@@ -59,3 +151,6 @@ impl Pages {
 fn built_in(written: &Written<'_>) -> String {
     written.render().expect("a String takes everything")
 }
+
+#[cfg(test)]
+mod tests;

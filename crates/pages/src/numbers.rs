@@ -67,9 +67,11 @@ pub(crate) fn timestamp(at: UnixMillis) -> String {
 }
 
 /// The time of day as everybody reads it, since his visitor's time zone is not known here.
-pub(crate) fn time_of_day(at: UnixMillis) -> String {
+pub(crate) fn time_of_day(language: &Language, at: UnixMillis) -> String {
     let of_day = at.seconds() % 86_400;
-    format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
+    let time = format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    // Among words from right to left it would be turned round, unless it is set apart.
+    if language.direction == "rtl" { format!("\u{2066}{time}\u{2069}") } else { time }
 }
 
 #[cfg(test)]
@@ -114,14 +116,15 @@ mod tests {
         assert_eq!(english(Some(300), Some(100)), "About 5 minutes", "never a range that goes back");
         assert_eq!(english(Some(3_000), Some(7_100)), "About 50–119 minutes");
         assert_eq!(english(Some(5_000), Some(9_000)), "About 1–3 hours");
-        assert_eq!(english(Some(u64::MAX), Some(u64::MAX)).contains("hours"), true);
+        assert!(english(Some(u64::MAX), Some(u64::MAX)).contains("hours"));
     }
 
     #[test]
     fn moments_are_written_for_machines_and_for_people() {
         let moment = UnixMillis(1_794_860_130_500);
         assert_eq!(timestamp(moment), "2026-11-16T20:15:30Z");
-        assert_eq!(time_of_day(moment), "20:15:30 UTC");
+        assert_eq!(time_of_day(language("en"), moment), "20:15:30 UTC");
+        assert_eq!(time_of_day(language("he"), moment), "\u{2066}20:15:30 UTC\u{2069}");
         assert!(timestamp(UnixMillis(u64::MAX)).starts_with("9999-"));
     }
 }

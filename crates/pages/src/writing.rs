@@ -1,6 +1,7 @@
 //! A page in words: what a situation says in one language, and the built-in template that shows it.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::LazyLock;
 
 use anteroom_core::settings::{Heading, Logo, Notice};
@@ -20,6 +21,9 @@ const NEAR_SECONDS: u64 = 90;
 const NEAR_PEOPLE: u64 = 5;
 /// Figures of more characters are shown smaller, so that they fit on a phone.
 const LONG_FIGURE: usize = 6;
+
+/// Asks again where the script did not come within 15 seconds.
+const RELOAD: &str = "setTimeout(function(){window.anteroom||location.reload()},15000)";
 
 /// The built-in style, without comments and ends of lines.
 static STYLE: LazyLock<String> = LazyLock::new(|| {
@@ -135,8 +139,9 @@ impl<'page> Written<'page> {
     }
 
     /// "This page asks again by itself every 20 seconds."
-    pub(crate) fn refresh_remark(&self, seconds: &u64) -> String {
-        self.language.texts.counted("refresh-by-itself", *seconds, &number(self.language, *seconds))
+    pub(crate) fn refresh_remark(&self) -> Option<String> {
+        let seconds = self.page.refresh_seconds.filter(|_| self.place.is_some())?;
+        Some(self.language.texts.counted("refresh-by-itself", seconds, &number(self.language, seconds)))
     }
 
     /// What going on by hand is called.
@@ -180,7 +185,7 @@ impl<'page> Written<'page> {
     }
 
     /// The style, without indentation and comments.
-    pub(crate) fn style(&self) -> &'static str {
+    pub(crate) fn style() -> &'static str {
         &STYLE
     }
 
@@ -189,8 +194,32 @@ impl<'page> Written<'page> {
         look::accent(self.page.settings)
     }
 
-    pub(crate) fn script_address(&self) -> &'static str {
+    pub(crate) fn script_address() -> &'static str {
         script::address()
+    }
+
+    /// All that a page of an operator's needs for the script, ready to stand in its head: the data, the script, and what comes in its
+    /// place where it does not run or does not come.
+    pub(crate) fn script_tags(&self) -> String {
+        let mut tags = String::new();
+        if let Some(seconds) = self.page.refresh_seconds {
+            let _ = write!(tags, "<noscript><meta http-equiv=\"refresh\" content=\"{seconds}\"></noscript>");
+        }
+        if !self.data.is_empty() {
+            let (nonce, address, data) = (self.nonce, Self::script_address(), &self.data);
+            let _ = write!(
+                tags,
+                "<script type=\"application/json\" id=\"anteroom\">{data}</script>\
+                 <script nonce=\"{nonce}\" src=\"{address}\" defer></script>\
+                 <script nonce=\"{nonce}\">{RELOAD}</script>"
+            );
+        }
+        tags
+    }
+
+    /// The line of script for when the script does not come.
+    pub(crate) fn reload() -> &'static str {
+        RELOAD
     }
 
     /// Which picture stands above the title, where there are no figures.
@@ -221,7 +250,7 @@ impl WrittenPlace {
             position: number(language, place.position),
             wait: wait(language, place.likely_seconds, place.at_most_seconds),
             progress: if first == 0 { (1, 1) } else { (first - place.people_ahead, first) },
-            updated: language.texts.timed("updated-at", &time_of_day(place.now)),
+            updated: language.texts.timed("updated-at", &time_of_day(language, place.now)),
             timestamp: timestamp(place.now),
             remaining: place
                 .remaining_seconds

@@ -78,7 +78,7 @@ pub(crate) fn refused<B>(app: &App, request: &Request<B>, quota: &Quota) -> Answ
     let row = PUBLIC_ROUTES.iter().find(|row| row.path == path || is_named(row.path));
     let (route, style) = row.map_or((crate::service::UNKNOWN, Style::Problem), |row| (row.path, row.errors));
     let is_page = is_wait(path) || path == "/line" || path.starts_with("/line/");
-    if is_page && let Some(page) = app.gateway.limited_page(request.headers(), quota) {
+    if is_page && let Some(page) = app.gateway.limited_page(request, quota) {
         app.metrics.answered_calmly(Listener::Public.name(), route, page.status().as_u16());
         return page.map(Body::new);
     }

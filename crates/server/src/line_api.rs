@@ -10,7 +10,7 @@ use anteroom_store::engine::Actor;
 use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Request, Response, Uri};
 
@@ -20,7 +20,7 @@ use crate::auction;
 use crate::error::ApiError;
 use crate::passes::{self, Overrides};
 use crate::problem::Problem;
-use crate::request::Parameters;
+use crate::request::{Parameters, Path};
 
 type Shared = State<Arc<App>>;
 
@@ -35,6 +35,7 @@ pub(crate) async fn line(
     parameters: Parameters,
     request: Request<Body>,
 ) -> Result<Answered, ApiError> {
+    refuse_what_is_given_twice(&parameters)?;
     let room = app.room_or_default(parameters.one("room")?).map(|room| room.handle.id().clone());
     let request = without_body(request);
     Ok(own(app.gateway.answer_about_line(&request, &peer, room.as_ref()).await))
@@ -45,9 +46,11 @@ pub(crate) async fn wait(
     State(app): Shared,
     Extension(peer): Extension<Peer>,
     Path(room): Path<String>,
+    parameters: Parameters,
     request: Request<Body>,
-) -> Answered {
-    own(app.gateway.answer_elsewhere(&without_body(request), &peer, &room, false).await)
+) -> Result<Answered, ApiError> {
+    refuse_what_is_given_twice(&parameters)?;
+    Ok(own(app.gateway.answer_elsewhere(&without_body(request), &peer, &room, false).await))
 }
 
 /// POST `/wait/{room}/enter`: its button.
@@ -55,9 +58,19 @@ pub(crate) async fn enter_elsewhere(
     State(app): Shared,
     Extension(peer): Extension<Peer>,
     Path(room): Path<String>,
+    parameters: Parameters,
     request: Request<Body>,
-) -> Answered {
-    own(app.gateway.answer_elsewhere(&without_body(request), &peer, &room, true).await)
+) -> Result<Answered, ApiError> {
+    refuse_what_is_given_twice(&parameters)?;
+    Ok(own(app.gateway.answer_elsewhere(&without_body(request), &peer, &room, true).await))
+}
+
+/// Nobody could say which of two addresses or codes was meant.
+fn refuse_what_is_given_twice(parameters: &Parameters) -> Result<(), ApiError> {
+    for name in ["return", "code"] {
+        parameters.one(name)?;
+    }
+    Ok(())
 }
 
 /// GET `/page.js`: what pages do in a browser.
@@ -84,14 +97,19 @@ pub(crate) struct Desk(pub(crate) Weak<App>);
 
 #[async_trait]
 impl PassDesk for Desk {
-    async fn claim(&self, room: &RoomId, ticket: Ticket) -> Claimed {
+    async fn claim(&self, room: &RoomId, ticket: Ticket, wants_pass: bool) -> Claimed {
         let Some(app) = self.0.upgrade() else { return Claimed::Unavailable };
         let Some(room) = app.room(room.as_str()) else { return Claimed::Over };
         let request_id = room.request_ids.seal(&ticket);
-        let claimed =
-            passes::claim(&app, &room, ticket, request_id, Overrides::default(), Actor::Visitor).await;
+        let begun =
+            passes::begin(&app, &room, ticket, request_id, Overrides::default(), Actor::Visitor).await;
         room.recent_places.forget(&ticket);
-        match claimed {
+        let passed = match begun {
+            Ok(_) if !wants_pass => return Claimed::Begun,
+            Ok(begun) => passes::sign_begun(&app, &room, begun).await,
+            Err(error) => Err(error),
+        };
+        match passed {
             Ok(pass) => Claimed::Pass(Box::new(HandedPass {
                 access_token: pass.tokens.access_token,
                 refresh_token: pass.tokens.refresh_token,

@@ -447,7 +447,8 @@ pub(crate) struct TicketBody {
 /// Who claims: the holder of a ticket, or a site to which a visitor brought a code.
 #[derive(Deserialize, Default, ToSchema)]
 pub(crate) struct ClaimBody {
-    /// The code that came with a visitor from `/wait/{room}`, good once and for a minute. No ticket is needed then.
+    /// The code that came with a visitor from `/wait/{room}`, good once and for a minute. No ticket is needed then. Name the `room` with it:
+    /// a code of another room is refused then.
     #[schema(value_type = Option<String>, max_length = 256)]
     code: Option<String>,
     #[serde(flatten)]
@@ -456,22 +457,27 @@ pub(crate) struct ClaimBody {
 
 enum Claimant {
     Ticket(Shown),
-    Code(String),
+    Code { code: String, room: Option<String> },
 }
 
 async fn claimant(app: &App, parameters: &Parameters, request: Request<Body>) -> Result<Claimant, ApiError> {
     let in_header = shown_text(request.headers()).map(str::to_owned);
     let body: ClaimBody = read_optional_json(request).await?;
     match body.code {
-        Some(code) => Ok(Claimant::Code(code)),
+        Some(code) => {
+            let queried = parameters.one("room")?.map(str::to_owned);
+            Ok(Claimant::Code { code, room: the_same_room(queried, body.ticket.room)? })
+        }
         None => shown_in(app, parameters, in_header, body.ticket).await.map(Claimant::Ticket),
     }
 }
 
-/// The pass that a code stands for, for the first who brings it.
-async fn by_code(app: &App, code: &str) -> Outcome {
+/// The pass that a code stands for, for the first who brings it. Whoever names his room gets nothing for a code of another.
+async fn by_code(app: &App, code: &str, wanted: Option<&str>) -> Outcome {
     let no_good = || ApiError::problem(Problem::CodeUsed, "The code is too old, or not one of ours");
-    let Code { room, ticket, issued_at } = app.codes.open_hand_off(code, app.now()).ok_or_else(no_good)?;
+    let code = app.codes.open_hand_off(code, app.now());
+    let code = code.filter(|code| wanted.is_none_or(|wanted| wanted == code.room.as_str()));
+    let Code { room, ticket, issued_at } = code.ok_or_else(no_good)?;
     let room = app.room(room.as_str()).ok_or_else(no_good)?;
     let key = SessionKey { generation: ticket.generation, position: ticket.position };
     let redeem = Operation::Redeem { key, issued_at };
@@ -505,7 +511,7 @@ async fn shown_in(
 pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: Request<Body>) -> Outcome {
     let shown = match claimant(&app, &parameters, request).await? {
         Claimant::Ticket(shown) => shown,
-        Claimant::Code(code) => return by_code(&app, &code).await,
+        Claimant::Code { code, room } => return by_code(&app, &code, room.as_deref()).await,
     };
     let not_served = anteroom_core::Refusal::NotServed;
     admit(&app, shown).await?.map_err(|shown| {

@@ -28,6 +28,7 @@ use crate::error::ApiError;
 use crate::frontier::FrontierView;
 use crate::native;
 use crate::openapi::schemas::{RoomStateName, WantedSettings};
+use crate::page_templates;
 use crate::problem::Problem;
 use crate::request::{Path, read_optional_json};
 use crate::tickets::Proof;
@@ -133,6 +134,7 @@ pub(crate) async fn create_or_replace(
     let preconditions = Preconditions::of(request.headers());
     let change: ChangeBody = read_optional_json(request).await?;
     let (settings, state) = change.applied_to(Settings::default())?;
+    check_template(&app, None, &settings)?;
     let state = state.unwrap_or(RoomState::Open);
     let wanted = |_: Settings| Ok((settings.clone(), Some(state)));
     if let Some(room) = app.room(&id) {
@@ -184,6 +186,7 @@ async fn replace(
         let present = configured(&room.handle.board());
         preconditions.check(Some(&present))?;
         let (settings, state) = wanted(present.0.clone())?;
+        check_template(app, Some(&present.0), &settings)?;
         app.alarms.tell_beforehand(&room.handle, settings.alarms.as_slice(), app.now()).await;
         let reconfigure = Reconfigure { expected: Some(present), settings, state };
         let operation = Operation::Reconfigure(Box::new(reconfigure));
@@ -198,6 +201,14 @@ async fn replace(
         }
     }
     Err(ApiError::unavailable("The room keeps changing; try again shortly"))
+}
+
+/// A room is only set to a template that is there and can write every page.
+fn check_template(app: &App, present: Option<&Settings>, wanted: &Settings) -> Result<(), ApiError> {
+    if present.is_some_and(|present| present.page_template == wanted.page_template) {
+        return Ok(());
+    }
+    page_templates::check(&app.pages, wanted).map_err(ApiError::bad_request)
 }
 
 /// DELETE `/rooms/{id}`.

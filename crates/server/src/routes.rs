@@ -10,9 +10,10 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use crate::access::Permission;
 use crate::app::App;
 use crate::error::Style;
+use crate::preview_api::PREVIEW_MAX_BYTES;
 use crate::{
     administration, alarm_api, auction, aws, backup_api, capacity_api, health, line_api, native, openapi,
-    room_api, watch,
+    preview_api, room_api, watch,
 };
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
@@ -179,6 +180,7 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     see(Get,    "/rooms/{id}/capacity", Needs(Read),         Nothing,    Problem, || get(capacity_api::show)),             // who reports, and what that leaves
     row(Post,   "/rooms/{id}/capacity", Needs(ReportVisits), Configured, Problem, || post(capacity_api::post)),            // a report, or visits that are over
     row(Delete, "/rooms/{id}/capacity/{reporter}", Needs(Operate), Nothing, Problem, || delete(capacity_api::forget)),     // a reporter that is gone for good
+    row(Post,   "/rooms/{id}/preview", Needs(Operate), Fixed(PREVIEW_MAX_BYTES), Problem, || post(preview_api::preview)),   // its page, with sample figures
     // alarms
     see(Get,    "/alarms",     Needs(Read),         Nothing,                       Problem, || get(alarm_api::list)),
     row(Post,   "/alarms",     Needs(ReportVisits), Fixed(NOTIFICATION_MAX_BYTES), Problem, || post(alarm_api::notify)),   // Alertmanager's webhook

@@ -34,6 +34,7 @@ use crate::limits;
 use crate::line_api::Desk;
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
+use crate::page_templates;
 use crate::rooms::ConfiguredRoom;
 use crate::routes::Listener;
 use crate::service::Services;
@@ -142,7 +143,16 @@ pub async fn run(
         streams_max: public_connections - public_connections.div_ceil(WATCH_RESERVE_SHARE),
     })
     .context("the threads for live streams do not start")?;
-    let (app, first_start) = compose(&config, &secrets, &rooms, policies, &addresses, watch).await?;
+    let (pages, templates) = page_templates::open(&config).map_err(|error| Hinted {
+        what: format!("page_templates cannot be read: {error}"),
+        hint: "name a directory that this user can read, with files NAME.html".into(),
+    })?;
+    for room in &rooms {
+        if let Err(problem) = page_templates::check(&pages, &room.settings) {
+            tracing::warn!(room = %room.id, problem, "the built-in page is shown in place of the room's own");
+        }
+    }
+    let (app, first_start) = compose(&config, &secrets, &rooms, policies, &addresses, (watch, pages)).await?;
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
@@ -180,6 +190,9 @@ pub async fn run(
     watchers.spawn(follow::keep_up(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(Arc::clone(&app.limiter).keep_probing());
+    if let Some(templates) = templates {
+        watchers.spawn(templates.watch(shutdown.clone()));
+    }
     ready(&addresses, first_start);
     tracing::info!(public = addresses.public, private = addresses.private, "ready");
     // Polled after the listeners, so that these have counted their connections before the streams among them close.
@@ -211,7 +224,7 @@ async fn compose(
     rooms: &[ConfiguredRoom],
     policies: Vec<Policy>,
     addresses: &Addresses,
-    watch: Watch,
+    (watch, pages): (Watch, Arc<Pages>),
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
     let stores::Opened { store, redis } = stores::open(config, secrets).await?;
     let master = Arc::new(master_secrets(config, secrets)?);
@@ -235,7 +248,6 @@ async fn compose(
         trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
         key_header: config.limits_key_header.clone(),
     });
-    let pages = Arc::new(Pages::default());
     let gateway = gateway(config, &engine, &master, &keys, &public_url, (&limiter, &identification), &pages)?;
     let app = App {
         gateway,
@@ -290,6 +302,7 @@ fn gateway(
         limiter: Arc::clone(limiter),
         terms: Box::new(terms),
         public_is_tls: public_url.starts_with("https://"),
+        public_url: config.public_url.clone(),
         pages: Arc::clone(pages),
     });
     gateway.map_err(|error| {

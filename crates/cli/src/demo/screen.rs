@@ -113,7 +113,7 @@ fn told(figures: &Figures, plan: Plan) -> String {
     let rate = figures.let_in_a_minute.map_or_else(|| "-".to_owned(), |rate| format!("{rate}/min"));
     let waited = figures.waited_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s"));
     let whole = format!(
-        "inside {inside} + {coming} coming of {places} | in line {in_line} | let in {rate} | waited {waited} | bought {bought}"
+        "inside {inside} of {places}, {coming} coming | line {in_line} | let in {rate} | waited {waited} | bought {bought}"
     );
     if whole.len() < COLUMNS {
         return whole;
@@ -219,7 +219,7 @@ mod tests {
             ..figures
         };
         let small = told(&small, Plan { visitors: 120, capacity: 18 });
-        assert_eq!(small, "inside 16 + 2 coming of 18 | in line 94 | let in - | waited - | bought 8");
+        assert_eq!(small, "inside 16 of 18, 2 coming | line 94 | let in - | waited - | bought 8");
         assert_eq!(
             [duration(Duration::from_secs(59)), duration(Duration::from_secs(130))],
             ["59 s", "2 min 10 s"]

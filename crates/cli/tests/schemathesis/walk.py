@@ -98,6 +98,8 @@ def main():
     walk_aws(public, private, admin)
     walk_capacity(public, private, admin)
     walk_auction(public, private, admin)
+    for status in (200, 202):
+        walk_pages(public, private, admin, status)
     walk_stream(public)
     walk_alarms(private, admin)
     walk_access(private, admin)
@@ -118,6 +120,8 @@ def walk_rooms(private, admin):
     private.call("changeRoom", 200, headers=admin, body={"settings": {"inlet": None}}, id="Walk")
     private.call("changeRoom", 404, headers=admin, body={}, id="Nowhere")
     private.call("showRoom", 200, headers=admin, id="Walk")
+    private.call("previewRoom", 200, headers=admin, body={"situation": "turn", "language": "ar"}, id="Walk")
+    private.call("previewRoom", 404, headers=admin, body={}, id="Nowhere")
     private.call("showRoom", 404, headers=admin, id="Nowhere")
     rooms = private.json("listRooms", headers=admin)["rooms"]
     assert "Walk" in [room["id"] for room in rooms], rooms
@@ -295,6 +299,71 @@ def walk_auction(public, private, admin):
     public.call("auction", 401, body={"room": "Auction"}, headers={"Authorization": "Basic eDp4"})
     public.call("leave", 200, body={"ticket": second["queueToken"]})
     public.call("auction", 410, body={}, headers=bearer(second["queueToken"]))
+
+
+def walk_pages(public, private, admin, waiting):
+    """The calls by which pages go on, by cookie: join, wait, move, enter, leave; and the page for sites elsewhere."""
+    room = "Pages"
+    settings = {
+        "inlet": "max-size",
+        "total_active_users": 1,
+        "auto_enter": False,
+        "queueing_status_code": waiting,
+        "return_addresses": ["https://shop.example.com"],
+        # A gateway stands before it, on a host that is not this one.
+        "hosts": ["shop.example.com"],
+        "origins": ["http://127.0.0.1:9"],
+    }
+    private.call("putRoom", 201, headers=admin, body={"settings": settings}, id=room)
+    browser = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    query, nowhere = {"room": room}, {"room": "Nowhere"}
+
+    def cookie(response):
+        return {"Cookie": response.headers["set-cookie"][0].split(";")[0]}
+
+    def link(holder):
+        url = public.json("lineMove", headers=holder, query=query)["url"]
+        return {**query, "code": url.partition("code=")[2].partition("&")[0]}
+
+    for operation in ("lineStatus", "lineJoin", "lineEnter", "lineLeave", "lineMove", "lineTakeAsk", "lineTake"):
+        public.call(operation, 404, query=nowhere)
+    for operation in ("waitPage", "waitEnter"):
+        public.call(operation, 404, room="Nowhere")
+    public.call("pageScript", 200)
+    public.call("lineStatus", 200, query=query)
+    public.call("lineEnter", 409, query=query)
+    public.call("lineMove", 409, query=query)
+    public.call("waitPage", 200, room=room)
+    public.call("waitEnter", 303, room=room)
+    first = cookie(public.call("lineJoin", 200, query=query))
+    old = cookie(public.call("lineJoin", waiting, query=query))
+    public.call("lineJoin", 303, query=query, headers={**browser, **old})
+    public.call("lineStatus", waiting, query=query, headers=old)
+    public.call("lineEnter", waiting, query=query, headers=old)
+    public.call("lineEnter", 303, query=query, headers={**browser, **old})
+    public.call("waitPage", waiting, headers=old, room=room)
+    public.call("waitPage", waiting, headers={**browser, **old}, room=room)
+    public.call("waitEnter", waiting, headers=old, room=room)
+
+    taken = link(old)
+    public.call("lineTakeAsk", 200, query=taken)
+    new = cookie(public.call("lineTake", waiting, query=taken))
+    public.call("lineTakeAsk", 303, query=taken, headers=new)
+    public.call("lineTake", 303, query=taken, headers={**browser, **new})
+    for operation in ("lineTakeAsk", "lineTake"):
+        public.call(operation, 410, query=taken)
+    for operation in ("lineStatus", "lineEnter", "lineMove"):
+        public.call(operation, 410, query=query, headers=old)
+    for operation in ("waitPage", "waitEnter"):
+        public.call(operation, 410, headers=old, room=room)
+
+    late = link(new)
+    public.call("lineLeave", 200, query=query, headers=first)
+    assert public.json("lineEnter", 200, query=query, headers=new)["status"] == "admitted"
+    public.call("lineTake", 409, query=late)
+    private.call("changeRoom", 200, headers=admin, body={"settings": {"auto_enter": True}}, id=room)
+    public.call("waitPage", 303, headers={**browser, **new}, room=room)
+    private.call("deleteRoom", 204, headers=admin, id=room)
 
 
 def walk_stream(public):

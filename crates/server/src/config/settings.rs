@@ -112,6 +112,8 @@ settings! {
     /// What origins read in `Forwarded` and `X-Forwarded-*`: what we have seen (`replace`), that behind what came (`append`, for a
     /// trusted proxy before us), or nothing (`remove`).
     forwarded_headers: Required<Forwarding> = "replace";
+    /// A directory of waiting pages of your own, `NAME.html` each; rooms name one as `page_template`. Read again when they change.
+    page_templates: Optional<FilePath> = "/etc/anteroom/pages";
     /// A file with the master secret. When neither this nor `ANTEROOM_SECRET` is set, a secret is made in the
     /// data directory; with a Redis one must be given, the same on every node.
     secret_file: Optional<FilePath> = "/run/secrets/anteroom";

@@ -60,6 +60,7 @@ pub(super) const CALLS: &[Entry] = &[
     (Private, Get,    "/rooms/{id}/capacity",             capacity::show_capacity),
     (Private, Post,   "/rooms/{id}/capacity",             capacity::report_capacity),
     (Private, Delete, "/rooms/{id}/capacity/{reporter}",  capacity::forget_reporter),
+    (Private, Post,   "/rooms/{id}/preview",              private::preview_room),
     (Private, Get,    "/alarms",                          private::list_alarms),
     (Private, Post,   "/alarms",                          private::notify_of_alarms),
     (Private, Get,    "/keys",                            private::list_keys),

@@ -9,6 +9,7 @@ use crate::problem::Problem;
 const ROOM: &str = "The room; the default room if it is not named.";
 const RETURN: &str = "Where a browser goes on to: a path of this very host.";
 const CODE: &str = "The code of the link.";
+const MOVED: &str = "His place is on another device.";
 const PAGE: &str = "text/html";
 const PAGE_EXAMPLE: &str = "<!doctype html>…";
 const SCRIPT: &str = "text/javascript";
@@ -35,10 +36,16 @@ fn waiting() -> LineAnswer {
     }
 }
 
+fn moved() -> LineAnswer {
+    LineAnswer { status: "moved", ..LineAnswer::default() }
+}
+
 /// With what is answered to whoever waits; the room's `queueing_status_code` decides which of these it is.
 fn line_answers(call: Call) -> Call {
     let text = "Where he stands. JSON for programs, a page for browsers (`Accept: text/html`).";
-    [200, 202, 429, 503].into_iter().fold(call, |call, status| call.json(status, text, &waiting()))
+    [200, 202, 429, 503].into_iter().fold(call, |call, status| {
+        call.json(status, text, &waiting()).text(status, "The page.", PAGE, PAGE_EXAMPLE)
+    })
 }
 
 fn of_room(call: Call) -> Call {
@@ -53,13 +60,7 @@ pub(super) fn ask() -> Call {
         "Nothing is taken or entered by asking. `status` is `none`, `arriving`, `waiting`, `active` (it is his turn), `held` (the store is lost), `closed`, `expired`, `moved` \
          or `admitted`. The HTTP status is the room's `queueing_status_code` while he waits, 503 for `held` and `closed`, 410 for `moved`.",
     );
-    line_answers(of_room(call))
-        .json(
-            410,
-            "His place is on another device.",
-            &LineAnswer { status: "moved", ..LineAnswer::default() },
-        )
-        .problems(&[Problem::UnknownRoom])
+    line_answers(of_room(call)).json(410, MOVED, &moved()).problems(&[Problem::UnknownRoom])
 }
 
 pub(super) fn join() -> Call {
@@ -70,11 +71,6 @@ pub(super) fn join() -> Call {
     );
     line_answers(of_room(call))
         .empty(303, "A browser is sent on to `return`.")
-        .json(
-            410,
-            "His place is on another device.",
-            &LineAnswer { status: "moved", ..LineAnswer::default() },
-        )
         .problems(&[Problem::UnknownRoom, Problem::Forbidden])
 }
 
@@ -86,11 +82,7 @@ pub(super) fn enter() -> Call {
     );
     line_answers(of_room(call))
         .empty(303, "A browser is sent on to `return`.")
-        .json(
-            410,
-            "His place is on another device.",
-            &LineAnswer { status: "moved", ..LineAnswer::default() },
-        )
+        .json(410, MOVED, &moved())
         .problems(&[Problem::UnknownRoom, Problem::Forbidden, Problem::Conflict])
 }
 
@@ -172,13 +164,8 @@ pub(super) fn wait() -> Call {
          whose `auto_enter` is false there is a button. A program that asks for JSON is told where the browser stands.",
     ));
     line_answers(call)
-        .text(200, "The page.", PAGE, PAGE_EXAMPLE)
         .empty(303, "His turn has come: he goes on to `return`.")
-        .json(
-            410,
-            "His place is on another device.",
-            &LineAnswer { status: "moved", ..LineAnswer::default() },
-        )
+        .json(410, MOVED, &moved())
         .problems(&[Problem::UnknownRoom, Problem::BadRequest])
 }
 
@@ -189,13 +176,8 @@ pub(super) fn enter_elsewhere() -> Call {
         "Claims the pass and hands it over, if it is the visitor's turn; else shows him the line.",
     ));
     line_answers(call)
-        .text(200, "The form that is posted to the site, or the line.", PAGE, PAGE_EXAMPLE)
         .empty(303, "He goes on to `return`, or to the waiting page.")
-        .json(
-            410,
-            "His place is on another device.",
-            &LineAnswer { status: "moved", ..LineAnswer::default() },
-        )
+        .json(410, MOVED, &moved())
         .problems(&[Problem::UnknownRoom, Problem::BadRequest, Problem::Forbidden])
 }
 

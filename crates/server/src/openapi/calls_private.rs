@@ -17,6 +17,7 @@ use super::schemas::{
 use super::{GENERATION, MOMENT, REQUEST_ID};
 use crate::administration::NewKeyBody;
 use crate::frontier::{AdaptiveView, EstimatesView, FrontierView, MoveView, ReportsView};
+use crate::preview_api::PreviewBody;
 use crate::problem::Problem;
 use crate::room_api::ChangeBody;
 
@@ -149,6 +150,19 @@ pub(super) fn delete_room() -> Call {
     .header::<EntityTags>("If-None-Match", "Only if it is not so.", TAG)
     .empty(204, "It was deleted.")
     .problems(&[Problem::UnknownRoom, Problem::Changed])
+}
+
+pub(super) fn preview_room() -> Call {
+    Call::new(
+        "previewRoom",
+        Group::Rooms,
+        "The room's page with sample figures",
+        "What visitors would see, by the room's settings and its template, or by one that is not in use yet. A template that does not work is answered with the line and the reason.",
+    )
+    .path::<RoomName>("id", "The room.", "Sample")
+    .optional_body::<PreviewBody>(json!({"situation": "turn", "language": "de"}))
+    .text(200, "The page.", "text/html", "<!doctype html>…")
+    .problems(&[Problem::UnknownRoom])
 }
 
 pub(super) fn show_ticket() -> Call {

@@ -137,7 +137,7 @@ pub(super) fn claim() -> Call {
     new(
         "claim",
         "Exchanges a served place for a pass",
-        "Asked again, it answers with the same tokens, byte for byte, and with what is left of `expires_in`.\n\nA site to which `/wait/{room}` handed a visitor over sends the `code` that came with him instead of a ticket. Each code is good once, and for a minute.",
+        "Asked again, it answers with the same tokens, byte for byte, and with what is left of `expires_in`.\n\nA site to which `/wait/{room}` handed a visitor over sends the `code` that came with him instead of a ticket. Each code is good once, and for a minute. A site should name its `room` with it, so that a code of another room is refused; on `code-used` it sends the visitor back to `/wait/{room}`.",
     )
     .ticket(Ticket::InHeaderOrBody)
     .optional_query::<RoomName>("room", ROOM, "Sample")

@@ -56,6 +56,12 @@ impl Chromium {
         self.devtools("Emulation.setUserAgentOverride", &asked);
     }
 
+    /// Lets pages run scripts or not, from the next page on.
+    #[track_caller]
+    pub fn set_scripts(&self, run: bool) {
+        self.devtools("Emulation.setScriptExecutionDisabled", &json!({ "value": !run }));
+    }
+
     /// Takes the network away, or gives it back. Streams that are open stay so, as they do in a browser that does not know yet.
     #[track_caller]
     pub fn set_offline(&self, is_offline: bool) {

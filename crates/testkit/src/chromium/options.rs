@@ -24,8 +24,8 @@ const ARGUMENTS: [&str; 11] = [
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--disable-extensions",
-    // Names under .test are hosts of loopback, so that a test can have several; no other name means anything.
-    "--host-resolver-rules=MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    // Names under .test and .localhost are hosts of loopback, so that a test can have several; no other name means anything.
+    "--host-resolver-rules=MAP *.test 127.0.0.1, MAP *.localhost 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ];
 
 /// The browser that is named by the environment.

@@ -10,7 +10,7 @@ use crate::chromium::Chromium;
 
 /// Looks for an element and gives its text as it is shown, or null if it is not there or not shown.
 const SHOWN_TEXT: &str = "const found = [...document.querySelectorAll(arguments[0])].find(element => \
-    element.checkVisibility({ visibilityProperty: true })); return found ? found.innerText.trim() : null";
+    element.checkVisibility({ visibilityProperty: true })); return found ? (found.innerText ?? found.textContent).trim() : null";
 
 impl Chromium {
     /// Opens an address, and returns when it is loaded.

@@ -102,7 +102,7 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     let company = Mutex::new(None);
     let ready = |addresses: &Addresses, _| {
         shop.meet(addresses);
-        screen.introduce(&Shown { addresses, shop: shop.address(), plan, api: arguments.api });
+        Screen::introduce(&Shown { addresses, shop: shop.address(), plan, api: arguments.api });
         match Company::gather(plan, addresses, Arc::clone(&screen)) {
             Ok(gathered) => *company.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered),
             Err(error) => talk(&format!("nobody comes: {error:#}")),

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anteroom_testkit::{Asking, Browser};
-use anteroom_testkit::{Builder, Client, Request, Server, Wire, require, wait_for, wait_until};
+use anteroom_testkit::{
+    Asking, Browser, Builder, Client, Request, Server, Wire, require, wait_for, wait_until, workspace_root,
+};
 use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -112,7 +113,7 @@ impl Demo {
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         assert!(!ended.stderr.contains("ERROR") && !ended.stderr.contains("WARN"), "{}", ended.stderr);
         assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
-        let left: Vec<_> = fs::read_dir(self.temporary.path()).unwrap().collect();
+        let left: Vec<_> = fs::read_dir(self.temporary.path()).expect("a directory").collect();
         assert!(left.is_empty(), "{left:?}");
         ended.stdout.lines().last().expect("a last line").to_owned()
     }
@@ -233,12 +234,44 @@ fn a_thousand_visitors_never_fill_more_places_than_there_are_and_the_figures_are
     assert!(number_after(&last, "never more than ") <= 157, "{last}");
 }
 
-/// A place in the shop's room over the API, and its pass.
-fn claim(demo: &Demo) -> (String, Value) {
-    let joined = Client::new(demo.public).post("/.anteroom/join", &json!({ "room": "shop" })).unwrap().json();
-    let id = joined["request_id"].as_str().unwrap_or_else(|| panic!("no place: {joined}")).to_owned();
-    assert_eq!(joined["status"], "admitted", "nobody waits, so the pass comes at once: {joined}");
-    (id, joined)
+/// What an answer has under a name.
+#[track_caller]
+fn text<'answer>(answer: &'answer Value, name: &str) -> &'answer str {
+    answer[name].as_str().unwrap_or_else(|| panic!("no {name}: {answer}"))
+}
+
+/// A visitor's call of the public API.
+fn visitor_posts(demo: &Demo, path: &str, body: &Value) -> Value {
+    Client::new(demo.public).post(&format!("/.anteroom{path}"), body).expect("an answer").json()
+}
+
+/// What looks like a pass of the shop's room and is none: what is shown in `Authorization`.
+fn forgeries(demo: &Demo, pass: &Value) -> Vec<String> {
+    let good = text(pass, "access_token");
+    // A pass of the other room is signed by the same key.
+    let sample = visitor_posts(demo, "/join", &json!({ "room": "Sample" }));
+    let increment = json!({ "event_id": "Sample", "increment_by": 1 });
+    assert_eq!(
+        demo.operator().post("/increment_serving_counter", &increment).expect("an answer").status,
+        200
+    );
+    let other_room = visitor_posts(demo, "/claim", &json!({ "ticket": sample["ticket"] }));
+    let mut flipped = good.to_owned().into_bytes();
+    let in_the_signature = flipped.len() - 20;
+    flipped[in_the_signature] = if flipped[in_the_signature] == b'A' { b'B' } else { b'A' };
+    // {"alg":"none"}
+    let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", good.split('.').nth(1).expect("claims"));
+    let tokens = [
+        text(&other_room, "access_token").to_owned(),
+        String::from_utf8(flipped).expect("text"),
+        unsigned,
+        text(pass, "refresh_token").to_owned(),
+        text(pass, "id_token").to_owned(),
+        "x".to_owned(),
+        String::new(),
+    ];
+    let shown = tokens.iter().map(|token| format!("Bearer {token}"));
+    shown.chain(["Basic eDp5".to_owned(), good.to_owned()]).collect()
 }
 
 #[test]
@@ -258,27 +291,11 @@ fn the_shops_api_refuses_calls_without_a_good_pass_and_serves_those_with_one() {
             "{refused:?}"
         );
     }
-    let (id, pass) = claim(&demo);
-    let token = |name: &str| pass[name].as_str().expect("a token").to_owned();
-    let good = format!("Bearer {}", token("access_token"));
-    // A pass of the other room is signed by the same key.
-    let sample =
-        Client::new(demo.public).post("/.anteroom/join", &json!({ "room": "Sample" })).unwrap().json();
-    let increment = json!({ "event_id": "Sample", "increment_by": 1 });
-    assert_eq!(demo.operator().post("/increment_serving_counter", &increment).unwrap().status, 200);
-    let claimed = json!({ "ticket": sample["ticket"] });
-    let other_room = Client::new(demo.public).post("/.anteroom/claim", &claimed).unwrap().json();
-    let other_room = format!("Bearer {}", other_room["access_token"].as_str().expect("a token"));
-    let mut flipped = good.clone().into_bytes();
-    let in_the_signature = flipped.len() - 20;
-    flipped[in_the_signature] = if flipped[in_the_signature] == b'A' { b'B' } else { b'A' };
-    let flipped = String::from_utf8(flipped).unwrap();
-    // {"alg":"none"}
-    let unsigned = format!("Bearer eyJhbGciOiJub25lIn0.{}.", good.split('.').nth(1).unwrap());
-    let refresh = format!("Bearer {}", token("refresh_token"));
-    let forgeries = [&flipped, &other_room, &unsigned, &refresh, "Bearer x", "Basic eDp5", "Bearer "];
-    for forgery in forgeries {
-        let refused = call("GET", "/api/search", Some(forgery), "");
+    let pass = visitor_posts(&demo, "/join", &json!({ "room": "shop" }));
+    assert_eq!(pass["status"], "admitted", "nobody waits, so the pass comes at once: {pass}");
+    let good = format!("Bearer {}", text(&pass, "access_token"));
+    for forgery in forgeries(&demo, &pass) {
+        let refused = call("GET", "/api/search", Some(&forgery), "");
         assert_eq!(refused.status, 401, "{forgery}: {refused:?}");
     }
     let found = call("GET", "/api/search?q=whisper", Some(&good), "");
@@ -294,14 +311,13 @@ fn the_shops_api_refuses_calls_without_a_good_pass_and_serves_those_with_one() {
     assert_eq!((figures.active, figures.completed), (0, 1), "his place is free");
     for (method, path) in [("GET", "/api/search"), ("POST", "/api/checkout")] {
         let over = call(method, path, Some(&good), "{\"product\":\"box\"}");
-        assert_eq!(over.status, 401, "the pass of {id} is used: {over:?}");
+        assert_eq!(over.status, 401, "the pass is used: {over:?}");
     }
     // A pass that runs out in a second.
-    let place = json!({ "event_id": "shop" });
-    let id = Client::new(demo.public).post("/.anteroom/assign_queue_num", &place).unwrap().json();
-    let short = json!({ "event_id": "shop", "request_id": id["api_request_id"], "validity_period": 1 });
+    let place = visitor_posts(&demo, "/assign_queue_num", &json!({ "event_id": "shop" }));
+    let short = json!({ "event_id": "shop", "request_id": place["api_request_id"], "validity_period": 1 });
     let short = demo.operator().post("/generate_token", &short).unwrap().json();
-    let short = format!("Bearer {}", short["access_token"].as_str().unwrap_or_else(|| panic!("{short}")));
+    let short = format!("Bearer {}", text(&short, "access_token"));
     wait_until("the pass has run out", PATIENCE, || {
         let answer = call("GET", "/api/search", Some(&short), "");
         answer.status == 401 && answer.error().contains("run out")
@@ -397,6 +413,66 @@ fn interrupted_twice_leaves_nothing(mut demo: Server, public: SocketAddr) {
     demo.signal("INT").expect("a signal");
     let ended = demo.wait_for_end().expect("it ends");
     assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+}
+
+/// The README's blocks for a shell that are about a running demo, with the addresses of this one.
+fn blocks_of_the_readme(demo: &Demo) -> Vec<String> {
+    let readme = fs::read_to_string(workspace_root().join("README.md")).expect("a README");
+    let blocks =
+        readme.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("\n```")).map(|(block, _)| block);
+    let about_the_demo = blocks.filter(|block| {
+        ["127.0.0.1:8080/.anteroom", "$A/", "ANTEROOM_URL=http"].iter().any(|sign| block.contains(sign))
+    });
+    let usual = ["127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"];
+    let here = [demo.public, demo.private, demo.shop].map(|address| address.to_string());
+    let moved = |block: &str| {
+        usual.iter().zip(&here).fold(block.to_owned(), |block, (from, to)| block.replace(from, to))
+    };
+    about_the_demo.map(moved).collect()
+}
+
+#[test]
+fn the_readmes_blocks_about_the_demo_run_as_they_stand() {
+    if !require("curl", has("curl")) || !require("bash", has("bash")) {
+        return;
+    }
+    let demo = Demo::start(&["--visitors", "0"]);
+    let blocks = blocks_of_the_readme(&demo);
+    assert_eq!(blocks.len(), 6, "{blocks:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let release = directory.path().join("target/release");
+    fs::create_dir_all(&release).unwrap();
+    let binary = std::env::var("ANTEROOM_TEST_BINARY").unwrap_or_else(|_| BINARY.to_owned());
+    std::os::unix::fs::symlink(binary, release.join("anteroom")).unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-euo", "pipefail", "-c", &blocks.join("\n")]).current_dir(directory.path());
+    let output = bash.env("NO_PROXY", "*").env("no_proxy", "*").stdin(Stdio::null()).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !stderr.contains("error:"), "{blocks:#?}\n{stdout}\n{stderr}");
+    // The site has exchanged the code, the shop was paid, AWS's walk and ours went through, a backup came back.
+    let mut rest = &*stdout;
+    let expected = [
+        "\"id\":\"Door\"",
+        "\"access_token\":",
+        "No pass",
+        "\"found\":",
+        "\"visit\":\"completed\"",
+        "\"queue_number\":1",
+        "\"active_tokens\":1",
+        "Counters reset",
+        "anteroom_room_waiting",
+        "event: board",
+        "\"status\":\"left\"",
+        "#not-found",
+        "Shop",
+    ];
+    for words in expected {
+        rest = rest
+            .split_once(words)
+            .unwrap_or_else(|| panic!("no {words} in what follows:\n{rest}\n{stdout}"))
+            .1;
+    }
+    demo.end();
 }
 
 #[test]

@@ -304,3 +304,62 @@ fn the_line_of_any_room_answers_on_any_host() {
         "{script:?}"
     );
 }
+
+#[test]
+fn whoever_is_inside_by_the_gateway_is_handed_over_to_a_site_elsewhere_too() {
+    let stand = Stand::open(1, "return_addresses = [\"https://other.example\"]");
+    let mut inside = stand.inside();
+    let answer = inside.open("/.anteroom/wait/Hall");
+    let location = answer.header("Location").unwrap_or_else(|| panic!("{answer:?}")).to_owned();
+    let code = location.strip_prefix("https://other.example/?anteroom_code=").expect("a code");
+    let pass = stand.server.visitor().post("/.anteroom/claim", &json!({"code": code, "room": "Hall"}));
+    assert_eq!(pass.expect("an answer").status, 200);
+    assert!(inside.open("/in").is_from_site(), "he is inside here as before");
+    assert_eq!((stand.figure("claimed"), stand.figure("active")), (1, 1));
+}
+
+#[test]
+fn while_the_room_is_paused_nobody_is_told_that_it_is_his_turn() {
+    let stand = Stand::open(1, "");
+    let mut inside = stand.inside();
+    let (mut waiting, _) = stand.in_line();
+    assert!(inside.open("/complete").is_from_site());
+    stand.wait_for_figure("offers", 1);
+    stand.change(&json!({"state": "paused"}));
+    assert_eq!(asked(&mut waiting).json()["status"], "waiting");
+    let page = waiting.open("/");
+    assert_eq!(page.situation().as_deref(), Some("waiting"), "{page:?}");
+    stand.change(&json!({"state": "open"}));
+    waiting.enter("/", SOON, PATIENCE);
+}
+
+#[test]
+fn forms_work_behind_a_proxy_that_names_another_host() {
+    let stand = Stand::open(0, "");
+    let (mut browser, _) = stand.in_line();
+    let leaving = |site: &str| {
+        Request::new("POST", "/.anteroom/line/leave")
+            .header("Accept", "text/html")
+            .header("Origin", "https://shop.example")
+            .header("Sec-Fetch-Site", site)
+            .body("")
+    };
+    assert_eq!(browser.send(leaving("cross-site")).status, 403);
+    assert_eq!(browser.send(leaving("same-site")).status, 403, "another host of the same domain");
+    assert_eq!(browser.send(leaving("same-origin")).status, 200, "the browser says that it is the same site");
+}
+
+#[test]
+fn whoever_takes_a_place_gives_up_his_own_and_nobody_inside_takes_one() {
+    let stand = Stand::open(1, "");
+    let mut inside = stand.inside();
+    let (mut first, page) = stand.in_line();
+    let (mut second, _) = stand.in_line();
+    let link = first.open(&page.link("/line/move").expect("a link")).field("link").expect("the link");
+    let target = link.split_once(&stand.server.public().to_string()).expect("a link to this host").1;
+    assert_eq!(inside.post(target, "").status, 409, "he is inside");
+    assert!(inside.open("/in").is_from_site());
+    assert_eq!(second.post(target, "").status, 303);
+    assert_eq!(second.open("/").shown_position(), page.shown_position());
+    assert_eq!((stand.figure("waiting"), stand.figure("left")), (1, 1));
+}

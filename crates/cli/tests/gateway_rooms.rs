@@ -244,9 +244,11 @@ fn a_closed_room_takes_nobody_and_keeps_who_is_inside() {
     assert_eq!(page.status, 503, "{page:?}");
     assert_not_inside(&page);
     assert!(page.text().contains("<h1"), "{page:?}");
+    assert_eq!(page.refresh_seconds(), Some(30), "it asks again by itself: {page:?}");
     assert!(inside.open("/in").is_from_site());
     assert!(inside.open("/complete").is_from_site());
     let page = waiting.open("/");
+    assert_eq!(page.situation().as_deref(), Some("closed"), "{page:?}");
     assert_not_kept(&page);
     // Open again, his place is his.
     stand.change(&json!({"state": "open"}));

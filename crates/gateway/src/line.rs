@@ -36,7 +36,7 @@ const MOVE: &str = "/move";
 const TAKE: &str = "/take";
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// What browsers say about where a request comes from.
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// A call, and who makes it.
 pub(crate) struct Called<'request> {

@@ -11,7 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::body::GatewayBody;
-use crate::classify;
+use crate::classify::{self, SEC_FETCH_MODE};
+use crate::line::SEC_FETCH_SITE;
 use crate::path::OWN_PREFIX;
 
 /// What a page depends on beside what it tells.
@@ -96,8 +97,14 @@ impl<'gateway> Reader<'gateway> {
         let may_ask_again = wants_page && request.method() == Method::GET;
         let address = may_ask_again.then(|| asked_for(request));
         let mut preferences = HeaderMap::new();
+        // The length of a compressed page would tell a page of another site, which has it fetched again and again, what is in it.
+        let is_fetched_from_elsewhere = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site")
+            && headers.get(SEC_FETCH_MODE).is_none_or(|mode| mode != "navigate");
+        let is_given = |name: &&HeaderName| {
+            wants_page && !(is_fetched_from_elsewhere && **name == header::ACCEPT_ENCODING)
+        };
         // Programs get JSON, which is the same for all of them.
-        for name in PREFERENCES.iter().filter(|_| wants_page) {
+        for name in PREFERENCES.iter().filter(is_given) {
             for value in headers.get_all(name) {
                 preferences.append(name, value.clone());
             }

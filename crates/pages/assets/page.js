@@ -14,6 +14,11 @@ const RECONNECT_MAX_SECONDS = 60;
 const REFRESH_ESTIMATE_SECONDS = 60;
 const ASK_TIMEOUT_SECONDS = 20;
 const RELOAD_PAUSE_SECONDS = 5;
+const RELOAD_PAUSE_MAX_SECONDS = 60;
+const MOVING_SECONDS = 120;
+const MOVING_ASK_SECONDS = 5;
+// So many people may ask in a second.
+const CROWD_PER_SECOND = 5000;
 const NEAR_SECONDS = 90;
 const NEAR_PEOPLE = 5;
 const LONG_FIGURE = 6;
@@ -24,7 +29,7 @@ const root = document.documentElement;
 const data = JSON.parse(document.getElementById("anteroom").textContent);
 const { live, place } = data;
 const texts = data.texts || {};
-window.anteroom = true;
+root.dataset.live = "poll";
 
 // Elements.
 
@@ -37,13 +42,17 @@ const show = (name, visible) => {
   for (const element of all(name)) element.hidden = !visible;
 };
 
-// Memory of this tab and of this browser; neither need be there.
+// Memory of this tab and of this browser. Where it is not allowed, at least a reload is remembered.
 
 const recall = (storage, key) => {
-  try { return window[storage].getItem("anteroom-" + key); } catch { return null; }
+  try { return window[storage].getItem("anteroom-" + key); } catch { return history.state?.[key]; }
 };
 const remember = (storage, key, value) => {
-  try { window[storage].setItem("anteroom-" + key, value); } catch { }
+  try {
+    window[storage].setItem("anteroom-" + key, value);
+  } catch {
+    history.replaceState({ ...history.state, [key]: value }, "");
+  }
 };
 
 // Time. Many wait for the same moment, and must not come at the same moment.
@@ -85,8 +94,10 @@ let estimate = place && { likely: place.likely_seconds, atMost: place.at_most_se
 let spokenAhead = place ? place.people_ahead : 0;
 let spokenPhase = "";
 
+// While nobody is let in, nobody knows how long it takes.
 const estimated = seconds => {
-  if (seconds == null || !estimate.ahead) return seconds;
+  if (seconds == null || isPaused || isHeld) return null;
+  if (!estimate.ahead) return seconds;
   return seconds * Math.min(1, place.people_ahead / estimate.ahead);
 };
 
@@ -153,6 +164,8 @@ const showConnection = way => {
 let askTimer = 0;
 let askAt = 0;
 let isAsking = false;
+let isAboutToAsk = false;
+let movingUntil = 0;
 let pollSeconds = live ? live.next_poll_seconds : 0;
 let isLeaving = false;
 
@@ -162,20 +175,27 @@ const hasStream = () => Date.now() - heardStreamAt < SILENCE_SECONDS * 1000;
 const planToAsk = seconds => {
   if (isLeaving) return;
   // The stream tells the place; only the estimate is asked for, and only where somebody looks.
-  const usual = hasStream() ? Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds) : pollSeconds;
+  // Who has the link to another device before him sees soon that his place has gone there.
+  const isMoving = Date.now() < movingUntil;
+  const withStream = isMoving ? MOVING_ASK_SECONDS : Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds);
+  const usual = hasStream() && !isReached ? withStream : pollSeconds;
   const at = Date.now() + jittered(seconds ?? usual);
   if (askTimer && seconds != null && askAt <= at) return;
   clearTimeout(askTimer);
   askAt = at;
   askTimer = setTimeout(() => {
     askTimer = 0;
-    if (seconds == null && hasStream() && document.hidden) planToAsk();
+    if (seconds == null && hasStream() && document.hidden && !isMoving) planToAsk();
     else ask();
   }, at - Date.now());
 };
 
-// Many are reached by the same move of the line.
-const askSoon = () => planToAsk(0.1 + Math.random());
+// Soon, but not all of so many people at once.
+const askAmong = people => {
+  if (isAboutToAsk) return;
+  isAboutToAsk = true;
+  planToAsk(0.1 + Math.random() * Math.max(1, people / CROWD_PER_SECOND));
+};
 
 const ask = async () => {
   if (isAsking || isLeaving) return;
@@ -187,6 +207,7 @@ const ask = async () => {
     const response = await fetch(live.ask, { headers: { accept: "application/json" }, cache: "no-store", signal: stop.signal });
     clearTimeout(timer);
     const answer = await response.json();
+    if (!hasStream()) tryStream(answer);
     showConnection(hasStream() ? "stream" : "poll");
     if (typeof answer.status === "string") take(answer);
     else if (response.status < 500 && response.status !== 429) reload();
@@ -195,6 +216,7 @@ const ask = async () => {
     if (!hasStream()) showConnection("offline");
   }
   isAsking = false;
+  isAboutToAsk = false;
   clearTimeout(askTimer);
   askTimer = 0;
   planToAsk(pause);
@@ -205,7 +227,10 @@ const take = answer => {
   pollSeconds = answer.next_poll_seconds || pollSeconds;
   isHeld = answer.status === "held";
   if (!isHeld && answer.people_ahead != null) {
-    place.people_ahead = Math.min(place.people_ahead, answer.people_ahead);
+    // Without a stream, a line that stands still is how one that was moved back shows itself.
+    const mayBeBack = answer.is_standing_still && !hasStream();
+    place.people_ahead = mayBeBack ? answer.people_ahead : Math.min(place.people_ahead, answer.people_ahead);
+    place.people_ahead_at_first = Math.max(place.people_ahead_at_first, place.people_ahead);
     estimate = { likely: answer.estimated_wait_seconds, atMost: answer.estimated_wait_p90_seconds, ahead: place.people_ahead };
   }
   if (answer.is_standing_still != null) isPaused = answer.is_standing_still;
@@ -218,16 +243,22 @@ const take = answer => {
   checkInIfNear();
 };
 
-// What only the server can show. At most once in a few seconds, also if it shows the same again.
+// What only the server can show. If it shows the same again and again, after ever longer pauses.
 const reload = () => {
   if (isLeaving) return;
   isLeaving = true;
-  const sinceLast = Date.now() - Number(recall("sessionStorage", "reload") || 0);
-  const pause = sinceLast < RELOAD_PAUSE_SECONDS * 1000 ? jittered(RELOAD_PAUSE_SECONDS) : 500 * Math.random();
-  setTimeout(() => {
-    remember("sessionStorage", "reload", Date.now());
+  reloadAfter(Math.random() / 2, 1);
+};
+
+// The first `free` reloads in a row wait for `seconds` only.
+const reloadAfter = (seconds, free) => {
+  const [at, before] = JSON.parse(recall("sessionStorage", "reload") || "[0,0]");
+  const count = Date.now() - at < 3000 * RELOAD_PAUSE_MAX_SECONDS ? before : 0;
+  const pause = count < free ? 0 : Math.min(RELOAD_PAUSE_MAX_SECONDS, RELOAD_PAUSE_SECONDS * 2 ** (count - free));
+  later(Math.max(seconds, pause), () => {
+    remember("sessionStorage", "reload", JSON.stringify([Date.now(), count + 1]));
     location.reload();
-  }, pause);
+  });
 };
 
 // The live stream. One tab of a browser holds it and tells the others: browsers have few connections to a host.
@@ -238,11 +269,17 @@ let reconnectSeconds = RECONNECT_SECONDS;
 let lastServing = 0;
 let lastOlder = Infinity;
 let freshTimer = 0;
+let reconnectTimer = 0;
+let isQueued = false;
+let crowd = 0;
+// Whether the line has come to his place; the server may know that a little later than the stream.
+let isReached = false;
 let round = null;
 let release = null;
 const channel = live && "BroadcastChannel" in window ? new BroadcastChannel("anteroom-" + live.watch) : null;
 
 const connect = () => {
+  clearTimeout(reconnectTimer);
   if (stream) stream.close();
   if (isLeaving || !release) return;
   stream = new EventSource(live.watch);
@@ -262,24 +299,35 @@ const connect = () => {
     }
     // A refused stream is closed for good; one that broke comes back by itself.
     if (stream.readyState === EventSource.CLOSED) {
-      later(reconnectSeconds, connect);
+      clearTimeout(reconnectTimer);
+      reconnectTimer = later(reconnectSeconds, connect);
       reconnectSeconds = Math.min(2 * reconnectSeconds, RECONNECT_MAX_SECONDS);
     }
   };
 };
 
+// A stream on which nothing happens cannot be told from one that is lost: what the server answers tells them apart.
+const tryStream = answer => {
+  if (stream?.readyState !== EventSource.OPEN) return;
+  if (answer.status !== "waiting" || answer.people_ahead < place.people_ahead) return connect();
+  heardStreamAt = Date.now();
+  if (channel) channel.postMessage(["alive", ""]);
+};
+
 const hold = () => {
-  if (release) return;
+  if (release || isQueued) return;
   if (!navigator.locks) {
     release = () => {};
     connect();
     return checkInIfNear();
   }
+  isQueued = true;
   navigator.locks.request("anteroom-" + live.watch, () => new Promise(resolve => {
+    isQueued = false;
     release = resolve;
     connect();
     checkInIfNear();
-  })).catch(() => {});
+  })).catch(() => { isQueued = false; });
 };
 
 const letGo = () => {
@@ -293,11 +341,13 @@ const hear = (kind, text) => {
   const wasSilent = !hasStream();
   heardStreamAt = Date.now();
   showConnection("stream");
-  if (kind === "gone") return ask();
+  if (kind === "alive") return;
+  if (kind === "gone") return askAmong(crowd);
   const news = JSON.parse(text);
   if (kind === "board") takeBoard(news);
   else takeAge(news.stale_seconds);
-  if (wasSilent) planToAsk();
+  // Only the usual pace changes; a plan to ask sooner stands.
+  if (wasSilent && !isAboutToAsk && !isTurn) planToAsk();
 };
 
 // An old board is followed by its age; one that is not is fresh.
@@ -309,7 +359,8 @@ const takeAge = seconds => {
 
 const takeBoard = board => {
   const own = board.generations.find(line => line.generation === live.generation);
-  if (!own || board.state === "closed") return askSoon();
+  crowd = Math.max(board.waiting || 0, place.people_ahead);
+  if (!own || board.state === "closed") return askAmong(crowd);
   let ahead = Math.max(0, place.position - 1 - Math.max(own.serving, own.base));
   for (const line of board.generations) {
     if (line.generation < own.generation) ahead += Math.max(0, line.joined - Math.max(line.serving, line.base));
@@ -317,6 +368,7 @@ const takeBoard = board => {
   // A figure never gets worse, unless the operator has moved the line back, or older lines were found again.
   const older = board.generations.indexOf(own);
   const isBack = own.serving < lastServing || older > lastOlder;
+  const step = lastServing ? own.serving - lastServing : 0;
   lastServing = own.serving;
   lastOlder = older;
   place.people_ahead = isBack ? ahead : Math.min(place.people_ahead, ahead);
@@ -326,11 +378,12 @@ const takeBoard = board => {
   round = board.round;
   showNotice(board.notice);
   showUpdate();
+  isReached = !live.check_in && place.position <= own.serving;
   if (isTurn && !isBack) return;
-  if (isTurn) return askSoon();
+  if (isTurn) return askAmong(crowd);
   render();
   if (live.check_in) checkInIfNear();
-  else if (place.position <= own.serving) askSoon();
+  else if (isReached) askAmong(step);
 };
 
 // The turn.
@@ -339,6 +392,8 @@ let remainingTimer = 0;
 let hasBegun = false;
 
 const beginTurn = remainingSeconds => {
+  // A page that was made while the store was lost has no door.
+  if (!data.auto_enter && !first("enter")) return reload();
   const isNew = !hasBegun;
   hasBegun = true;
   isTurn = true;
@@ -360,7 +415,9 @@ const enter = () => {
   isLeaving = true;
   letGo();
   const door = first("enter");
-  if (live.open_at_turn) location.replace(live.open_at_turn);
+  // Opening the same address again would lose what stands behind its #.
+  if (live.open_at_turn === location.pathname + location.search) location.reload();
+  else if (live.open_at_turn) location.replace(live.open_at_turn);
   else if (door && door.submit) door.submit();
   else location.reload();
   // If nothing comes of it, the page goes on.
@@ -505,6 +562,8 @@ const offerMove = () => {
         dialog.querySelector("[data-anteroom~=link]").value = url;
         write("link-expires", counted("move-expires", Math.max(1, Math.ceil(expires_in_seconds / 60))));
         dialog.showModal();
+        movingUntil = Date.now() + MOVING_SECONDS * 1000;
+        planToAsk(MOVING_ASK_SECONDS);
       } catch {
         location.assign(opener.href);
       }
@@ -561,8 +620,9 @@ if (live && place) {
   start();
   if (isTurn) beginTurn(place.remaining_seconds);
 } else if (data.refresh_seconds) {
-  // Without cookies there is no place to come back to, and no reason to hurry.
-  later(navigator.cookieEnabled ? data.refresh_seconds : Math.max(15, data.refresh_seconds), () => location.reload());
+  // Where cookies do not come back there is no place to come back to, and no reason to hurry.
+  if (data.situation === "arriving") reloadAfter(data.refresh_seconds, navigator.cookieEnabled ? 3 : 0);
+  else later(data.refresh_seconds, () => location.reload());
 }
 offerCopy();
 first("handoff")?.submit();

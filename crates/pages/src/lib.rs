@@ -93,6 +93,9 @@ impl Pages {
             None => (built_in(&written), None),
         };
         let mut response = encoding::answer(status, html, language, &nonce, asked);
+        if page.situation == Situation::HandOff {
+            encoding::name_this_site(&mut response);
+        }
         if let (Some(name), Some(problem)) = (name, problem) {
             response.extensions_mut().insert(TemplateFailed { name: name.to_owned(), problem });
         }
@@ -125,7 +128,9 @@ impl Pages {
     ) -> Result<Response<Bytes>, TemplateProblem> {
         let (html, nonce) = Self::previewed(template, situation, language, settings)?;
         let language = Language::named(language).unwrap_or(Language::english());
-        Ok(encoding::answer(StatusCode::OK, html, language, &nonce, &HeaderMap::new()))
+        let mut response = encoding::answer(StatusCode::OK, html, language, &nonce, &HeaderMap::new());
+        encoding::seal_off(&mut response, &nonce);
+        Ok(response)
     }
 
     fn previewed(

@@ -126,6 +126,13 @@ fn the_header_says_what_the_page_is_and_may_do() {
 }
 
 #[test]
+fn a_form_for_another_site_says_where_it_comes_from() {
+    let page = sample(Situation::HandOff, None);
+    let answer = Pages::default().respond(StatusCode::OK, &page, &HeaderMap::new());
+    assert_eq!(answer.headers()[header::REFERRER_POLICY], "strict-origin");
+}
+
+#[test]
 fn a_compressed_page_is_the_same_page() {
     let page = sample(Situation::Closed, None);
     let zipped = asked(&[(header::ACCEPT_ENCODING, "br, gzip;q=0.8")]);
@@ -246,4 +253,5 @@ fn a_preview_has_sample_figures_and_asks_nobody() {
     assert_eq!(problem.line, Some(2));
     let answer = pages.preview_response(None, Situation::Waiting, "ar", None).unwrap();
     assert_eq!(answer.headers()[header::CONTENT_LANGUAGE], "ar");
+    assert!(answer.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap().ends_with("; sandbox"));
 }

@@ -23,7 +23,7 @@ const NEAR_PEOPLE: u64 = 5;
 const LONG_FIGURE: usize = 6;
 
 /// Asks again where the script did not come within 15 seconds.
-const RELOAD: &str = "setTimeout(function(){window.anteroom||location.reload()},15000)";
+const RELOAD: &str = "setTimeout(function(){document.documentElement.dataset.live||location.reload()},15000)";
 
 /// The built-in style, without comments and ends of lines.
 static STYLE: LazyLock<String> = LazyLock::new(|| {
@@ -77,7 +77,12 @@ impl<'page> Written<'page> {
             phase,
             title,
             lead,
-            place: page.place.map(|place| WrittenPlace::new(place, language)),
+            place: page.place.map(|place| {
+                // While nobody is let in, nobody knows how long it takes.
+                let stands = matches!(phase, "paused" | "held");
+                let likely_seconds = place.likely_seconds.filter(|_| !stands);
+                WrittenPlace::new(Place { likely_seconds, ..place }, language)
+            }),
             look: look::properties(page.settings),
             data: data::block(page, phase, language),
         }

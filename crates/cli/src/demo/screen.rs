@@ -49,7 +49,7 @@ impl Screen {
     }
 
     /// Says what this is.
-    pub(super) fn introduce(&self, shown: &Shown<'_>) {
+    pub(super) fn introduce(shown: &Shown<'_>) {
         let mut text = introduction(shown);
         if shown.api {
             text.push('\n');

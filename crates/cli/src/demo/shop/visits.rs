@@ -137,7 +137,7 @@ mod tests {
         let mut known = Known { inside: 1, ..Known::default() };
         let visit = |is_over| Visit { last_seen: Duration::ZERO, is_over };
         known.visits.extend([("a".to_owned(), visit(false)), ("b".to_owned(), visit(true))]);
-        known.sweep(GONE_AFTER - Duration::from_secs(1));
+        known.sweep(Duration::from_secs(SESSION_SECONDS - 21));
         assert_eq!((known.inside, known.visits.len()), (1, 2));
         known.sweep(GONE_AFTER);
         assert_eq!((known.inside, known.visits.len()), (0, 0));

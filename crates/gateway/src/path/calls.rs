@@ -1,0 +1,85 @@
+//! What the server around the gateway asks it: calls about lines on hosts that it does not stand before, and the waiting page for
+//! sites elsewhere.
+
+use anteroom_core::RoomId;
+use http::{Request, Response, StatusCode};
+
+use super::Gateway;
+use crate::body::GatewayBody;
+use crate::classify;
+use crate::client::{self, Peer};
+use crate::elsewhere::Elsewhere;
+use crate::limiter::{Class, Quota};
+use crate::line;
+use crate::page::Reader;
+use crate::reject::{self, Looks, Rejection};
+use crate::verdict::Entering;
+
+/// What is answered about the line of a room that is not there.
+const NO_SUCH_ROOM: Rejection = Rejection::Line(StatusCode::NOT_FOUND, "There is no room of this name");
+
+impl Gateway {
+    /// The answer to a call about the line of a room, on whatever host. Its client is within its budgets.
+    pub async fn answer_about_line<B>(
+        &self,
+        request: &Request<B>,
+        peer: &Peer,
+        room: Option<&RoomId>,
+    ) -> Response<GatewayBody> {
+        let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
+        let reader = Reader::of(&self.writer, request).below_prefix();
+        let Some(rule) = room.and_then(|room| self.rooms.named(room.as_str())) else {
+            return reject::answer(&NO_SUCH_ROOM, &reader, None);
+        };
+        let case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        line::answer(self.called(case, reader, is_tls), request).await
+    }
+
+    /// The answer to a visitor of a site elsewhere: `GET /wait/{room}`, and the button of that page. Its client is within its budget
+    /// for reading.
+    pub async fn answer_elsewhere<B>(
+        &self,
+        request: &Request<B>,
+        peer: &Peer,
+        room: &str,
+        is_button: bool,
+    ) -> Response<GatewayBody> {
+        let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
+        let reader = Reader::of(&self.writer, request).below_prefix();
+        let Some(rule) = self.rooms.named(room) else {
+            return reject::answer(&NO_SUCH_ROOM, &reader, None);
+        };
+        let looks = Looks { room: rule.room.handle.id(), settings: &rule.settings };
+        let client = client::identify(peer, request.headers(), &self.identification);
+        let Some(desk) = self.desk.get() else {
+            let text = "The server is not ready yet";
+            return reject::answer(
+                &Rejection::Line(StatusCode::SERVICE_UNAVAILABLE, text),
+                &reader,
+                Some(looks),
+            );
+        };
+        let mut case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        case.entering = Entering::Elsewhere;
+        if case.would_join() {
+            if let Some(refused) = self.limited(Class::Join, request, &client).await {
+                return reject::answer(&refused, &reader, Some(looks));
+            }
+        }
+        let elsewhere = Elsewhere {
+            called: self.called(case, reader, is_tls),
+            desk: &**desk,
+            gateway: self,
+            client: &client,
+            is_button,
+        };
+        elsewhere.answer(request).await
+    }
+
+    /// What somebody beyond his budget reads, where he reads a page.
+    pub fn limited_page<B>(&self, request: &Request<B>, quota: &Quota) -> Option<Response<GatewayBody>> {
+        let reader = Reader::of(&self.writer, request).below_prefix();
+        let rejection = Rejection::Limited(Box::new(quota.clone()));
+        reader.wants_page.then(|| reject::answer(&rejection, &reader, None))
+    }
+}

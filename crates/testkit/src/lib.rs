@@ -1,6 +1,6 @@
 //! What the product tests and the bench share: the real binary as a child process, a small blocking HTTP client that can
 //! also misbehave, the AWS calls by name, real Redis processes, a site and its visitors, a proxy that disturbs connections, an
-//! origin that plays a part, and waiting for states instead of sleeping.
+//! origin that plays a part, a real browser, and waiting for states instead of sleeping.
 //!
 //! Everything here panics or returns an [`anyhow::Error`] with the whole story, because its only readers look at a failed
 //! test. It depends on none of our other crates: what it knows about Anteroom is what a client on the wire knows.
@@ -12,6 +12,7 @@ pub mod redis;
 
 mod browser;
 mod chaos;
+mod chromium;
 mod components;
 mod crowd;
 mod dice;
@@ -28,6 +29,9 @@ mod wait;
 
 pub use browser::{Asking, Browser, CookieJar, NAVIGATION, PAGE_ACCEPT, SetCookie, USER_AGENT};
 pub use chaos::{ChaosProxy, Counts, Direction, Fault, Mode, Odds};
+pub use chromium::{
+    Chromium, ChromiumBuilder, Key, Loaded, LogEntry, Scheme, Tab, axe_core, require_chromium,
+};
 pub use components::{full, python_with, require, require_redis, workspace_root};
 pub use crowd::{Crowd, Tally};
 pub use dice::Dice;

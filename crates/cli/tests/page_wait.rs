@@ -1,0 +1,195 @@
+//! "Join, wait, advance, enter; reload, restart of the server and a closed tab keep the place; two tabs share it", in a real
+//! browser.
+
+mod page_support;
+
+use anteroom_testkit::{Chromium, require_chromium, wait_until};
+use page_support::{
+    ENTER, HOME, LEAVE, LEAVE_CONFIRM, PATIENCE, SAFE_SHOP, SHOP, Scene, ahead, digits, is_inside, is_marked,
+    mark, position, situation, wait_for_ahead, wait_for_situation, wait_until_inside,
+};
+use serde_json::json;
+
+#[test]
+fn join_wait_advance_enter() {
+    if !require_chromium() {
+        return;
+    }
+    let scene = Scene::by_hand("");
+    scene.crowd(30);
+    let browser = Chromium::open();
+    scene.wait_in_line(&browser, "/start?a=b");
+    assert_eq!((position(&browser), ahead(&browser)), (Some(31), Some(30)));
+    assert_eq!(browser.address(), scene.shop("/start?a=b"), "he stays where he wanted to go");
+    mark(&browser);
+    let title = browser.title();
+    scene.advance(10);
+    wait_for_ahead(&browser, 20);
+    scene.set("notice", &json!("Doors open at eight."));
+    wait_until("the notice is there", PATIENCE, || {
+        browser.text("#notice").is_some_and(|notice| notice.contains("Doors open at eight."))
+    });
+    scene.advance(19);
+    wait_for_ahead(&browser, 1);
+    assert!(is_marked(&browser), "all of this came live");
+    assert_ne!(browser.title(), title, "a tab in the background tells how far it is");
+    scene.advance(1);
+    wait_until("he is next", PATIENCE, || ahead(&browser).is_none_or(|ahead| ahead == 0));
+    assert_eq!(scene.site.requests(), 0);
+    scene.advance(1);
+    wait_until_inside(&browser, "/start?a=b");
+    assert_eq!(scene.figure("claimed"), 1);
+    browser.assert_no_faults();
+}
+
+#[test]
+fn with_auto_enter_off_a_button_lets_in() {
+    if !require_chromium() {
+        return;
+    }
+    let scene = Scene::by_hand(
+        "auto_enter = false\nenable_queue_position_expiry = true\nqueue_position_expiry_period = 600",
+    );
+    scene.crowd(2);
+    let browser = Chromium::open();
+    scene.wait_in_line(&browser, "/start");
+    assert!(!browser.shows(ENTER));
+    let title = browser.title();
+    mark(&browser);
+    scene.advance(3);
+    wait_for_situation(&browser, "turn");
+    wait_until("the button is there", PATIENCE, || browser.shows(ENTER));
+    assert!(is_marked(&browser));
+    assert_ne!(browser.title(), title);
+    wait_until("the button has the focus", PATIENCE, || browser.focused().starts_with("button"));
+    assert!(browser.whole_text().contains("seconds") || browser.whole_text().contains("minutes"));
+    // A reload at the turn is still the turn.
+    browser.reload();
+    wait_for_situation(&browser, "turn");
+    assert_eq!(
+        (scene.figure("claimed"), scene.site.requests()),
+        (0, 0),
+        "nobody is let in who does not press it"
+    );
+    browser.press(ENTER);
+    wait_until_inside(&browser, "/start");
+    assert_eq!(scene.figure("claimed"), 1);
+    browser.assert_no_faults();
+}
+
+#[test]
+fn reload_restart_of_the_server_and_a_closed_tab_keep_the_place() {
+    if !require_chromium() {
+        return;
+    }
+    let mut scene = Scene::by_hand("");
+    scene.crowd(4);
+    let browser = Chromium::open();
+    scene.wait_in_line(&browser, "/");
+    assert_eq!(position(&browser), Some(5));
+    browser.reload();
+    wait_for_situation(&browser, "waiting");
+    assert_eq!(position(&browser), Some(5), "a reload");
+    let first = browser.tab();
+    let second = browser.open_tab();
+    browser.switch_to(&first);
+    browser.close_tab(&second);
+    scene.crowd(3);
+    scene.wait_in_line(&browser, "/");
+    assert_eq!(position(&browser), Some(5), "a closed tab");
+    mark(&browser);
+    scene.restart();
+    scene.advance(2);
+    wait_for_ahead(&browser, 2);
+    assert_eq!(position(&browser), Some(5), "a restart");
+    assert!(is_marked(&browser), "the page has gone on by itself");
+    assert_eq!(scene.figure("joined"), 8, "no place was taken twice");
+    scene.advance(3);
+    wait_until_inside(&browser, "/");
+    browser.assert_no_faults();
+}
+
+#[test]
+fn two_tabs_share_the_place_and_both_get_in() {
+    if !require_chromium() {
+        return;
+    }
+    let browser = Chromium::open();
+    let home = browser.tab();
+    // Where the browser trusts the host, tabs share one live stream; elsewhere each has its own.
+    for host in [SHOP, SAFE_SHOP] {
+        let scene = Scene::by_hand("");
+        scene.crowd(3);
+        let first = browser.open_tab();
+        browser.go(&scene.at(host, "/one"));
+        wait_for_situation(&browser, "waiting");
+        let second = browser.open_tab();
+        browser.go(&scene.at(host, "/two"));
+        wait_for_situation(&browser, "waiting");
+        assert_eq!((position(&browser), scene.figure("joined")), (Some(4), 4), "{host}");
+        scene.advance(2);
+        wait_for_ahead(&browser, 1);
+        browser.switch_to(&first);
+        wait_for_ahead(&browser, 1);
+        scene.advance(2);
+        wait_until("the first tab is in", PATIENCE, || is_inside(&browser, "/one"));
+        browser.switch_to(&second);
+        wait_until("the second tab is in", PATIENCE, || is_inside(&browser, "/two"));
+        assert_eq!(scene.figure("claimed"), 1, "as one visit at {host}");
+        browser.close_tab(&first);
+        browser.close_tab(&home);
+        browser.assert_no_faults();
+    }
+}
+
+#[test]
+fn leaving_asks_once() {
+    if !require_chromium() {
+        return;
+    }
+    let scene = Scene::by_hand("");
+    scene.crowd(2);
+    let browser = Chromium::open();
+    scene.wait_in_line(&browser, "/");
+    assert!(!browser.shows(LEAVE_CONFIRM));
+    browser.press(LEAVE);
+    wait_until("he is asked", PATIENCE, || browser.shows(LEAVE_CONFIRM));
+    assert_eq!((situation(&browser).as_str(), scene.figure("left")), ("waiting", 0));
+    browser.press(LEAVE_CONFIRM);
+    wait_for_situation(&browser, "left");
+    assert_eq!(scene.figure("left"), 1);
+    // The end of the line is open to him.
+    browser.press(HOME);
+    wait_for_situation(&browser, "waiting");
+    assert_eq!(position(&browser), Some(4));
+    browser.assert_no_faults();
+}
+
+#[test]
+fn the_place_shown_never_gets_worse_while_others_come_and_go() {
+    if !require_chromium() {
+        return;
+    }
+    let scene = Scene::by_hand("");
+    scene.crowd(40);
+    let browser = Chromium::open();
+    scene.wait_in_line(&browser, "/");
+    let watch = "window.shownToTest = []; const look = () => shownToTest.push(document.querySelector('#ahead').textContent); \
+        look(); new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true })";
+    browser.run(watch, &[]);
+    for step in [3, 7, 1, 12, 5] {
+        let before = ahead(&browser).expect("a number is shown");
+        scene.crowd(6);
+        scene.advance(step);
+        wait_until("the page has moved", PATIENCE, || ahead(&browser) < Some(before));
+    }
+    wait_for_ahead(&browser, 12);
+    let shown = browser.run("return shownToTest", &[]);
+    let shown: Vec<u64> = shown
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|shown| digits(shown.as_str().unwrap_or_default()).expect("a number"))
+        .collect();
+    assert!(shown.len() >= 5 && shown.is_sorted_by(|one, next| one >= next), "{shown:?}");
+}

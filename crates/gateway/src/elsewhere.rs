@@ -128,7 +128,9 @@ impl Elsewhere<'_> {
         }
         let (wait, mut cookie) = match verdict::judge(&self.called.case).await {
             Judgement::Reject(rejection) => return self.called.rejected(&rejection),
-            Judgement::Proxy(entry) => return self.from_inside(request, entry, address.as_deref()).await,
+            Judgement::Proxy(entry) => {
+                return self.hand_on_whoever_is_inside(request, entry, address.as_deref()).await;
+            }
             Judgement::Wait(wait, cookie) => (wait, cookie),
         };
         self.note_presence(wait);
@@ -173,7 +175,7 @@ impl Elsewhere<'_> {
     }
 
     /// Somebody who is inside already, by the gateway before the same room: he goes on with the pass of his visit.
-    async fn from_inside<B>(
+    async fn hand_on_whoever_is_inside<B>(
         &self,
         request: &Request<B>,
         entry: Entry,

@@ -61,10 +61,10 @@ impl Gateway {
         };
         let mut case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
         case.entering = Entering::Elsewhere;
-        if case.would_join() {
-            if let Some(refused) = self.limited(Class::Join, request, &client).await {
-                return reject::answer(&refused, &reader, Some(looks));
-            }
+        if case.would_join()
+            && let Some(refused) = self.limited(Class::Join, request, &client).await
+        {
+            return reject::answer(&refused, &reader, Some(looks));
         }
         let elsewhere = Elsewhere {
             called: self.called(case, reader, is_tls),

@@ -359,6 +359,9 @@ fn whoever_takes_a_place_gives_up_his_own_and_nobody_inside_takes_one() {
     let target = link.split_once(&stand.server.public().to_string()).expect("a link to this host").1;
     assert_eq!(inside.post(target, "").status, 409, "he is inside");
     assert!(inside.open("/in").is_from_site());
+    let says_so = "You give up the place that this browser holds now.";
+    assert!(second.open(target).text().contains(says_so), "he is told what it costs");
+    assert!(!Browser::new(stand.server.public()).open(target).text().contains(says_so));
     assert_eq!(second.post(target, "").status, 303);
     assert_eq!(second.open("/").shown_position(), page.shown_position());
     assert_eq!((stand.figure("waiting"), stand.figure("left")), (1, 1));

@@ -29,7 +29,7 @@ struct Scene {
     nodes: Nodes,
     site: Site,
     way: ChaosProxy,
-    _redis: RedisProcess,
+    redis: RedisProcess,
 }
 
 impl Scene {
@@ -38,7 +38,7 @@ impl Scene {
         let way = ChaosProxy::before(redis.port());
         let url = redis.url_through(way.port());
         let nodes = Nodes::start(BINARY, &hall(&site.url(), capacity, more), &[url.clone(), url]);
-        Self { nodes, site, way, _redis: redis }
+        Self { nodes, site, way, redis }
     }
 
     fn browser(&self, index: usize) -> Browser {
@@ -291,5 +291,34 @@ fn steady_lets_in_at_the_rate_from_before_and_ever_fewer() {
     scene.give_store_back();
     wait_until("newcomers get slots again", PATIENCE, || {
         scene.browser(0).open("/back").is_from_site() && scene.site.last_seen("/back").visit().is_some()
+    });
+}
+
+#[test]
+fn a_store_that_comes_back_empty_learns_places_from_pages_that_only_ask() {
+    if !require_redis() {
+        return;
+    }
+    let scene = Scene::start(1, "");
+    let mut inside = scene.browser(0);
+    inside.enter("/", SOON, PATIENCE);
+    let mut waiting = [scene.browser(0), scene.browser(1)];
+    let positions = waiting.each_mut().map(|browser| {
+        browser.open("/");
+        browser.open("/").shown_position().expect("a place")
+    });
+    assert_eq!(positions, [2, 3]);
+    scene.redis.kill();
+    scene.redis.start_again();
+    wait_until("the store is back", PATIENCE, || scene.is_ready());
+    // The last one's page asks; nobody opens anything.
+    let [_, last] = &mut waiting;
+    wait_until("his place is in the store again", PATIENCE, || {
+        let told = last.fetch("/.anteroom/line?room=Hall").json();
+        let board = last.fetch("/.anteroom/rooms/Hall").json();
+        let lines = board["generations"].as_array().cloned().unwrap_or_default();
+        let is_known =
+            lines.iter().any(|line| line["generation"] == told["generation"] && line["joined"] == 3);
+        is_known && told["status"] == "waiting" && told["position"] == 3
     });
 }

@@ -5,12 +5,12 @@ mod page_support;
 
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::{
-    ChaosProxy, Chromium, Mode, Server, Site, require_chromium, require_redis, wait_until,
+    ChaosProxy, Chromium, Mode, Server, Site, require_chromium, require_redis, wait_for, wait_until,
 };
 use page_support::{
-    BINARY, CONNECTION, HOME, LEAVE, LEAVE_CONFIRM, PATIENCE, Scene, ahead, is_inside, is_marked, mark,
-    position, room_by_hand, situation, wait_for_ahead, wait_for_situation, wait_until_inside,
-    wait_until_it_hears_by,
+    BINARY, CONNECTION, HOME, LEAVE, LEAVE_CONFIRM, MOVE, MOVE_DIALOG, PATIENCE, Scene, ahead, is_inside,
+    is_marked, mark, position, room_by_hand, situation, wait_for_ahead, wait_for_situation,
+    wait_until_inside, wait_until_it_hears_by,
 };
 use serde_json::json;
 
@@ -86,6 +86,31 @@ fn a_cut_stream_falls_back_to_polling_and_comes_back() {
 }
 
 #[test]
+fn a_server_that_names_a_pause_gets_it_and_not_from_everybody_at_once() {
+    if !require_chromium() {
+        return;
+    }
+    let scene = Scene::by_hand("");
+    scene.crowd(3);
+    let browser = Chromium::open();
+    scene.wait_in_line(&browser, "/");
+    wait_until_it_hears_by(&browser, "stream");
+    // From now on every question is refused for a while, and the stream brings news that would be a reason to ask.
+    let refuse = "window.askedInTest = []; window.fetch = async () => { askedInTest.push(performance.now()); \
+        return new Response('{}', { status: 429, headers: { 'retry-after': '3' } }) }";
+    browser.run(refuse, &[]);
+    scene.advance(4);
+    let asked = wait_for("it has asked four times", PATIENCE, || {
+        let asked = browser.run("return askedInTest", &[]);
+        let asked: Vec<f64> = asked.as_array()?.iter().filter_map(serde_json::Value::as_f64).collect();
+        (asked.len() >= 4).then_some(asked)
+    });
+    let pauses: Vec<f64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(pauses.iter().all(|&pause| pause >= 3_000.0), "{pauses:?}");
+    assert!(pauses.iter().any(|&pause| (pause - pauses[0]).abs() > 10.0), "not in step: {pauses:?}");
+}
+
+#[test]
 fn without_network_the_page_says_so_calmly_and_goes_on_later() {
     if !require_chromium() {
         return;
@@ -145,6 +170,11 @@ fn while_the_store_is_lost_places_are_safe_and_newcomers_are_asked_for_patience(
     to_store.set(Mode::Refuse);
     wait_for_situation(&browser, "held");
     assert_eq!(position(&browser), Some(4), "his place stays in sight");
+    // No link is to be had now, and none is shown.
+    browser.press(MOVE);
+    let asked = "return performance.getEntriesByType('resource').filter(one => one.name.includes('/line/move')).length";
+    wait_until("it was asked for", PATIENCE, || browser.run(asked, &[]).as_u64() > Some(0));
+    assert!(!browser.shows(MOVE_DIALOG) && situation(&browser) == "held");
     let newcomer = Chromium::open();
     newcomer.go(&scene.shop("/"));
     wait_for_situation(&newcomer, "held");

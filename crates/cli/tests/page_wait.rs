@@ -143,6 +143,68 @@ fn two_tabs_share_the_place_and_both_get_in() {
 }
 
 #[test]
+fn two_tabs_agree_when_one_of_them_takes_another_place() {
+    if !require_chromium() {
+        return;
+    }
+    let browser = Chromium::open();
+    let scene = Scene::by_hand("");
+    scene.crowd(3);
+    scene.wait_in_line(&browser, "/one");
+    let first = browser.tab();
+    let second = browser.open_tab();
+    scene.wait_in_line(&browser, "/two");
+    assert_eq!(position(&browser), Some(4));
+    scene.crowd(5);
+    browser.press(LEAVE);
+    browser.press(LEAVE_CONFIRM);
+    wait_for_situation(&browser, "left");
+    browser.press(HOME);
+    wait_for_situation(&browser, "waiting");
+    assert_eq!((position(&browser), ahead(&browser)), (Some(10), Some(9)));
+    browser.switch_to(&first);
+    wait_until("the first tab shows the place of both", PATIENCE, || {
+        (position(&browser), ahead(&browser)) == (Some(10), Some(9))
+    });
+    // A reset makes a new line, in which both stand once.
+    assert_eq!(scene.line().reset().status, 200);
+    for tab in [&second, &first] {
+        browser.switch_to(tab);
+        wait_until("it shows the new line", PATIENCE, || {
+            (position(&browser), ahead(&browser)) == (Some(1), Some(0))
+        });
+    }
+    assert_eq!(scene.figure("joined"), 1);
+    scene.advance(1);
+    wait_until_inside(&browser, "/one");
+    browser.assert_no_faults();
+}
+
+#[test]
+fn in_an_auction_the_page_checks_in_by_itself() {
+    if !require_chromium() {
+        return;
+    }
+    let auction = "inlet = \"max-size\"\ntotal_active_users = 1\ndiscipline = \"auction\"\nround_seconds = 1";
+    let scene = Scene::by_hand(auction);
+    let inside = Chromium::open();
+    inside.go(&scene.shop("/"));
+    wait_until_inside(&inside, "/");
+    let browser = Chromium::open();
+    scene.wait_in_line(&browser, "/start");
+    mark(&browser);
+    wait_until("somebody has come to a round", PATIENCE, || {
+        let calls = "return performance.getEntriesByType('resource').filter(one => one.name.includes('/auction')).length";
+        browser.run(calls, &[]).as_u64() > Some(0)
+    });
+    assert!(is_marked(&browser), "nothing was loaded anew");
+    inside.run("fetch('/.anteroom/line/leave?room=Hall', { method: 'POST' })", &[]);
+    wait_until_inside(&browser, "/start");
+    assert_eq!(scene.figure("claimed"), 2);
+    browser.assert_no_faults();
+}
+
+#[test]
 fn leaving_asks_once() {
     if !require_chromium() {
         return;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anteroom_core::{RoomId, UnixMillis};
-use anteroom_testkit::{Answer, Browser, Request, Server, jwt, wait_for, wait_until};
+use anteroom_testkit::{Answer, Browser, Request, Server, jwt, unix_seconds, wait_for, wait_until};
 use anteroom_tokens::codes::{Code, Codes, HAND_OFF_SECONDS, MOVE_SECONDS};
 use anteroom_tokens::{MasterSecrets, RequestIds, request_id};
 use serde_json::{Value, json};
@@ -279,7 +279,7 @@ fn a_place_is_taken_to_another_device_by_its_link_once() {
     assert_eq!(late.open(target).status, 410);
     assert_eq!(new.post(target, "").status, 303);
     // Leaving with the old one gives nothing up.
-    assert_eq!(old.post(LEAVE, "").status, 200);
+    assert_eq!(old.post(LEAVE, "").status, 410);
     assert_eq!(status(&mut new)["status"], "waiting");
     assert_eq!(first.post(LEAVE, "").status, 200);
     through(&mut new, WAIT);
@@ -297,11 +297,7 @@ fn links_that_are_too_old_or_not_ours_and_pages_of_other_sites_move_nothing() {
     let id = status(&mut waiting)["request_id"].as_str().and_then(request_id::parse).expect("a request id");
     let ticket = RequestIds::new(&secrets, &room).open(id, |_| true).expect("a ticket of this server");
     let codes = Codes::new(&secrets);
-    let now = UnixMillis(
-        std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
-    );
+    let now = UnixMillis(unix_seconds() * 1000);
     let link = |code: &str, room: &str| format!("/.anteroom/line/take?room={room}&code={code}");
     let sealed = |issued_at: UnixMillis| codes.seal_move(&Code { room: room.clone(), ticket, issued_at });
     let good = sealed(now);
@@ -376,4 +372,37 @@ fn a_code_of_another_room_is_refused_where_the_room_is_named_and_stays_good() {
     assert_eq!(bring(json!({ "code": code, "room": "Cellar" })).status, 410);
     assert_eq!(bring(json!({ "code": code, "room": "Hall" })).status, 200);
     assert_eq!(bring(json!({ "code": code, "room": "Hall" })).status, 410);
+}
+
+#[test]
+fn whoever_has_been_inside_and_comes_again_stands_in_line_again() {
+    let server = start("");
+    let mut buyer = browser(&server);
+    buyer.open(WAIT);
+    let bought = exchange(&server, &code_of(&location(&buyer.open(WAIT))));
+    assert_eq!(bought.status, 200, "{bought:?}");
+    let visit = status(&mut buyer)["request_id"].as_str().expect("a request id").to_owned();
+    let (mut next, _) = in_line(&server, WAIT);
+    // The site says that his visit is over, and the next one is in. He wants another ticket.
+    assert_eq!(server.line("Hall").close(&visit, 1).status, 200);
+    through(&mut next, WAIT);
+    let page = buyer.open(WAIT);
+    assert_eq!((page.situation().as_deref(), page.shown_position()), (Some("waiting"), Some(3)), "{page:?}");
+    assert_eq!(buyer.open(WAIT).shown_position(), Some(3), "one place, however often he asks");
+    assert_eq!(next.post(LEAVE, "").status, 200);
+    let again = exchange(&server, &code_of(&location(&through(&mut buyer, WAIT))));
+    assert_ne!(again.json()["access_token"], bought.json()["access_token"]);
+}
+
+#[test]
+fn a_button_that_comes_too_late_leads_back_to_a_page_that_can_be_asked_again() {
+    let server = start("auto_enter = false\nqueue_position_expiry_period = 1");
+    let mut late = browser(&server);
+    late.open(WAIT);
+    let page = late.open(WAIT);
+    let form = page.forms().into_iter().find(|form| form.contains("/enter")).expect("a button");
+    wait_until("his turn is over", PATIENCE, || status(&mut late)["status"] == "expired");
+    let back = location(&late.post(&form, ""));
+    assert!(back.starts_with("/.anteroom/wait/Hall?return="), "{back}");
+    assert_eq!(late.open(&back).situation().as_deref(), Some("gone"), "which tells what has happened");
 }

@@ -126,7 +126,7 @@ impl Elsewhere<'_> {
         if self.called.case.kind != Kind::Navigation && !has_place {
             return self.called.ask(request).await;
         }
-        let (wait, mut cookie) = match verdict::judge(&self.called.case).await {
+        let (wait, cookie) = match verdict::judge(&self.called.case).await {
             Judgement::Reject(rejection) => return self.called.rejected(&rejection),
             Judgement::Proxy(entry) => {
                 return self.hand_on_whoever_is_inside(request, entry, address.as_deref()).await;
@@ -151,12 +151,22 @@ impl Elsewhere<'_> {
             }
             other => other,
         };
-        if matches!(wait, Wait::Gone) {
-            // The cookie that says so lets the next visit take another place.
-            let nonce = u64::from_le_bytes(random::bytes());
-            cookie = Some(CookieContent::Arrived { at: self.called.case.now, nonce });
+        self.told(wait, cookie, query)
+    }
+
+    /// Why he is not handed over. Whoever pressed the button reads it where he can ask again, and gets his cookie there.
+    fn told(&self, wait: Wait, cookie: Option<CookieContent>, query: Option<&str>) -> Response<GatewayBody> {
+        if self.is_button && self.called.reader.wants_page {
+            return see_other(&self.own_address(query, ""));
         }
         let mut response = self.shown(wait, query);
+        let cookie = if matches!(wait, Wait::Gone) {
+            // The cookie that says so lets the next visit take another place.
+            let nonce = u64::from_le_bytes(random::bytes());
+            Some(CookieContent::Arrived { at: self.called.case.now, nonce })
+        } else {
+            cookie
+        };
         if let Some(cookie) = cookie {
             self.give(&mut response, &cookie);
         }
@@ -189,7 +199,7 @@ impl Elsewhere<'_> {
         };
         match self.handed_over(Waiter::new(inside.ticket), address).await {
             Ok(response) => response,
-            Err(wait) => self.shown(wait, request.uri().query()),
+            Err(wait) => self.told(wait, None, request.uri().query()),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::path::set_cookie;
 use crate::place::host_of;
 use crate::query::return_path;
 use crate::reject::{self, Looks, Rejection};
+use crate::tickets::{self, Proof};
 use crate::verdict::{self, Case, Entering, Judgement};
 use crate::visit::key_of;
 use crate::wait::{self, Shown, Wait, Waiter, WayIn};
@@ -162,7 +163,11 @@ impl Called<'_> {
         }
         self.case.kind = Kind::Navigation;
         self.case.entering = Entering::ByButton;
-        let judgement = verdict::judge(&self.case).await;
+        let judgement = match verdict::judge(&self.case).await {
+            // The page that he is sent on to tells it.
+            Judgement::Wait(Wait::Gone, _) if self.reader.wants_page => Judgement::Wait(Wait::Gone, None),
+            other => other,
+        };
         self.judged(request, judgement)
     }
 
@@ -192,9 +197,10 @@ impl Called<'_> {
             }
             Some(CookieContent::Arrived { .. }) | None => None,
         };
+        let mut has_moved = false;
         if let Some(ticket) = ticket {
             let left = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
-            let has_moved = matches!(left, Err(EngineError::Refused(Refusal::Moved)));
+            has_moved = matches!(left, Err(EngineError::Refused(Refusal::Moved)));
             match left {
                 // Whoever has left before has left.
                 Ok(_) | Err(EngineError::Refused(_)) => {}
@@ -209,7 +215,9 @@ impl Called<'_> {
                 room.visits.bury(key_of(&ticket), self.case.now, session_millis);
             }
         }
-        let mut response = if self.reader.wants_page {
+        let mut response = if has_moved {
+            self.shown(Wait::Moved, request)
+        } else if self.reader.wants_page {
             let settings = &*self.case.rule.settings;
             let page = Page {
                 situation: Situation::Left,
@@ -248,24 +256,29 @@ impl Called<'_> {
         page::json(StatusCode::OK, JSON, &json!({ "room": room.handle.id().as_str(), "status": status }))
     }
 
-    /// Whether a place is still there. Within the frontier only the room knows; while it does not answer, the place counts as kept.
+    /// Whether a place is still there; one that the store has lost is brought back. Within the frontier only the room knows; while it
+    /// does not answer, the place counts as kept.
     pub(crate) async fn standing(&self, waiter: Waiter) -> Wait {
         let (room, now, ticket) = (&self.case.rule.room, self.case.now, waiter.ticket);
-        let (is_moved, is_foreign, is_waiting) = room.handle.with_board(|board| {
-            let is_foreign = board.recognise(&ticket, now) == Recognition::Foreign;
-            let is_waiting = matches!(board.standing(&ticket, now), Standing::Waiting { .. });
-            (board.is_moved(&ticket), is_foreign, is_waiting)
-        });
-        if is_moved {
+        let board = if self.case.store_is_lost {
+            room.handle.board()
+        } else {
+            match tickets::recognise(&room.handle, &room.refreshes, ticket, Proof::Signed, now).await {
+                Ok(Some(board)) => board,
+                Ok(None) => return Wait::Gone,
+                Err(_) => return Wait::Held(Some(waiter)),
+            }
+        };
+        if board.is_moved(&ticket) {
             return Wait::Moved;
         }
-        if is_foreign || room.visits.is_dead(key_of(&ticket)) {
+        if board.recognise(&ticket, now) == Recognition::Foreign || room.visits.is_dead(key_of(&ticket)) {
             return Wait::Gone;
         }
         if self.case.store_is_lost {
             return Wait::Held(Some(waiter));
         }
-        if is_waiting {
+        if matches!(board.standing(&ticket, now), Standing::Waiting { .. }) {
             return Wait::InLine(waiter);
         }
         match room.handle.operate(Operation::Inspect { ticket }, Actor::Visitor).await {

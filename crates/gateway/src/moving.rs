@@ -117,6 +117,7 @@ impl Called<'_> {
         let page = Page {
             situation: Situation::MoveIn,
             move_in: Some(format!("{LINE_PATH}/take?{query}")),
+            gives_up_place: self.own_place_beside(&ticket).is_some(),
             ..self.page()
         };
         self.reader.page(StatusCode::OK, &page)
@@ -166,11 +167,16 @@ impl Called<'_> {
 
     /// Whoever has taken another place gives up the one that this browser had: nobody else could. If that fails it lapses.
     async fn leave_own_place(&self, taken: &Ticket) {
-        let Some(CookieContent::Waiting { ticket: own, .. }) = self.case.cookie else { return };
-        if key_of(&own) != key_of(taken) {
+        if let Some(own) = self.own_place_beside(taken) {
             let leave = Operation::Leave { ticket: own };
             let _ = self.case.rule.room.handle.operate(leave, Actor::Visitor).await;
         }
+    }
+
+    /// Another place than this one, which this browser holds.
+    fn own_place_beside(&self, taken: &Ticket) -> Option<Ticket> {
+        let Some(CookieContent::Waiting { ticket: own, .. }) = self.case.cookie else { return None };
+        (key_of(&own) != key_of(taken)).then_some(own)
     }
 
     fn moved_in<B>(&self, request: &Request<B>, new: Option<Ticket>) -> Response<GatewayBody> {

@@ -208,7 +208,7 @@ impl Case<'_> {
         }
         // The board does not show who has given his place up before it was served.
         if room.visits.is_dead(key_of(&ticket)) {
-            return self.gone();
+            return self.visit_is_over(&board).await;
         }
         match board.standing(&ticket, self.now) {
             Standing::Offered { .. } | Standing::Passed | Standing::Settled
@@ -254,10 +254,17 @@ impl Case<'_> {
                     self.enter(waiter, false).await
                 }
             }
+            Ok(Answer::Place(Place::Claimed(_))) => self.visit_is_over(&room.handle.board()).await,
             Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
             Ok(_) | Err(EngineError::Refused(_)) => self.gone(),
             Err(_) => self.without_store(&room.handle.board(), Some(waiter)),
         }
+    }
+
+    /// He has been inside, and comes again. A site elsewhere sends him here whenever he has no pass, so he stands in line again.
+    async fn visit_is_over(&self, board: &Arc<Board>) -> Judgement {
+        let comes_again = self.entering == Entering::Elsewhere && self.kind == Kind::Navigation;
+        if comes_again { self.newcomer(board).await } else { self.gone() }
     }
 
     /// It is his turn, and he is told so.

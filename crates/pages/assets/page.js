@@ -19,6 +19,8 @@ const MOVING_SECONDS = 120;
 const MOVING_ASK_SECONDS = 5;
 // So many people may ask in a second.
 const CROWD_PER_SECOND = 5000;
+// The server holds a check-in for at most a minute.
+const CHECK_IN_TIMEOUT_SECONDS = 90;
 const NEAR_SECONDS = 90;
 const NEAR_PEOPLE = 5;
 const LONG_FIGURE = 6;
@@ -58,7 +60,27 @@ const remember = (storage, key, value) => {
 // Time. Many wait for the same moment, and must not come at the same moment.
 
 const jittered = seconds => seconds * 1000 * (0.8 + 0.4 * Math.random());
+// Not before the time that the server has named.
+const notBefore = seconds => seconds * 1000 * (1 + 0.4 * Math.random());
 const later = (seconds, act) => setTimeout(act, jittered(seconds));
+// Milliseconds since then; a clock that was put back says nothing.
+const since = then => {
+  const passed = Date.now() - then;
+  return passed < 0 ? Infinity : passed;
+};
+
+// Answers that do not come count as lost.
+const fetchJson = async (address, timeoutSeconds, options) => {
+  const stop = new AbortController();
+  const timer = setTimeout(() => stop.abort(), timeoutSeconds * 1000);
+  try {
+    const response = await fetch(address, { cache: "no-store", signal: stop.signal, ...options });
+    return [response, await response.json()];
+  } finally {
+    clearTimeout(timer);
+  }
+};
+const pauseOf = response => Number(response.headers.get("retry-after"));
 
 // Words and numbers, as the server writes them.
 
@@ -163,13 +185,15 @@ const showConnection = way => {
 
 let askTimer = 0;
 let askAt = 0;
+let refusedUntil = 0;
+let mayGetWorse = false;
 let isAsking = false;
 let isAboutToAsk = false;
 let movingUntil = 0;
 let pollSeconds = live ? live.next_poll_seconds : 0;
 let isLeaving = false;
 
-const hasStream = () => Date.now() - heardStreamAt < SILENCE_SECONDS * 1000;
+const hasStream = () => since(heardStreamAt) < SILENCE_SECONDS * 1000;
 
 // Without `seconds`: at the usual pace. With it: then, or earlier if that was the plan.
 const planToAsk = seconds => {
@@ -179,7 +203,7 @@ const planToAsk = seconds => {
   const isMoving = Date.now() < movingUntil;
   const withStream = isMoving ? MOVING_ASK_SECONDS : Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds);
   const usual = hasStream() && !isReached ? withStream : pollSeconds;
-  const at = Date.now() + jittered(seconds ?? usual);
+  const at = Math.max(Date.now() + jittered(seconds ?? usual), refusedUntil);
   if (askTimer && seconds != null && askAt <= at) return;
   clearTimeout(askTimer);
   askAt = at;
@@ -200,18 +224,13 @@ const askAmong = people => {
 const ask = async () => {
   if (isAsking || isLeaving) return;
   isAsking = true;
-  let pause;
   try {
-    const stop = new AbortController();
-    const timer = setTimeout(() => stop.abort(), ASK_TIMEOUT_SECONDS * 1000);
-    const response = await fetch(live.ask, { headers: { accept: "application/json" }, cache: "no-store", signal: stop.signal });
-    clearTimeout(timer);
-    const answer = await response.json();
+    const [response, answer] = await fetchJson(live.ask, ASK_TIMEOUT_SECONDS, { headers: { accept: "application/json" } });
     if (!hasStream()) tryStream(answer);
     showConnection(hasStream() ? "stream" : "poll");
     if (typeof answer.status === "string") take(answer);
     else if (response.status < 500 && response.status !== 429) reload();
-    else pause = Number(response.headers.get("retry-after")) || 2 * pollSeconds;
+    else refusedUntil = Date.now() + notBefore(pauseOf(response) || 2 * pollSeconds);
   } catch {
     if (!hasStream()) showConnection("offline");
   }
@@ -219,16 +238,21 @@ const ask = async () => {
   isAboutToAsk = false;
   clearTimeout(askTimer);
   askTimer = 0;
-  planToAsk(pause);
+  planToAsk();
 };
 
 const take = answer => {
   if (answer.status !== "waiting" && answer.status !== "active" && answer.status !== "held") return reload();
+  // Another tab of this browser may have taken another place.
+  const isOther = answer.generation !== live.generation || answer.position !== place.position;
+  if (answer.position != null && isOther) return reload();
+  live.request_id = answer.request_id || live.request_id;
   pollSeconds = answer.next_poll_seconds || pollSeconds;
   isHeld = answer.status === "held";
   if (!isHeld && answer.people_ahead != null) {
     // Without a stream, a line that stands still is how one that was moved back shows itself.
-    const mayBeBack = answer.is_standing_still && !hasStream();
+    const mayBeBack = mayGetWorse || (answer.is_standing_still && !hasStream());
+    mayGetWorse = false;
     place.people_ahead = mayBeBack ? answer.people_ahead : Math.min(place.people_ahead, answer.people_ahead);
     place.people_ahead_at_first = Math.max(place.people_ahead_at_first, place.people_ahead);
     estimate = { likely: answer.estimated_wait_seconds, atMost: answer.estimated_wait_p90_seconds, ahead: place.people_ahead };
@@ -253,7 +277,7 @@ const reload = () => {
 // The first `free` reloads in a row wait for `seconds` only.
 const reloadAfter = (seconds, free) => {
   const [at, before] = JSON.parse(recall("sessionStorage", "reload") || "[0,0]");
-  const count = Date.now() - at < 3000 * RELOAD_PAUSE_MAX_SECONDS ? before : 0;
+  const count = since(at) < 3000 * RELOAD_PAUSE_MAX_SECONDS ? before : 0;
   const pause = count < free ? 0 : Math.min(RELOAD_PAUSE_MAX_SECONDS, RELOAD_PAUSE_SECONDS * 2 ** (count - free));
   later(Math.max(seconds, pause), () => {
     remember("sessionStorage", "reload", JSON.stringify([Date.now(), count + 1]));
@@ -266,7 +290,7 @@ const reloadAfter = (seconds, free) => {
 let stream = null;
 let heardStreamAt = 0;
 let reconnectSeconds = RECONNECT_SECONDS;
-let lastServing = 0;
+let lastServing = null;
 let lastOlder = Infinity;
 let freshTimer = 0;
 let reconnectTimer = 0;
@@ -359,19 +383,22 @@ const takeAge = seconds => {
 
 const takeBoard = board => {
   const own = board.generations.find(line => line.generation === live.generation);
+  // A line that was reset has forgotten how many they are.
+  if (!own || board.state === "closed") return askAmong(Math.max(crowd, place.people_ahead));
   crowd = Math.max(board.waiting || 0, place.people_ahead);
-  if (!own || board.state === "closed") return askAmong(crowd);
   let ahead = Math.max(0, place.position - 1 - Math.max(own.serving, own.base));
   for (const line of board.generations) {
     if (line.generation < own.generation) ahead += Math.max(0, line.joined - Math.max(line.serving, line.base));
   }
   // A figure never gets worse, unless the operator has moved the line back, or older lines were found again.
   const older = board.generations.indexOf(own);
-  const isBack = own.serving < lastServing || older > lastOlder;
-  const step = lastServing ? own.serving - lastServing : 0;
+  const isBack = (lastServing != null && own.serving < lastServing) || older > lastOlder;
+  const step = lastServing == null ? 0 : own.serving - lastServing;
   lastServing = own.serving;
   lastOlder = older;
-  place.people_ahead = isBack ? ahead : Math.min(place.people_ahead, ahead);
+  // What that makes of this place only the server knows.
+  mayGetWorse = mayGetWorse || isBack;
+  place.people_ahead = Math.min(place.people_ahead, ahead);
   place.people_ahead_at_first = Math.max(place.people_ahead_at_first, place.people_ahead);
   isPaused = STANDSTILLS.includes(board.standstill);
   if (isHeld) freshTimer = setTimeout(takeAge, 2000, 0);
@@ -379,8 +406,8 @@ const takeBoard = board => {
   showNotice(board.notice);
   showUpdate();
   isReached = !live.check_in && place.position <= own.serving;
-  if (isTurn && !isBack) return;
-  if (isTurn) return askAmong(crowd);
+  if (isBack) askAmong(crowd);
+  if (isTurn) return;
   render();
   if (live.check_in) checkInIfNear();
   else if (isReached) askAmong(step);
@@ -400,6 +427,8 @@ const beginTurn = remainingSeconds => {
   render();
   if (remainingSeconds != null) countDown(Date.now() + remainingSeconds * 1000);
   if (!isNew) return;
+  // The link to another device would hide the door.
+  if (first("move-dialog")?.open) first("move-dialog").close();
   const cueSeconds = cue();
   if (data.auto_enter) return void setTimeout(enter, cueSeconds * 1000);
   const door = first("enter");
@@ -409,7 +438,7 @@ const beginTurn = remainingSeconds => {
 const enter = () => {
   if (!isTurn || isLeaving) return;
   // Whom the server did not let in a moment ago is shown the button for a while, instead of being sent round in circles.
-  const pause = 2 * RELOAD_PAUSE_SECONDS * 1000 - (Date.now() - Number(recall("sessionStorage", "enter") || 0));
+  const pause = 2 * RELOAD_PAUSE_SECONDS * 1000 - since(Number(recall("sessionStorage", "enter") || 0));
   if (pause > 0) return void setTimeout(enter, pause);
   remember("sessionStorage", "enter", Date.now());
   isLeaving = true;
@@ -462,14 +491,18 @@ const chime = () => {
   }
 };
 
-const notify = () => {
+// Says whether this browser lets pages notify; on some phones only programs of their own may.
+const notify = (title, body) => {
   try {
-    const note = new Notification(texts["notification-title"], { body: texts["notification-text"], tag: "anteroom" });
+    const note = new Notification(title, { body, tag: "anteroom" });
     note.onclick = () => {
       window.focus();
       note.close();
     };
-  } catch { }
+    return true;
+  } catch {
+    return false;
+  }
 };
 
 // Gives the cues, and says for how many seconds they should be left to ring.
@@ -477,13 +510,13 @@ const cue = () => {
   const sounds = recall("localStorage", "cue-sound") === "on";
   const notifies = recall("localStorage", "cue-notification") === "on" && window.Notification?.permission === "granted";
   if (sounds) chime();
-  if (notifies) notify();
+  if (notifies) notify(...data.phases.turn);
   return sounds ? 1 : 0;
 };
 
 const offerCues = () => {
   show("cues", true);
-  const canNotify = "Notification" in window;
+  let canNotify = "Notification" in window;
   const isBlocked = () => canNotify && Notification.permission === "denied";
   for (const box of all("cue-sound")) {
     box.checked = recall("localStorage", "cue-sound") === "on";
@@ -500,11 +533,12 @@ const offerCues = () => {
       box.checked = recall("localStorage", "cue-notification") === "on" && canNotify && Notification.permission === "granted";
       box.disabled = isBlocked();
       show("cue-blocked", isBlocked());
+      box.closest("label")?.toggleAttribute("hidden", !canNotify);
     };
-    box.closest("label")?.toggleAttribute("hidden", !canNotify);
     box.addEventListener("change", async () => {
       remember("localStorage", "cue-notification", box.checked ? "on" : "off");
-      if (box.checked) await Notification.requestPermission();
+      // It is shown what it will be like, if it can be.
+      if (box.checked && await Notification.requestPermission() === "granted") canNotify = notify(texts.cues, document.title);
       reflect();
     });
     reflect();
@@ -516,8 +550,9 @@ const offerCues = () => {
 let isCheckingIn = false;
 
 const checkInIfNear = () => {
-  // One tab is enough: of two calls with the same ticket the earlier is sent away.
-  if (!live.check_in || !release || isCheckingIn || isTurn || isHeld || isPaused) return;
+  // One tab is enough: of two calls with the same ticket the earlier is sent away. Where that tab sleeps, the one that is seen does it.
+  const isDuty = release || (!document.hidden && !hasStream());
+  if (!live.check_in || !isDuty || isCheckingIn || isTurn || isHeld || isPaused) return;
   const slots = round ? Math.max(1, round.free) : NEAR_PEOPLE;
   const likely = estimated(estimate.likely);
   if (place.people_ahead < 2 * slots || (likely != null && likely <= NEAR_SECONDS)) checkIn();
@@ -527,12 +562,12 @@ const checkIn = async () => {
   isCheckingIn = true;
   let pause = 2 * RECONNECT_SECONDS;
   try {
-    const response = await fetch(live.check_in, {
+    const [response] = await fetchJson(live.check_in, CHECK_IN_TIMEOUT_SECONDS, {
       method: "POST",
       headers: { accept: "application/json", "content-type": "application/json" },
       body: JSON.stringify({ queueToken: live.request_id }),
     });
-    pause = Number(response.headers.get("retry-after")) || pause;
+    pause = pauseOf(response) || pause;
     if (response.ok) {
       isCheckingIn = false;
       return beginTurn();
@@ -547,7 +582,7 @@ const checkIn = async () => {
   });
 };
 
-// The link to another device. Where anything fails, the page with it is opened instead.
+// The link to another device. Where there is none to be had, asking tells why.
 
 const offerMove = () => {
   const dialog = first("move-dialog");
@@ -555,8 +590,9 @@ const offerMove = () => {
     opener.addEventListener("click", async event => {
       event.preventDefault();
       try {
-        const response = await fetch(opener.href, { headers: { accept: "application/json" }, cache: "no-store" });
-        const { url, qr, expires_in_seconds } = await response.json();
+        const headers = { accept: "application/json" };
+        const [response, { url, qr, expires_in_seconds }] = await fetchJson(opener.href, ASK_TIMEOUT_SECONDS, { headers });
+        if (!response.ok) return ask();
         const picture = new DOMParser().parseFromString(qr, "image/svg+xml").documentElement;
         dialog.querySelector("[data-anteroom~=qr]").replaceChildren(document.importNode(picture, true));
         dialog.querySelector("[data-anteroom~=link]").value = url;
@@ -565,7 +601,7 @@ const offerMove = () => {
         movingUntil = Date.now() + MOVING_SECONDS * 1000;
         planToAsk(MOVING_ASK_SECONDS);
       } catch {
-        location.assign(opener.href);
+        ask();
       }
     });
   }
@@ -622,7 +658,7 @@ if (live && place) {
 } else if (data.refresh_seconds) {
   // Where cookies do not come back there is no place to come back to, and no reason to hurry.
   if (data.situation === "arriving") reloadAfter(data.refresh_seconds, navigator.cookieEnabled ? 3 : 0);
-  else later(data.refresh_seconds, () => location.reload());
+  else setTimeout(() => location.reload(), notBefore(data.refresh_seconds));
 }
 offerCopy();
 first("handoff")?.submit();

@@ -105,8 +105,6 @@ cues = عندما يحين دورك
 cue-sound = تشغيل صوت
 cue-notification = عرض إشعار
 cue-notification-blocked = الإشعارات محظورة في هذا المتصفح
-notification-title = حان دورك
-notification-text = يُرجى العودة إلى الصفحة للدخول.
 
 enter-button = الدخول الآن
 ask-again = التحقق الآن
@@ -132,6 +130,7 @@ move-copied = تم النسخ
 move-close = إغلاق
 take-title = المتابعة هنا بمكانك
 take-lead = ينتقل مكانك في الطابور إلى هذا المتصفح، ولن يبقى على الجهاز الآخر.
+take-instead = ستتخلى بذلك عن المكان الذي يحتفظ به هذا المتصفح الآن.
 take-button = نقل مكاني إلى هنا
 take-failed-title = لم يعد هذا الرابط يعمل
 take-failed-lead = سبق استخدامه أو أنه قديم جدًا. يُرجى إنشاء رابط جديد على الجهاز الذي يحفظ مكانك.

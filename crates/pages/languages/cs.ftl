@@ -94,8 +94,6 @@ cues = Až budete na řadě
 cue-sound = Přehrát zvuk
 cue-notification = Zobrazit oznámení
 cue-notification-blocked = Oznámení jsou v tomto prohlížeči zablokovaná
-notification-title = Jste na řadě
-notification-text = Vraťte se na stránku a vstupte.
 
 enter-button = Vstoupit
 ask-again = Zkontrolovat teď
@@ -119,6 +117,7 @@ move-copied = Zkopírováno
 move-close = Zavřít
 take-title = Pokračujte zde se svým místem
 take-lead = Vaše místo ve frontě se přenese do tohoto prohlížeče. Druhé zařízení o ně přijde.
+take-instead = Místo, které tento prohlížeč drží teď, tím ztratíte.
 take-button = Přenést mé místo sem
 take-failed-title = Tento odkaz už neplatí
 take-failed-lead = Byl už použit, nebo je příliš starý. Vytvořte nový na zařízení, které má vaše místo.

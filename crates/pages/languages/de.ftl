@@ -84,8 +84,6 @@ cues = Wenn Sie an der Reihe sind
 cue-sound = Ton abspielen
 cue-notification = Benachrichtigung anzeigen
 cue-notification-blocked = Benachrichtigungen sind in diesem Browser blockiert
-notification-title = Sie sind an der Reihe
-notification-text = Kommen Sie zurück auf die Seite, um einzutreten.
 
 enter-button = Jetzt eintreten
 ask-again = Jetzt erneut nachfragen
@@ -107,6 +105,7 @@ move-copied = Kopiert
 move-close = Schließen
 take-title = Hier mit Ihrem Platz weitermachen
 take-lead = Ihr Platz in der Warteschlange zieht in diesen Browser um. Auf dem anderen Gerät gilt er dann nicht mehr.
+take-instead = Den Platz, den dieser Browser jetzt hat, geben Sie damit auf.
 take-button = Meinen Platz hierher holen
 take-failed-title = Dieser Link gilt nicht mehr
 take-failed-lead = Er wurde schon benutzt oder ist zu alt. Erstellen Sie einen neuen auf dem Gerät, das Ihren Platz hat.

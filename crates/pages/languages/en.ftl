@@ -92,8 +92,6 @@ cues = When it is your turn
 cue-sound = Play a sound
 cue-notification = Show a notification
 cue-notification-blocked = Notifications are blocked in this browser
-notification-title = It is your turn
-notification-text = Come back to the page to go in.
 
 enter-button = Go in now
 ask-again = Ask again now
@@ -115,6 +113,7 @@ move-copied = Copied
 move-close = Close
 take-title = Go on with your place here
 take-lead = Your place in line moves to this browser. The other device lets go of it.
+take-instead = You give up the place that this browser holds now.
 take-button = Take my place here
 take-failed-title = This link does not work any more
 take-failed-lead = It was used already, or it is too old. Make a new one on the device that holds your place.

@@ -84,8 +84,6 @@ cues = Cuando sea su turno
 cue-sound = Reproducir un sonido
 cue-notification = Mostrar una notificación
 cue-notification-blocked = Las notificaciones están bloqueadas en este navegador
-notification-title = Es su turno
-notification-text = Vuelva a la página para entrar.
 
 enter-button = Entrar ahora
 ask-again = Comprobar ahora
@@ -107,6 +105,7 @@ move-copied = Copiado
 move-close = Cerrar
 take-title = Continúe aquí con su lugar
 take-lead = Su lugar en la fila pasa a este navegador. El otro dispositivo dejará de tenerlo.
+take-instead = Con ello renuncia al lugar que este navegador tiene ahora.
 take-button = Traer mi lugar aquí
 take-failed-title = Este enlace ya no funciona
 take-failed-lead = Ya se utilizó o es demasiado antiguo. Cree uno nuevo en el dispositivo que tiene su lugar.

@@ -84,8 +84,6 @@ cues = Quand ce sera votre tour
 cue-sound = Jouer un son
 cue-notification = Afficher une notification
 cue-notification-blocked = Les notifications sont bloquées dans ce navigateur
-notification-title = C’est votre tour
-notification-text = Revenez sur la page pour entrer.
 
 enter-button = Entrer maintenant
 ask-again = Vérifier maintenant
@@ -107,6 +105,7 @@ move-copied = Copié
 move-close = Fermer
 take-title = Continuer ici avec votre place
 take-lead = Votre place dans la file d’attente passe à ce navigateur. L’autre appareil ne l’aura plus.
+take-instead = Vous renoncez ainsi à la place que ce navigateur garde en ce moment.
 take-button = Reprendre ma place ici
 take-failed-title = Ce lien ne fonctionne plus
 take-failed-lead = Il a déjà été utilisé ou il est trop ancien. Créez-en un nouveau sur l’appareil qui a votre place.

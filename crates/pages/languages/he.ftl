@@ -95,8 +95,6 @@ cues = כשיגיע תורכם
 cue-sound = השמעת צליל
 cue-notification = הצגת התראה
 cue-notification-blocked = ההתראות חסומות בדפדפן הזה
-notification-title = הגיע תורכם
-notification-text = חזרו לדף כדי להיכנס.
 
 enter-button = כניסה עכשיו
 ask-again = בדיקה חוזרת
@@ -120,6 +118,7 @@ move-copied = הועתק
 move-close = סגירה
 take-title = המשיכו כאן עם המקום שלכם
 take-lead = המקום שלכם בתור עובר לדפדפן הזה. במכשיר האחר הוא כבר לא יהיה.
+take-instead = בכך תוותרו על המקום שהדפדפן הזה מחזיק עכשיו.
 take-button = העברת המקום שלי לכאן
 take-failed-title = הקישור הזה כבר לא פועל
 take-failed-lead = כבר השתמשו בו, או שהוא ישן מדי. צרו קישור חדש במכשיר ששומר את המקום שלכם.

@@ -84,8 +84,6 @@ cues = Quando tocca a te
 cue-sound = Riproduci un suono
 cue-notification = Mostra una notifica
 cue-notification-blocked = Le notifiche sono bloccate in questo browser
-notification-title = Tocca a te
-notification-text = Torna alla pagina per entrare.
 
 enter-button = Entra ora
 ask-again = Controlla ora
@@ -107,6 +105,7 @@ move-copied = Copiato
 move-close = Chiudi
 take-title = Continua qui con il tuo posto
 take-lead = Il tuo posto in coda passa a questo browser. L’altro dispositivo non lo avrà più.
+take-instead = Così rinunci al posto che questo browser conserva adesso.
 take-button = Porta qui il mio posto
 take-failed-title = Questo link non funziona più
 take-failed-lead = È già stato usato o è troppo vecchio. Creane uno nuovo sul dispositivo che ha il tuo posto.

@@ -79,8 +79,6 @@ cues = 順番になったら
 cue-sound = 音を鳴らす
 cue-notification = 通知を表示する
 cue-notification-blocked = このブラウザでは通知がブロックされています
-notification-title = お客様の順番です
-notification-text = ページに戻って入場してください。
 
 enter-button = 今すぐ入場する
 ask-again = 今すぐ確認する
@@ -101,6 +99,7 @@ move-copied = コピーしました
 move-close = 閉じる
 take-title = ここで順番待ちを続ける
 take-lead = お客様の順番をこのブラウザに移します。元の端末では使えなくなります。
+take-instead = このブラウザが現在保持している順番は失われます。
 take-button = 順番をここに移す
 take-failed-title = このリンクは使えなくなりました
 take-failed-lead = すでに使用されたか、有効期限が切れています。順番をお持ちの端末で、新しいリンクを作成してください。

@@ -79,8 +79,6 @@ cues = 차례가 되면
 cue-sound = 소리로 알림
 cue-notification = 알림 표시
 cue-notification-blocked = 이 브라우저에서 알림이 차단되어 있습니다
-notification-title = 고객님 차례입니다
-notification-text = 페이지로 돌아와 입장해 주세요.
 
 enter-button = 지금 입장하기
 ask-again = 지금 확인하기
@@ -101,6 +99,7 @@ move-copied = 복사했습니다
 move-close = 닫기
 take-title = 여기에서 계속 대기하기
 take-lead = 순서가 이 브라우저로 옮겨집니다. 다른 기기에서는 더 이상 사용할 수 없습니다.
+take-instead = 이 브라우저가 지금 가지고 있는 순서는 포기하게 됩니다.
 take-button = 내 순서를 여기로 옮기기
 take-failed-title = 이 링크는 더 이상 사용할 수 없습니다
 take-failed-lead = 이미 사용했거나 유효 시간이 지났습니다. 순서를 가지고 있는 기기에서 새 링크를 만들어 주세요.

@@ -84,8 +84,6 @@ cues = Als u aan de beurt bent
 cue-sound = Geluid afspelen
 cue-notification = Melding tonen
 cue-notification-blocked = Meldingen zijn geblokkeerd in deze browser
-notification-title = U bent aan de beurt
-notification-text = Kom terug naar de pagina om naar binnen te gaan.
 
 enter-button = Nu naar binnen
 ask-again = Nu opnieuw kijken
@@ -107,6 +105,7 @@ move-copied = Gekopieerd
 move-close = Sluiten
 take-title = Ga hier verder met uw plaats
 take-lead = Uw plaats in de wachtrij verhuist naar deze browser. Op het andere apparaat vervalt uw plaats.
+take-instead = De plaats die deze browser nu heeft, geeft u daarmee op.
 take-button = Mijn plaats hierheen halen
 take-failed-title = Deze link werkt niet meer
 take-failed-lead = De link is al gebruikt of is te oud. Maak een nieuwe op het apparaat dat uw plaats heeft.

@@ -94,8 +94,6 @@ cues = Gdy nadejdzie Twoja kolej
 cue-sound = Odtwórz dźwięk
 cue-notification = Pokaż powiadomienie
 cue-notification-blocked = Powiadomienia są zablokowane w tej przeglądarce
-notification-title = Twoja kolej
-notification-text = Wróć na stronę, aby wejść.
 
 enter-button = Wejdź teraz
 ask-again = Sprawdź teraz
@@ -119,6 +117,7 @@ move-copied = Skopiowano
 move-close = Zamknij
 take-title = Kontynuuj tutaj ze swoim miejscem
 take-lead = Twoje miejsce w kolejce przejdzie do tej przeglądarki. Drugie urządzenie je straci.
+take-instead = Stracisz przez to miejsce, które ta przeglądarka ma teraz.
 take-button = Przenieś tu moje miejsce
 take-failed-title = Ten link już nie działa
 take-failed-lead = Został już użyty lub jest zbyt stary. Utwórz nowy na urządzeniu, które ma Twoje miejsce.

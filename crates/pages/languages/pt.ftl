@@ -85,8 +85,6 @@ cues = Quando for a sua vez
 cue-sound = Tocar um som
 cue-notification = Mostrar uma notificação
 cue-notification-blocked = As notificações estão bloqueadas neste navegador
-notification-title = É a sua vez
-notification-text = Volte à página para entrar.
 
 enter-button = Entrar agora
 ask-again = Verificar agora
@@ -108,6 +106,7 @@ move-copied = Copiado
 move-close = Fechar
 take-title = Continue aqui com o seu lugar
 take-lead = O seu lugar na fila passa para este navegador. O outro dispositivo deixa de ter o lugar.
+take-instead = Com isso, renuncia ao lugar que este navegador tem agora.
 take-button = Trazer o meu lugar para cá
 take-failed-title = Este link já não funciona
 take-failed-lead = Já foi usado ou é antigo demais. Crie um novo no dispositivo que tem o seu lugar.

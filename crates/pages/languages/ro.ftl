@@ -89,8 +89,6 @@ cues = Când vă vine rândul
 cue-sound = Redare sunet
 cue-notification = Afișare notificare
 cue-notification-blocked = Notificările sunt blocate în acest browser
-notification-title = E rândul dumneavoastră
-notification-text = Reveniți la pagină ca să intrați.
 
 enter-button = Intrați acum
 ask-again = Verificați acum
@@ -113,6 +111,7 @@ move-copied = Copiat
 move-close = Închideți
 take-title = Continuați aici cu locul dumneavoastră
 take-lead = Locul la rând se mută în acest browser. Celălalt dispozitiv nu îl mai are.
+take-instead = Astfel renunțați la locul pe care îl are acum acest browser.
 take-button = Mutați-mi locul aici
 take-failed-title = Acest link nu mai funcționează
 take-failed-lead = A fost deja folosit sau este prea vechi. Creați unul nou pe dispozitivul care are locul.

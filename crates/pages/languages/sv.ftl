@@ -84,8 +84,6 @@ cues = När det är din tur
 cue-sound = Spela ett ljud
 cue-notification = Visa en avisering
 cue-notification-blocked = Aviseringar är blockerade i den här webbläsaren
-notification-title = Det är din tur
-notification-text = Gå tillbaka till sidan för att gå in.
 
 enter-button = Gå in nu
 ask-again = Kontrollera nu
@@ -107,6 +105,7 @@ move-copied = Kopierad
 move-close = Stäng
 take-title = Fortsätt här med din plats
 take-lead = Din plats i kön flyttas till den här webbläsaren. Den andra enheten släpper den.
+take-instead = Du ger då upp platsen som den här webbläsaren har nu.
 take-button = Flytta min plats hit
 take-failed-title = Länken fungerar inte längre
 take-failed-lead = Den har redan använts eller är för gammal. Skapa en ny på enheten som har din plats.

@@ -84,8 +84,6 @@ cues = Sıra size geldiğinde
 cue-sound = Ses çal
 cue-notification = Bildirim göster
 cue-notification-blocked = Bu tarayıcıda bildirimler engellenmiş
-notification-title = Sıra sizde
-notification-text = Girmek için sayfaya dönün.
 
 enter-button = Şimdi gir
 ask-again = Şimdi kontrol et
@@ -107,6 +105,7 @@ move-copied = Kopyalandı
 move-close = Kapat
 take-title = Yerinizle burada devam edin
 take-lead = Sıradaki yeriniz bu tarayıcıya taşınır. Diğer cihazda artık geçerli olmaz.
+take-instead = Bununla, bu tarayıcının şu anda tuttuğu yerden vazgeçmiş olursunuz.
 take-button = Yerimi buraya al
 take-failed-title = Bu bağlantı artık çalışmıyor
 take-failed-lead = Daha önce kullanılmış ya da çok eski. Yerinizi tutan cihazda yeni bir bağlantı oluşturun.

@@ -79,8 +79,6 @@ cues = 轮到您时
 cue-sound = 播放提示音
 cue-notification = 显示通知
 cue-notification-blocked = 此浏览器已屏蔽通知
-notification-title = 轮到您了
-notification-text = 请返回页面进入。
 
 enter-button = 立即进入
 ask-again = 立即查询
@@ -101,6 +99,7 @@ move-copied = 已复制
 move-close = 关闭
 take-title = 在这里继续排队
 take-lead = 您的排队位置将转移到此浏览器，另一台设备上的位置随即失效。
+take-instead = 此浏览器目前保留的位置将被放弃。
 take-button = 将我的位置转移到这里
 take-failed-title = 此链接已失效
 take-failed-lead = 链接已被使用或已过期。请在保留您位置的设备上重新生成。

@@ -163,6 +163,8 @@ pub struct Page<'a> {
     pub move_out: Option<String>,
     /// Where the button for taking the place to this device posts to.
     pub move_in: Option<String>,
+    /// Whether he would give up another place by it, which this browser holds.
+    pub gives_up_place: bool,
     /// The link to another device, whole, and for how many seconds it works.
     pub link: Option<(String, u64)>,
     /// Where he is posted on to.

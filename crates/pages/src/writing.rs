@@ -138,6 +138,7 @@ impl<'page> Written<'page> {
                 remarks.push(self.text("keep-cookies"));
             }
             Situation::Arriving => remarks.push(self.text("arriving-cookies")),
+            Situation::MoveIn if self.page.gives_up_place => remarks.push(self.text("take-instead")),
             _ => {}
         }
         remarks

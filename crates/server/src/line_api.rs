@@ -105,6 +105,8 @@ impl PassDesk for Desk {
             passes::begin(&app, &room, ticket, request_id, Overrides::default(), Actor::Visitor).await;
         room.recent_places.forget(&ticket);
         let passed = match begun {
+            // A visit by cookie may outlive its pass, which then lets nobody in.
+            Ok(begun) if begun.expires_in == 0 => return Claimed::Over,
             Ok(_) if !wants_pass => return Claimed::Begun,
             Ok(begun) => passes::sign_begun(&app, &room, begun).await,
             Err(error) => Err(error),

@@ -43,7 +43,8 @@ pub(crate) async fn claim(
 /// A session that lives, and whose pass is not signed yet.
 pub(crate) struct Begun {
     session: Session,
-    expires_in: u64,
+    /// For how many seconds its pass is good from now.
+    pub(crate) expires_in: u64,
 }
 
 /// The first half of a claim: a session, durable when this is answered.

@@ -64,7 +64,7 @@ pub(crate) async fn preview(
     };
     let language = asked.language.as_deref().unwrap_or(LANGUAGE);
     let shown = app.pages.preview_response(text.as_deref(), situation, language, Some(&settings));
-    shown.map(|response| response.map(Body::from)).map_err(not_written)
+    shown.map(|response| response.map(Body::from)).map_err(|problem| not_written(&problem))
 }
 
 fn template_named(app: &App, name: &str) -> Result<Arc<str>, ApiError> {
@@ -74,7 +74,7 @@ fn template_named(app: &App, name: &str) -> Result<Arc<str>, ApiError> {
     })
 }
 
-fn not_written(problem: TemplateProblem) -> ApiError {
+fn not_written(problem: &TemplateProblem) -> ApiError {
     let error = ApiError::bad_request(format!("The template does not work: {problem}"));
     error.with_member("line", json!(problem.line))
 }

@@ -134,7 +134,8 @@ pub(crate) async fn create_or_replace(
     let preconditions = Preconditions::of(request.headers());
     let change: ChangeBody = read_optional_json(request).await?;
     let (settings, state) = change.applied_to(Settings::default())?;
-    check_template(&app, None, &settings)?;
+    let present = app.room(&id).map(|room| room.handle.board());
+    check_template(&app, present.as_ref().map(|board| &*board.settings), &settings)?;
     let state = state.unwrap_or(RoomState::Open);
     let wanted = |_: Settings| Ok((settings.clone(), Some(state)));
     if let Some(room) = app.room(&id) {

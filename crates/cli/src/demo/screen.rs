@@ -142,7 +142,11 @@ fn introduction(shown: &Shown<'_>) -> String {
             format!(
                 "A small shop with {capacity} places, and {crowd} who want in.\nAnteroom stands before it: as many as fit are let in, the others stand in line."
             ),
-            "You stand in line like everybody else, see it move, and are in within a minute.".to_owned(),
+            if visitors < capacity {
+                "You are in at once, while there is room. With more visitors there is a line.".to_owned()
+            } else {
+                "You stand in line like everybody else, see it move, and are in within a minute.".to_owned()
+            },
         )
     };
     format!(

@@ -352,7 +352,7 @@ def walk_pages(public, private, admin, waiting):
     public.call("lineTake", 303, query=taken, headers={**browser, **new})
     for operation in ("lineTakeAsk", "lineTake"):
         public.call(operation, 410, query=taken)
-    for operation in ("lineStatus", "lineEnter", "lineMove"):
+    for operation in ("lineStatus", "lineEnter", "lineMove", "lineLeave"):
         public.call(operation, 410, query=query, headers=old)
     for operation in ("waitPage", "waitEnter"):
         public.call(operation, 410, headers=old, room=room)

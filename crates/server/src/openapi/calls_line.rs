@@ -94,6 +94,7 @@ pub(super) fn leave() -> Call {
         "The cookie is forgotten. Asked again, it answers the same.",
     ))
     .json(200, "He has no place any more.", &left)
+    .json(410, MOVED, &moved())
     .problems(&[Problem::UnknownRoom, Problem::Forbidden, Problem::Unavailable])
 }
 

@@ -150,13 +150,17 @@ fn whoever_asked_for_it_is_notified_at_the_turn() {
     browser.press("#cue-sound");
     let is_on = "return ['#cue-sound', '#cue-notification'].every(it => document.querySelector(it).checked)";
     wait_until("both are on", PATIENCE, || browser.run(is_on, &[]) == true);
+    let notified = |expected: &[&str]| {
+        wait_until(&format!("the notifications are {expected:?}"), PATIENCE, || {
+            browser.run("return notifiedInTest", &[]) == json!(expected)
+        });
+    };
     let title = browser.title();
+    notified(&[&title]);
     scene.advance(4);
     wait_for_situation(&browser, "turn");
-    assert_ne!(browser.title(), title);
-    wait_until("he is notified", PATIENCE, || {
-        browser.run("return notifiedInTest.length", &[]).as_u64() == Some(1)
-    });
+    assert_eq!(browser.title(), "● It is your turn");
+    notified(&[&title, "It is your turn"]);
     browser.assert_no_faults();
 }
 

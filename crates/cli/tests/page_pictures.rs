@@ -12,14 +12,17 @@ use anteroom_testkit::{
     ChaosProxy, Chromium, Mode, Scheme, Server, Site, full, now, require_chromium, require_redis, wait_until,
 };
 use page_support::{
-    BINARY, ENTER, PATIENCE, Scene, room_by_hand, wait_for_ahead, wait_for_situation, wait_until_it_hears_by,
+    BINARY, ENTER, PATIENCE, SAFE_SHOP, Scene, room_by_hand, wait_for_ahead, wait_for_situation,
+    wait_until_it_hears_by,
 };
 use serde_json::json;
 
 const LOOK: &str = "page_heading = \"The Sample Theatre\"\nnotice = \"Doors open at eight. Two seats for each person.\"\n\
     auto_enter = false\nenable_queue_position_expiry = true\nqueue_position_expiry_period = 300\n";
-/// How the line moves while pictures are taken, so that there is an estimate: one a second.
-const MOVES: u32 = 8;
+/// How many are in line before, and how it moves before the first picture, so that there is an estimate: so many people a second.
+const CROWD: i64 = 1_284;
+const MOVES: i64 = 30;
+const PEOPLE_A_SECOND: i64 = 4;
 
 /// The windows that pictures are taken in.
 const WINDOWS: [(&str, u32, u32); 2] = [("phone", 390, 844), ("desktop", 1_280, 800)];
@@ -47,18 +50,26 @@ fn take(browser: &Chromium, directory: &Path, name: &str) {
 fn move_on(scene: &Scene) {
     for _ in 0..MOVES {
         let began = now();
-        scene.advance(1);
+        scene.advance(PEOPLE_A_SECOND);
         wait_until("a second has passed", PATIENCE, || began.elapsed() >= Duration::from_secs(1));
     }
 }
 
+/// A visitor of a site with TLS, whose browser would notify him: as nearly everybody is.
+fn wait_in_line(scene: &Scene, browser: &Chromium) {
+    let address = scene.at(SAFE_SHOP, "/");
+    let permission = json!({ "origin": address.trim_end_matches('/'), "permissions": ["notifications"] });
+    browser.devtools("Browser.grantPermissions", &permission);
+    browser.go(&address);
+    wait_for_situation(browser, "waiting");
+}
+
 fn take_line(directory: &Path) {
     let scene = Scene::by_hand(LOOK);
-    scene.crowd(1_284);
+    scene.crowd(usize::try_from(CROWD).expect("a crowd"));
     let browser = Chromium::open();
-    scene.wait_in_line(&browser, "/");
+    wait_in_line(&scene, &browser);
     move_on(&scene);
-    scene.advance(271);
     browser.reload();
     wait_until_it_hears_by(&browser, "stream");
     take(&browser, directory, "early");
@@ -67,7 +78,7 @@ fn take_line(directory: &Path) {
     wait_until_it_hears_by(&browser, "stream");
     take(&browser, directory, "arabic");
     browser.speak("en");
-    scene.advance(1_284 - 271 - i64::from(MOVES) - 3);
+    scene.advance(CROWD - MOVES * PEOPLE_A_SECOND - 3);
     browser.reload();
     wait_for_ahead(&browser, 3);
     take(&browser, directory, "near");
@@ -77,7 +88,7 @@ fn take_line(directory: &Path) {
     take(&browser, directory, "turn");
     scene.change(&json!({ "state": "closed" }));
     let newcomer = Chromium::open();
-    newcomer.go(&scene.shop("/"));
+    newcomer.go(&scene.at(SAFE_SHOP, "/"));
     wait_for_situation(&newcomer, "closed");
     take(&newcomer, directory, "closed");
 }
@@ -93,7 +104,9 @@ fn take_lost_store(directory: &Path) {
     let scene = Scene { server, site, way };
     scene.crowd(412);
     let browser = Chromium::open();
-    scene.wait_in_line(&browser, "/");
+    wait_in_line(&scene, &browser);
+    scene.advance(95);
+    wait_for_ahead(&browser, 317);
     to_store.set(Mode::Refuse);
     wait_for_situation(&browser, "held");
     take(&browser, directory, "store-lost");

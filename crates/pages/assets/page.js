@@ -149,8 +149,9 @@ const render = () => {
   for (const element of document.querySelectorAll("[data-anteroom-show]")) {
     element.hidden = !element.dataset.anteroomShow.split(" ").includes(phase);
   }
-  const site = data.heading || title;
-  document.title = `${isTurn ? "● " + title : phase === "held" ? title : aheadOfYou} · ${site}`;
+  const isInLine = !isTurn && !isHeld;
+  const site = data.heading || (isInLine ? title : "");
+  document.title = (isTurn ? "● " : "") + [isInLine ? aheadOfYou : title, site].filter(Boolean).join(" · ");
   speak(title, aheadOfYou);
 };
 
@@ -516,7 +517,7 @@ const cue = () => {
 
 const offerCues = () => {
   show("cues", true);
-  let canNotify = "Notification" in window;
+  let canNotify = isSecureContext && "Notification" in window;
   const isBlocked = () => canNotify && Notification.permission === "denied";
   for (const box of all("cue-sound")) {
     box.checked = recall("localStorage", "cue-sound") === "on";
@@ -538,7 +539,7 @@ const offerCues = () => {
     box.addEventListener("change", async () => {
       remember("localStorage", "cue-notification", box.checked ? "on" : "off");
       // It is shown what it will be like, if it can be.
-      if (box.checked && await Notification.requestPermission() === "granted") canNotify = notify(texts.cues, document.title);
+      if (box.checked && await Notification.requestPermission() === "granted") canNotify = notify(document.title);
       reflect();
     });
     reflect();

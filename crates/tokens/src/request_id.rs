@@ -7,7 +7,7 @@
 //!
 //! There is no authentication tag: 122 bits leave no space for one. Any UUID of version 8 therefore deciphers to *some*
 //! ticket, and [`RequestIds::open`] demands a judge that knows the room's lines. A random block has the known format, a live
-//! generation and incarnation, a number that was given out and a plausible time about once in 2^80.
+//! generation and incarnation, a number that was given out and a plausible time about once in 2^76.
 //!
 //! | bits, most significant first | 4 | 4 | 32 | 8 | 40 | 30 | 4 |
 //! |---|---|---|---|---|---|---|---|

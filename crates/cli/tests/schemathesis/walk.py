@@ -168,6 +168,12 @@ def walk_line(public, private, admin):
     public.call("claim", 404, body={"ticket": str(uuid.uuid4())})
     public.call("leave", 401, body={})
     public.call("leave", 404, body={"ticket": "x.y.z"})
+    public.call("move", 401, body={})
+    public.call("move", 404, body={"ticket": "x.y.z"})
+    on_another_device = public.json("move", body={"ticket": third["ticket"]})
+    public.call("move", 410, body={"ticket": third["ticket"]})
+    public.call("status", 410, headers=bearer(third["ticket"]))
+    third = on_another_device
     public.call("claim", 409, headers=bearer(first["ticket"]))
     status = public.json("status", headers=bearer(first["request_id"]), query={"room": "Sample"})
     assert status["status"] == "waiting", status
@@ -180,6 +186,7 @@ def walk_line(public, private, admin):
     passed = public.json("claim", body={"ticket": first["ticket"]})
     status = public.json("status", headers=bearer(first["ticket"]))
     assert status["status"] == "admitted", status
+    public.call("move", 409, body={"ticket": first["ticket"]})
     shown = private.json("showTicket", headers=admin, id="Sample", request_id=first["request_id"])
     assert shown["session"]["status"] == "active", shown
     refresh = {"refresh_token": passed["refresh_token"]}

@@ -228,6 +228,7 @@ pub(super) fn leave() -> Call {
         Problem::UnknownTicket,
         Problem::UnknownRoom,
         Problem::PlaceGone,
+        Problem::Moved,
         Problem::SessionEnded,
     ])
 }

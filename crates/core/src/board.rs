@@ -252,17 +252,7 @@ impl Board {
     /// How long a waiting ticket with that many people before it will wait; `None` while that is not known.
     pub fn wait(&self, ticket: &Ticket, people_ahead: u64, now: UnixMillis) -> Option<Wait> {
         self.segment(ticket.generation)?;
-        let held = matches!(
-            self.standstill,
-            Some(
-                Standstill::Paused
-                    | Standstill::QueueAll
-                    | Standstill::MovedBack
-                    | Standstill::Recovering
-                    | Standstill::Alarm
-                    | Standstill::AfterEnd
-            )
-        );
+        let held = self.standstill.is_some_and(Standstill::is_held);
         let estimator = Estimator {
             settings: &self.settings,
             next_step_at: self.next_step_at,

@@ -53,6 +53,25 @@ impl Standstill {
         Self::RateSpent,
     ];
 
+    /// Whether nobody is let in until somebody acts, however many slots are free; nobody knows how long that takes.
+    pub const fn is_held(self) -> bool {
+        match self {
+            Self::Paused
+            | Self::QueueAll
+            | Self::MovedBack
+            | Self::Recovering
+            | Self::Alarm
+            | Self::AfterEnd => true,
+            Self::BeforeStart
+            | Self::ByHandOnly
+            | Self::NobodyWaiting
+            | Self::NoReport
+            | Self::NoneFree
+            | Self::AtCapacity
+            | Self::RateSpent => false,
+        }
+    }
+
     /// The word used everywhere.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -274,17 +274,7 @@ fn live(place: &Place, refresh_seconds: u64, shown: &Shown<'_>) -> Live {
 
 /// Whether nobody is let in at the moment, however many slots are free.
 fn is_standing_still(board: &Board) -> bool {
-    let is_held = matches!(
-        board.standstill,
-        Some(
-            Standstill::Paused
-                | Standstill::QueueAll
-                | Standstill::MovedBack
-                | Standstill::Recovering
-                | Standstill::Alarm
-                | Standstill::AfterEnd
-        )
-    );
+    let is_held = board.standstill.is_some_and(Standstill::is_held);
     is_held || !board.state.admits() || board.settings.queue_all
 }
 

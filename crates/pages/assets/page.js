@@ -260,7 +260,7 @@ const take = answer => {
   }
   if (answer.is_standing_still != null) isPaused = answer.is_standing_still;
   if ("notice" in answer) showNotice(answer.notice);
-  showUpdate();
+  if (!isHeld) showUpdate();
   if (answer.status === "active") return beginTurn(answer.claim_expires_in_seconds);
   isTurn = false;
   hasBegun = false;

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use anteroom_core::Standstill;
 use anteroom_core::settings::Value;
 use http::HeaderValue;
 
@@ -254,4 +255,15 @@ fn a_preview_has_sample_figures_and_asks_nobody() {
     let answer = pages.preview_response(None, Situation::Waiting, "ar", None).unwrap();
     assert_eq!(answer.headers()[header::CONTENT_LANGUAGE], "ar");
     assert!(answer.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap().ends_with("; sandbox"));
+}
+
+#[test]
+fn the_script_knows_when_a_line_is_held() {
+    let held: Vec<String> = Standstill::ALL
+        .into_iter()
+        .filter(|standstill| standstill.is_held())
+        .map(|standstill| format!("\"{}\"", standstill.as_str()))
+        .collect();
+    let line = format!("const STANDSTILLS = [{}];", held.join(", "));
+    assert!(include_str!("../assets/page.js").contains(&line), "{line}");
 }

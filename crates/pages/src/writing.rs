@@ -64,6 +64,14 @@ pub(crate) struct WrittenPlace {
     pub(crate) remaining: Option<String>,
 }
 
+/// A picture above the title.
+pub(crate) struct Picture {
+    pub(crate) path: &'static str,
+    /// On pages that go on by themselves: the situation in which it is seen.
+    pub(crate) shown: Option<&'static str>,
+    pub(crate) is_hidden: bool,
+}
+
 impl<'page> Written<'page> {
     pub(crate) fn new(page: &'page Page<'page>, language: &'static Language, nonce: &'page str) -> Self {
         let phase = phase(page);
@@ -228,16 +236,30 @@ impl<'page> Written<'page> {
         RELOAD
     }
 
-    /// Which picture stands above the title, where there are no figures.
-    pub(crate) fn picture(&self) -> &'static str {
-        match self.page.situation {
-            Situation::Waiting | Situation::MoveOut => "",
-            Situation::Turn | Situation::Inside | Situation::HandOff => "M7 12.5l3.5 3.5L17.5 9",
-            Situation::Moved | Situation::MoveIn => "M6 12h12M13 7l5 5-5 5",
-            Situation::Arriving | Situation::Held | Situation::Limited | Situation::Gone => "M12 7v5.5l3.5 2",
-            Situation::Left | Situation::Closed | Situation::TurnedAway => "M7 12h10",
-            _ => "M12 7v6M12 16.5v.01",
+    /// The pictures above the title, where there are no figures. Pages that go on by themselves have those that may come.
+    pub(crate) fn pictures(&self) -> Vec<Picture> {
+        if self.page.live.is_some() {
+            let picture = |situation: Situation| Picture {
+                path: path_of(situation),
+                shown: Some(situation.name()),
+                is_hidden: situation != self.page.situation,
+            };
+            return vec![picture(Situation::Turn), picture(Situation::Held)];
         }
+        let path = path_of(self.page.situation);
+        if path.is_empty() { vec![] } else { vec![Picture { path, shown: None, is_hidden: false }] }
+    }
+}
+
+/// What is drawn for a situation.
+const fn path_of(situation: Situation) -> &'static str {
+    match situation {
+        Situation::Waiting | Situation::MoveOut => "",
+        Situation::Turn | Situation::Inside | Situation::HandOff => "M7 12.5l3.5 3.5L17.5 9",
+        Situation::Moved | Situation::MoveIn => "M6 12h12M13 7l5 5-5 5",
+        Situation::Arriving | Situation::Held | Situation::Limited | Situation::Gone => "M12 7v5.5l3.5 2",
+        Situation::Left | Situation::Closed | Situation::TurnedAway => "M7 12h10",
+        _ => "M12 7v6M12 16.5v.01",
     }
 }
 

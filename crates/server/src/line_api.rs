@@ -41,7 +41,7 @@ pub(crate) async fn line(
     Ok(own(app.gateway.answer_about_line(&request, &peer, room.as_ref()).await))
 }
 
-/// GET `/wait/{room}`: the waiting page for a site elsewhere.
+/// GET `/wait/{room}`: the waiting page for a site elsewhere. POST `/wait/{room}/enter`: its button.
 pub(crate) async fn wait(
     State(app): Shared,
     Extension(peer): Extension<Peer>,
@@ -50,19 +50,7 @@ pub(crate) async fn wait(
     request: Request<Body>,
 ) -> Result<Answered, ApiError> {
     refuse_what_is_given_twice(&parameters)?;
-    Ok(own(app.gateway.answer_elsewhere(&without_body(request), &peer, &room, false).await))
-}
-
-/// POST `/wait/{room}/enter`: its button.
-pub(crate) async fn enter_elsewhere(
-    State(app): Shared,
-    Extension(peer): Extension<Peer>,
-    Path(room): Path<String>,
-    parameters: Parameters,
-    request: Request<Body>,
-) -> Result<Answered, ApiError> {
-    refuse_what_is_given_twice(&parameters)?;
-    Ok(own(app.gateway.answer_elsewhere(&without_body(request), &peer, &room, true).await))
+    Ok(own(app.gateway.answer_elsewhere(&without_body(request), &peer, &room).await))
 }
 
 /// Nobody could say which of two addresses or codes was meant.

@@ -155,7 +155,7 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     row(Get,  "/line/take",         Open, Nothing, Problem, || get(line_api::line)),              // that link: asks
     row(Post, "/line/take",         Open, Nothing, Problem, || post(line_api::line)),             // and takes it
     row(Get,  "/wait/{room}",       Open, Nothing, Problem, || get(line_api::wait)),              // the waiting page for a site elsewhere
-    row(Post, "/wait/{room}/enter", Open, Nothing, Problem, || post(line_api::enter_elsewhere)),  // hands the pass over
+    row(Post, "/wait/{room}/enter", Open, Nothing, Problem, || post(line_api::wait)),             // hands the pass over
     row(Get,  "/page.js",           Open, Nothing, Problem, || get(line_api::script)),            // what pages do in a browser
     row(Get,  "/problems",   Open, Nothing,    Problem, || get(health::problems)),    // what each problem means
 ];

@@ -2,7 +2,7 @@
 //! sites elsewhere.
 
 use anteroom_core::RoomId;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 
 use super::Gateway;
 use crate::body::GatewayBody;
@@ -42,7 +42,6 @@ impl Gateway {
         request: &Request<B>,
         peer: &Peer,
         room: &str,
-        is_button: bool,
     ) -> Response<GatewayBody> {
         let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
         let reader = Reader::of(&self.writer, request).below_prefix();
@@ -71,7 +70,7 @@ impl Gateway {
             desk: &**desk,
             gateway: self,
             client: &client,
-            is_button,
+            is_button: request.method() == Method::POST,
         };
         elsewhere.answer(request).await
     }

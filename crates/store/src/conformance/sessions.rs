@@ -131,14 +131,16 @@ pub(super) async fn a_place_that_moved_and_a_code_that_was_redeemed_are_remember
     let moved = caller.perform(Operation::Move { ticket: old }).await;
     let new = Ticket { copy: 1, ..old };
     assert_eq!(moved, Answer::Moved { ticket: new });
+    let stored = store.load(&caller.id, caller.node).await.unwrap().unwrap();
+    let board = anteroom_core::Board::of(&stored.room);
+    assert!(board.is_moved(&old) && !board.is_moved(&new));
     caller.perform(Operation::Advance { by: 2 }).await;
     let claimed = caller.perform(claim(new, None)).await;
     let Answer::Claimed { session, begun: true } = claimed else { panic!("{claimed:?}") };
     let issued_at = caller.now.plus(1);
     caller.perform(Operation::Redeem { key: session.key, issued_at }).await;
     let stored = store.load(&caller.id, caller.node).await.unwrap().unwrap();
-    let board = anteroom_core::Board::of(&stored.room);
-    assert!(board.is_moved(&old) && !board.is_moved(&new));
+    assert!(stored.room.moved.is_empty(), "the session knows it from now on");
     let kept = store.session(&caller.id, session.key).await.unwrap().unwrap();
     assert_eq!((kept.copy, kept.redeemed_at), (1, issued_at));
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::{
     Answer, Browser, ChaosProxy, Direction, Fault, Mode, Nodes, Request, Server, SetOnDrop, Site, full, now,
-    pause, require_redis, wait_until,
+    pause, require_redis, unix_seconds, wait_until,
 };
 use gateway_support::{BINARY, COOKIE, PATIENCE, SOON, figure, hall, most_at_once, verdicts};
 
@@ -295,11 +295,11 @@ fn steady_lets_in_at_the_rate_from_before_and_ever_fewer() {
 }
 
 #[test]
-fn a_store_that_comes_back_empty_learns_places_from_pages_that_only_ask() {
+fn a_store_that_nobody_remembers_learns_places_from_pages_that_only_ask() {
     if !require_redis() {
         return;
     }
-    let scene = Scene::start(1, "");
+    let mut scene = Scene::start(1, "");
     let mut inside = scene.browser(0);
     inside.enter("/", SOON, PATIENCE);
     let mut waiting = [scene.browser(0), scene.browser(1)];
@@ -308,11 +308,19 @@ fn a_store_that_comes_back_empty_learns_places_from_pages_that_only_ask() {
         browser.open("/").shown_position().expect("a place")
     });
     assert_eq!(positions, [2, 3]);
+    // Lines are known by the second in which they were opened.
+    let began = unix_seconds();
+    wait_until("another line would be a later one", PATIENCE, || unix_seconds() > began);
+    for server in scene.nodes.all_mut() {
+        server.terminate().expect("the node ends");
+    }
     scene.redis.kill();
     scene.redis.start_again();
-    wait_until("the store is back", PATIENCE, || scene.is_ready());
+    for server in scene.nodes.all_mut() {
+        server.restart().expect("the node starts on an empty store");
+    }
     // The last one's page asks; nobody opens anything.
-    let [_, last] = &mut waiting;
+    let mut last = waiting[1].moved_to(scene.nodes.all()[1].public());
     wait_until("his place is in the store again", PATIENCE, || {
         let told = last.fetch("/.anteroom/line?room=Hall").json();
         let board = last.fetch("/.anteroom/rooms/Hall").json();

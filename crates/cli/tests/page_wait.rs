@@ -163,6 +163,8 @@ fn two_tabs_agree_when_one_of_them_takes_another_place() {
     wait_for_situation(&browser, "waiting");
     assert_eq!((position(&browser), ahead(&browser)), (Some(10), Some(9)));
     browser.switch_to(&first);
+    // As when it is taken up again.
+    browser.run("document.dispatchEvent(new Event('visibilitychange'))", &[]);
     wait_until("the first tab shows the place of both", PATIENCE, || {
         (position(&browser), ahead(&browser)) == (Some(10), Some(9))
     });

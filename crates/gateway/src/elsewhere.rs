@@ -199,6 +199,8 @@ impl Elsewhere<'_> {
         };
         match self.handed_over(Waiter::new(inside.ticket), address).await {
             Ok(response) => response,
+            // His visit has outlived its pass: there is nothing to hand over, and nothing to take from him.
+            Err(Wait::Gone) => self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside)),
             Err(wait) => self.told(wait, None, request.uri().query()),
         }
     }

@@ -1,7 +1,7 @@
 //! Taking a place to another device: a sealed link, opened there. Whoever opens it is asked, because programs that preview links open
 //! them too; the place moves when he says yes, and from then on the old device is told so.
 
-use anteroom_core::{Answer, Operation, Recognition, Refusal, Ticket};
+use anteroom_core::{Answer, Operation, Recognition, Refusal, Standing, Ticket};
 use anteroom_pages::{Page, Situation, qr_svg};
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -117,7 +117,7 @@ impl Called<'_> {
         let page = Page {
             situation: Situation::MoveIn,
             move_in: Some(format!("{LINE_PATH}/take?{query}")),
-            gives_up_place: self.own_place_beside(&ticket).is_some(),
+            gives_up_place: self.own_place_beside(&ticket).is_some_and(|own| self.still_waits(&own)),
             ..self.page()
         };
         self.reader.page(StatusCode::OK, &page)
@@ -171,6 +171,17 @@ impl Called<'_> {
             let leave = Operation::Leave { ticket: own };
             let _ = self.case.rule.room.handle.operate(leave, Actor::Visitor).await;
         }
+    }
+
+    /// Whether a place may still be worth something, as far as the board knows.
+    fn still_waits(&self, ticket: &Ticket) -> bool {
+        let (room, now) = (&self.case.rule.room, self.case.now);
+        let is_known = room.handle.with_board(|board| {
+            !board.is_moved(ticket)
+                && board.recognise(ticket, now) != Recognition::Foreign
+                && board.standing(ticket, now) != Standing::Settled
+        });
+        is_known && !room.visits.is_dead(key_of(ticket))
     }
 
     /// Another place than this one, which this browser holds.

@@ -165,7 +165,10 @@ impl Case<'_> {
                 != Recognition::Foreign
         };
         let holds = match &self.cookie {
-            Some(CookieContent::Waiting { ticket, .. }) => is_ours(ticket),
+            // Whose visit is over takes another place.
+            Some(CookieContent::Waiting { ticket, .. }) => {
+                is_ours(ticket) && !self.rule.room.visits.is_dead(key_of(ticket))
+            }
             Some(CookieContent::Admitted { ticket, ends_at, .. }) => {
                 let (visits, key) = (&self.rule.room.visits, key_of(ticket));
                 let ends_at = visits.ends_at(key).map_or(*ends_at, |extended| extended.max(*ends_at));

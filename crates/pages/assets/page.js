@@ -16,6 +16,9 @@ const ASK_TIMEOUT_SECONDS = 20;
 const RELOAD_PAUSE_SECONDS = 5;
 const RELOAD_PAUSE_MAX_SECONDS = 60;
 const MOVING_SECONDS = 120;
+// So long after a line was moved back answers may still be of before; and this is how often one asks meanwhile.
+const BACK_SECONDS = 15;
+const BACK_ASK_SECONDS = 3;
 const MOVING_ASK_SECONDS = 5;
 // So many people may ask in a second.
 const CROWD_PER_SECOND = 5000;
@@ -186,8 +189,9 @@ const showConnection = way => {
 
 let askTimer = 0;
 let askAt = 0;
+// By the clock that nobody puts back.
 let refusedUntil = 0;
-let mayGetWorse = false;
+let worseUntil = 0;
 let isAsking = false;
 let isAboutToAsk = false;
 let movingUntil = 0;
@@ -201,10 +205,11 @@ const planToAsk = seconds => {
   if (isLeaving) return;
   // The stream tells the place; only the estimate is asked for, and only where somebody looks.
   // Who has the link to another device before him sees soon that his place has gone there.
-  const isMoving = Date.now() < movingUntil;
+  const now = performance.now();
+  const isMoving = now < movingUntil;
   const withStream = isMoving ? MOVING_ASK_SECONDS : Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds);
-  const usual = hasStream() && !isReached ? withStream : pollSeconds;
-  const at = Math.max(Date.now() + jittered(seconds ?? usual), refusedUntil);
+  const usual = now < worseUntil ? BACK_ASK_SECONDS : hasStream() && !isReached ? withStream : pollSeconds;
+  const at = Math.max(now + jittered(seconds ?? usual), refusedUntil);
   if (askTimer && seconds != null && askAt <= at) return;
   clearTimeout(askTimer);
   askAt = at;
@@ -212,7 +217,7 @@ const planToAsk = seconds => {
     askTimer = 0;
     if (seconds == null && hasStream() && document.hidden && !isMoving) planToAsk();
     else ask();
-  }, at - Date.now());
+  }, at - now);
 };
 
 // Soon, but not all of so many people at once.
@@ -224,6 +229,7 @@ const askAmong = people => {
 
 const ask = async () => {
   if (isAsking || isLeaving) return;
+  if (performance.now() < refusedUntil) return planToAsk();
   isAsking = true;
   try {
     const [response, answer] = await fetchJson(live.ask, ASK_TIMEOUT_SECONDS, { headers: { accept: "application/json" } });
@@ -231,7 +237,7 @@ const ask = async () => {
     showConnection(hasStream() ? "stream" : "poll");
     if (typeof answer.status === "string") take(answer);
     else if (response.status < 500 && response.status !== 429) reload();
-    else refusedUntil = Date.now() + notBefore(pauseOf(response) || 2 * pollSeconds);
+    else refusedUntil = performance.now() + notBefore(pauseOf(response) || 2 * pollSeconds);
   } catch {
     if (!hasStream()) showConnection("offline");
   }
@@ -252,8 +258,7 @@ const take = answer => {
   isHeld = answer.status === "held";
   if (!isHeld && answer.people_ahead != null) {
     // Without a stream, a line that stands still is how one that was moved back shows itself.
-    const mayBeBack = mayGetWorse || (answer.is_standing_still && !hasStream());
-    mayGetWorse = false;
+    const mayBeBack = performance.now() < worseUntil || (answer.is_standing_still && !hasStream());
     place.people_ahead = mayBeBack ? answer.people_ahead : Math.min(place.people_ahead, answer.people_ahead);
     place.people_ahead_at_first = Math.max(place.people_ahead_at_first, place.people_ahead);
     estimate = { likely: answer.estimated_wait_seconds, atMost: answer.estimated_wait_p90_seconds, ahead: place.people_ahead };
@@ -398,7 +403,7 @@ const takeBoard = board => {
   lastServing = own.serving;
   lastOlder = older;
   // What that makes of this place only the server knows.
-  mayGetWorse = mayGetWorse || isBack;
+  if (isBack) worseUntil = performance.now() + BACK_SECONDS * 1000;
   place.people_ahead = Math.min(place.people_ahead, ahead);
   place.people_ahead_at_first = Math.max(place.people_ahead_at_first, place.people_ahead);
   isPaused = STANDSTILLS.includes(board.standstill);
@@ -517,7 +522,7 @@ const cue = () => {
 
 const offerCues = () => {
   show("cues", true);
-  let canNotify = isSecureContext && "Notification" in window;
+  let canNotify = isSecureContext && "Notification" in window && recall("localStorage", "cue-notification") !== "never";
   const isBlocked = () => canNotify && Notification.permission === "denied";
   for (const box of all("cue-sound")) {
     box.checked = recall("localStorage", "cue-sound") === "on";
@@ -540,6 +545,7 @@ const offerCues = () => {
       remember("localStorage", "cue-notification", box.checked ? "on" : "off");
       // It is shown what it will be like, if it can be.
       if (box.checked && await Notification.requestPermission() === "granted") canNotify = notify(document.title);
+      if (!canNotify) remember("localStorage", "cue-notification", "never");
       reflect();
     });
     reflect();
@@ -599,7 +605,7 @@ const offerMove = () => {
         dialog.querySelector("[data-anteroom~=link]").value = url;
         write("link-expires", counted("move-expires", Math.max(1, Math.ceil(expires_in_seconds / 60))));
         dialog.showModal();
-        movingUntil = Date.now() + MOVING_SECONDS * 1000;
+        movingUntil = performance.now() + MOVING_SECONDS * 1000;
         planToAsk(MOVING_ASK_SECONDS);
       } catch {
         ask();

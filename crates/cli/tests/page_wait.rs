@@ -5,8 +5,8 @@ mod page_support;
 
 use anteroom_testkit::{Chromium, require_chromium, wait_until};
 use page_support::{
-    ENTER, HOME, LEAVE, LEAVE_CONFIRM, PATIENCE, SAFE_SHOP, SHOP, Scene, ahead, digits, is_inside, is_marked,
-    mark, position, situation, wait_for_ahead, wait_for_situation, wait_until_inside,
+    ENTER, HOME, JOIN, LEAVE, LEAVE_CONFIRM, PATIENCE, SAFE_SHOP, SHOP, Scene, ahead, digits, is_inside,
+    is_marked, mark, position, situation, wait_for_ahead, wait_for_situation, wait_until_inside,
 };
 use serde_json::json;
 
@@ -179,6 +179,36 @@ fn two_tabs_agree_when_one_of_them_takes_another_place() {
     assert_eq!(scene.figure("joined"), 1);
     scene.advance(1);
     wait_until_inside(&browser, "/one");
+    browser.assert_no_faults();
+}
+
+#[test]
+fn who_leaves_by_one_tab_is_not_put_in_line_again_by_another() {
+    if !require_chromium() {
+        return;
+    }
+    let browser = Chromium::open();
+    let scene = Scene::by_hand("");
+    scene.crowd(3);
+    scene.wait_in_line(&browser, "/one?a=b");
+    let first = browser.tab();
+    browser.open_tab();
+    scene.wait_in_line(&browser, "/two");
+    browser.press(LEAVE);
+    browser.press(LEAVE_CONFIRM);
+    wait_for_situation(&browser, "left");
+    browser.switch_to(&first);
+    browser.run("document.dispatchEvent(new Event('visibilitychange'))", &[]);
+    wait_for_situation(&browser, "gone");
+    browser.reload();
+    wait_for_situation(&browser, "gone");
+    assert_eq!(scene.figure("joined"), 4, "nobody was put in line again");
+    // If he wants to, he is, and gets where he wanted to go.
+    browser.press(JOIN);
+    wait_for_situation(&browser, "waiting");
+    assert_eq!((position(&browser), scene.figure("joined")), (Some(5), 5));
+    scene.advance(5);
+    wait_until_inside(&browser, "/one?a=b");
     browser.assert_no_faults();
 }
 

@@ -76,7 +76,7 @@ fn who_comes_back_with_the_present_edition_is_told_only_what_is_new() {
     line.join();
     let id = Watcher::open(&server, "Hall").next_board().id();
     let mut known = Watcher::open_with(&server, "/watch?room=Hall", &format!("Last-Event-ID: {id}\r\n"));
-    assert!(known.next_raw().is_comment(), "nothing has changed");
+    assert!(known.next_raw().is_sign_of_life(), "nothing has changed");
     line.advance(1);
     let event = known.next_board();
     assert_eq!(event.board()["serving"], 1);
@@ -115,18 +115,18 @@ fn many_changes_make_few_events_and_the_last_state_always_arrives() {
 }
 
 #[test]
-fn a_quiet_stream_gets_comments_and_stays_open() {
+fn a_quiet_stream_gets_signs_of_life_and_stays_open() {
     let server = start("watch_keep_alive_seconds = 1\nheader_read_timeout_seconds = 1");
     let mut watchers: Vec<Watcher> = (0..20).map(|_| Watcher::open(&server, "Hall")).collect();
     for watcher in &mut watchers {
         watcher.next_board();
         for _ in 0..3 {
-            assert!(watcher.next_raw().is_comment());
+            assert!(watcher.next_raw().is_sign_of_life());
         }
     }
     assert_eq!(metric(&server, &streams("taken")), 20);
     // Counted when a whole slice has been sent, which is after the client has read his.
-    wait_until("the comments are counted", DEADLINE, || {
+    wait_until("the signs of life are counted", DEADLINE, || {
         metric(&server, "anteroom_watch_keep_alives_total") >= 60
     });
     server.line("Hall").advance(1);

@@ -105,7 +105,7 @@ impl Stream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_protocols_carry_the_same_events_and_comments() {
+async fn both_protocols_carry_the_same_events_and_signs_of_life() {
     let directory = tempfile::tempdir().unwrap();
     let config =
         "watch_interval_milliseconds = 10\nwatch_keep_alive_seconds = 1\nheader_read_timeout_seconds = 1";
@@ -143,11 +143,12 @@ async fn both_protocols_carry_the_same_events_and_comments() {
     for mut stream in open {
         // Longer than a client without a request may be quiet.
         for _ in 0..3 {
-            let before = stream.read.matches("\n:\n\n").count();
-            while stream.read.matches("\n:\n\n").count() == before {
+            let before = stream.read.matches("event: alive\ndata: 1\n\n").count();
+            while stream.read.matches("event: alive\ndata: 1\n\n").count() == before {
                 let length = stream.read.len();
-                let frame =
-                    tokio::time::timeout(DEADLINE, stream.response.frame()).await.expect("a comment in time");
+                let frame = tokio::time::timeout(DEADLINE, stream.response.frame())
+                    .await
+                    .expect("a sign of life in time");
                 let data = frame.expect("an open stream").unwrap().into_data().unwrap();
                 stream.read.push_str(std::str::from_utf8(&data).unwrap());
                 assert!(stream.read.len() > length);

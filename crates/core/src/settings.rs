@@ -184,6 +184,8 @@ settings! {
     page_background: Option<Colour> = None,
     /// The picture on top of the waiting page.
     page_logo: Option<Logo> = None,
+    /// What that picture says, for those who do not see it. Not needed where `page_heading` says it.
+    page_logo_text: Option<Heading> = None,
     /// A page of the operator's own in place of the waiting page: a file of the server's `page_templates`.
     page_template: Option<TemplateName> = None,
 }

@@ -88,6 +88,7 @@ fn the_code_has_no_setting_that_the_design_does_not_know() {
         "page_color",
         "page_background",
         "page_logo",
+        "page_logo_text",
         "page_template",
     ];
     let known = |name: &str| more.contains(&name) || DESIGN.iter().any(|(design, _)| *design == name);

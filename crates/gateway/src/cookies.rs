@@ -12,8 +12,9 @@ const PREFIX: &str = "anteroom-";
 const HOST_PREFIX: &str = "__Host-anteroom-";
 /// The cookie of somebody who was let in while the store was lost stands beside that of his place.
 const LOSS_SUFFIX: &str = "~loss";
-/// How long a place in line is remembered by a browser.
-pub(crate) const WAITING_MAX_AGE_SECONDS: u64 = 24 * 3600;
+/// How long a place in line is remembered by a browser: longer than anybody waits, because only the server knows when it is over, and
+/// pages that stay open do not renew it.
+pub(crate) const WAITING_MAX_AGE_SECONDS: u64 = 7 * 24 * 3600;
 /// How long an arrival is good for a place: as long as it is remembered which place it got.
 pub(crate) const ARRIVED_MAX_AGE_SECONDS: u64 = crate::repeatable::REMEMBERED_MILLIS / 1000;
 /// Directions to caches other than `Cache-Control`, which they obey in its place.

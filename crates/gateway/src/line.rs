@@ -236,7 +236,8 @@ impl Called<'_> {
         response
     }
 
-    /// Where the holder of the cookie stands. Nothing is taken or entered by asking.
+    /// Where the holder of the cookie stands. Nothing is taken or entered by asking: a page that has lost its place, because it was given
+    /// up or its turn was missed in another tab, leads its reader here to be asked whether he wants another.
     pub(crate) async fn ask<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let (room, now) = (&self.case.rule.room, self.case.now);
         let status = match self.case.cookie {
@@ -253,6 +254,13 @@ impl Called<'_> {
             Some(CookieContent::Arrived { .. }) => "arriving",
             None => "none",
         };
+        if self.reader.wants_page {
+            return if status == "admitted" {
+                self.sent_on(request)
+            } else {
+                self.shown(Wait::Gone, request)
+            };
+        }
         page::json(StatusCode::OK, JSON, &json!({ "room": room.handle.id().as_str(), "status": status }))
     }
 

@@ -2,7 +2,7 @@
 
 use anteroom_core::estimate::next_poll_seconds;
 use anteroom_core::settings::Notice;
-use anteroom_core::{Board, RoomState, Standing, Standstill, Ticket, UnixMillis};
+use anteroom_core::{Board, RoomState, Settings, Standing, Standstill, Ticket, UnixMillis};
 use anteroom_pages::{Live, Page, Situation};
 use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::request_id;
@@ -23,6 +23,8 @@ const HELD_REFRESH_SECONDS: u64 = 5;
 const PASSED_REFRESH_SECONDS: u64 = 30;
 /// How soon somebody asks again whose turn it is: he may come in by another window.
 const TURN_REFRESH_SECONDS: u64 = 10;
+/// The least time between two loads of a page by somebody in line whose browser runs no scripts.
+const PAGE_REFRESH_MIN_SECONDS: u64 = 10;
 /// In an auction, whoever waits for fewer rounds than this comes to each of them.
 const ROUNDS_ATTENDED: u64 = 10;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -118,7 +120,8 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
     };
     let refresh_seconds = match (wait, &place) {
         (Wait::Arriving, _) => ARRIVED_REFRESH_SECONDS,
-        (Wait::Held(_), _) => HELD_REFRESH_SECONDS,
+        // A lost store is no reason to ask more often than before.
+        (Wait::Held(_), Some(place)) => place.refresh_seconds.max(HELD_REFRESH_SECONDS),
         (Wait::Gone | Wait::Moved | Wait::Closed, _) => PASSED_REFRESH_SECONDS,
         (Wait::Turn(_), _) => TURN_REFRESH_SECONDS,
         (_, Some(place)) => place.refresh_seconds,
@@ -246,7 +249,7 @@ fn as_page(
         is_standing_still: is_standing_still(shown.board),
         place: place.map(|place| place.shown(shown.now)),
         live: place.map(|place| live(place, refresh_seconds, shown)),
-        refresh_seconds: (!is_over).then_some(refresh_seconds),
+        refresh_seconds: (!is_over).then(|| page_refresh_seconds(wait, refresh_seconds, settings)),
         home: (!is_over).then(|| shown.address.to_owned()),
         join: is_over.then(|| shown.line("/join")),
         enter: has_button.then_some(enter),
@@ -255,6 +258,15 @@ fn as_page(
         ..Page::default()
     };
     shown.reader.page(status, &page)
+}
+
+/// How often a page without scripts is loaded anew: not while somebody is still reading it, or confirms that he leaves. In an auction
+/// every load is a sign of life.
+fn page_refresh_seconds(wait: Wait, refresh_seconds: u64, settings: &Settings) -> u64 {
+    match wait {
+        Wait::InLine(_) if !settings.is_auction() => refresh_seconds.max(PAGE_REFRESH_MIN_SECONDS),
+        _ => refresh_seconds,
+    }
 }
 
 /// What the page's script needs to go on by itself.

@@ -8,7 +8,11 @@
 (() => {
 "use strict";
 
-const SILENCE_SECONDS = 45;
+// The server says something at least every 45 seconds (watch_keep_alive_seconds).
+const SILENCE_SECONDS = 50;
+const WATCHDOG_SECONDS = 15;
+// Timers of hidden tabs run once a minute; a longer pause was a sleep.
+const SLEEP_SECONDS = 90;
 const RECONNECT_SECONDS = 3;
 const RECONNECT_MAX_SECONDS = 60;
 const REFRESH_ESTIMATE_SECONDS = 60;
@@ -19,6 +23,9 @@ const MOVING_SECONDS = 120;
 // So long after a line was moved back answers may still be of before; and this is how often one asks meanwhile.
 const BACK_SECONDS = 15;
 const BACK_ASK_SECONDS = 3;
+const SUBMIT_SECONDS = 30;
+// So long a notification is left to be seen: some browsers take it back with the page.
+const NOTIFICATION_SECONDS = 5;
 const MOVING_ASK_SECONDS = 5;
 // So many people may ask in a second.
 const CROWD_PER_SECOND = 5000;
@@ -34,7 +41,6 @@ const root = document.documentElement;
 const data = JSON.parse(document.getElementById("anteroom").textContent);
 const { live, place } = data;
 const texts = data.texts || {};
-root.dataset.live = "poll";
 
 // Elements.
 
@@ -78,7 +84,7 @@ const fetchJson = async (address, timeoutSeconds, options) => {
   const timer = setTimeout(() => stop.abort(), timeoutSeconds * 1000);
   try {
     const response = await fetch(address, { cache: "no-store", signal: stop.signal, ...options });
-    return [response, await response.json()];
+    return [response, await response.json().catch(() => null)];
   } finally {
     clearTimeout(timer);
   }
@@ -128,7 +134,9 @@ const estimated = seconds => {
 
 const render = () => {
   const likely = estimated(estimate.likely);
-  const isNear = likely == null ? place.people_ahead < NEAR_PEOPLE : likely <= NEAR_SECONDS;
+  // Who is near stays near, although the estimate wavers.
+  const nearSeconds = phase === "near" ? 2 * NEAR_SECONDS : NEAR_SECONDS;
+  const isNear = likely == null ? place.people_ahead < NEAR_PEOPLE : likely <= nearSeconds;
   phase = isTurn ? "turn" : isHeld ? "held" : isPaused ? "paused" : isNear ? "near" : "waiting";
   root.dataset.phase = phase;
   root.dataset.situation = isTurn ? "turn" : isHeld ? "held" : "waiting";
@@ -163,26 +171,33 @@ const speak = (title, aheadOfYou) => {
   const isHalved = place.people_ahead <= spokenAhead / 2;
   if (phase === spokenPhase && !isHalved) return;
   const showsFigures = phase === "waiting" || phase === "near";
-  write("announce", showsFigures ? `${title}. ${aheadOfYou}.` : title);
+  say(showsFigures ? `${title}. ${aheadOfYou}.` : title);
   spokenPhase = phase;
   spokenAhead = place.people_ahead;
 };
+const say = text => write("announce", text || "");
 
 const showUpdate = () => {
   const now = new Date();
+  show("updated-box", true);
   write("updated", (texts["updated-at"] || "{time}").replace("{time}", clock.format(now)));
   for (const element of all("updated")) element.setAttribute("datetime", now.toISOString());
 };
 
 const showNotice = notice => {
+  if (notice && first("notice")?.textContent !== notice) say(notice);
   write("notice", notice || "");
   show("notice-box", !!notice);
 };
 
 // How news come now: by the stream, by asking, or not at all.
 const showConnection = way => {
+  const isLost = way === "offline";
+  if (isLost && root.dataset.live !== way) say(first("connection")?.textContent);
+  // What is so now is said again when there is news.
+  if (!isLost && root.dataset.live === "offline") spokenPhase = "";
   root.dataset.live = way;
-  show("connection", way === "offline");
+  show("connection", isLost);
 };
 
 // Asking.
@@ -192,13 +207,18 @@ let askAt = 0;
 // By the clock that nobody puts back.
 let refusedUntil = 0;
 let worseUntil = 0;
+// The line was moved back, and no answer has come since.
+let isBackUnknown = false;
 let isAsking = false;
+let isToAskAgain = false;
 let isAboutToAsk = false;
 let movingUntil = 0;
 let pollSeconds = live ? live.next_poll_seconds : 0;
 let isLeaving = false;
 
 const hasStream = () => since(heardStreamAt) < SILENCE_SECONDS * 1000;
+// How often all may ask who want to know what a line moved back means to them.
+const backSeconds = () => Math.max(BACK_ASK_SECONDS, crowd / CROWD_PER_SECOND);
 
 // Without `seconds`: at the usual pace. With it: then, or earlier if that was the plan.
 const planToAsk = seconds => {
@@ -208,14 +228,15 @@ const planToAsk = seconds => {
   const now = performance.now();
   const isMoving = now < movingUntil;
   const withStream = isMoving ? MOVING_ASK_SECONDS : Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds);
-  const usual = now < worseUntil ? BACK_ASK_SECONDS : hasStream() && !isReached ? withStream : pollSeconds;
+  const usual = now < worseUntil ? backSeconds() : hasStream() && !isReached ? withStream : pollSeconds;
   const at = Math.max(now + jittered(seconds ?? usual), refusedUntil);
   if (askTimer && seconds != null && askAt <= at) return;
   clearTimeout(askTimer);
   askAt = at;
   askTimer = setTimeout(() => {
     askTimer = 0;
-    if (seconds == null && hasStream() && document.hidden && !isMoving) planToAsk();
+    const isUrgent = isMoving || isAboutToAsk || isReached || performance.now() < worseUntil;
+    if (seconds == null && hasStream() && document.hidden && !isUrgent) planToAsk();
     else ask();
   }, at - now);
 };
@@ -228,16 +249,20 @@ const askAmong = people => {
 };
 
 const ask = async () => {
+  // One that hangs since before a sleep is followed by another.
+  isToAskAgain = isAsking;
   if (isAsking || isLeaving) return;
   if (performance.now() < refusedUntil) return planToAsk();
   isAsking = true;
   try {
     const [response, answer] = await fetchJson(live.ask, ASK_TIMEOUT_SECONDS, { headers: { accept: "application/json" } });
-    if (!hasStream()) tryStream(answer);
+    const isRefused = response.status >= 500 || response.status === 429;
+    // Somebody else has answered: the net wants a login, or a proxy is in trouble.
+    if (!answer && !isRefused) throw answer;
     showConnection(hasStream() ? "stream" : "poll");
-    if (typeof answer.status === "string") take(answer);
-    else if (response.status < 500 && response.status !== 429) reload();
-    else refusedUntil = performance.now() + notBefore(pauseOf(response) || 2 * pollSeconds);
+    if (typeof answer?.status === "string") take(answer);
+    else if (isRefused) refusedUntil = performance.now() + notBefore(pauseOf(response) || 2 * pollSeconds);
+    else reload();
   } catch {
     if (!hasStream()) showConnection("offline");
   }
@@ -245,10 +270,15 @@ const ask = async () => {
   isAboutToAsk = false;
   clearTimeout(askTimer);
   askTimer = 0;
-  planToAsk();
+  planToAsk(isToAskAgain ? 0.1 : undefined);
 };
 
 const take = answer => {
+  // He has left by another tab, or missed his turn there: a new place is taken only if he wants one.
+  if (answer.status === "none" || answer.status === "arriving") {
+    isLeaving = true;
+    return location.replace(`${live.ask}&return=${encodeURIComponent(location.pathname + location.search)}`);
+  }
   if (answer.status !== "waiting" && answer.status !== "active" && answer.status !== "held") return reload();
   // Another tab of this browser may have taken another place.
   const isOther = answer.generation !== live.generation || answer.position !== place.position;
@@ -257,6 +287,8 @@ const take = answer => {
   pollSeconds = answer.next_poll_seconds || pollSeconds;
   isHeld = answer.status === "held";
   if (!isHeld && answer.people_ahead != null) {
+    if (isBackUnknown) worseUntil = performance.now() + Math.max(BACK_SECONDS, 2 * backSeconds()) * 1000;
+    isBackUnknown = false;
     // Without a stream, a line that stands still is how one that was moved back shows itself.
     const mayBeBack = performance.now() < worseUntil || (answer.is_standing_still && !hasStream());
     place.people_ahead = mayBeBack ? answer.people_ahead : Math.min(place.people_ahead, answer.people_ahead);
@@ -295,6 +327,7 @@ const reloadAfter = (seconds, free) => {
 
 let stream = null;
 let heardStreamAt = 0;
+let connectedAt = 0;
 let reconnectSeconds = RECONNECT_SECONDS;
 let lastServing = null;
 let lastOlder = Infinity;
@@ -306,27 +339,25 @@ let crowd = 0;
 let isReached = false;
 let round = null;
 let release = null;
-const channel = live && "BroadcastChannel" in window ? new BroadcastChannel("anteroom-" + live.watch) : null;
+// Where tabs cannot talk, each is for itself.
+let channel = null;
+try { if (live) channel = new BroadcastChannel("anteroom-" + live.watch); } catch {}
 
 const connect = () => {
   clearTimeout(reconnectTimer);
   if (stream) stream.close();
   if (isLeaving || !release) return;
+  connectedAt = Date.now();
   stream = new EventSource(live.watch);
-  for (const kind of ["board", "stale", "gone"]) {
+  for (const kind of ["board", "stale", "gone", "alive"]) {
     stream.addEventListener(kind, event => {
+      reconnectSeconds = RECONNECT_SECONDS;
       hear(kind, event.data);
       if (channel) channel.postMessage([kind, event.data]);
     });
   }
-  stream.onopen = () => { reconnectSeconds = RECONNECT_SECONDS; };
   stream.onerror = () => {
-    // All who are cut off by the same event must not ask at the same moment.
-    if (hasStream()) {
-      heardStreamAt = 0;
-      showConnection("poll");
-      planToAsk(0.5 + pollSeconds * Math.random());
-    }
+    loseStream();
     // A refused stream is closed for good; one that broke comes back by itself.
     if (stream.readyState === EventSource.CLOSED) {
       clearTimeout(reconnectTimer);
@@ -336,12 +367,26 @@ const connect = () => {
   };
 };
 
-// A stream on which nothing happens cannot be told from one that is lost: what the server answers tells them apart.
-const tryStream = answer => {
-  if (stream?.readyState !== EventSource.OPEN) return;
-  if (answer.status !== "waiting" || answer.people_ahead < place.people_ahead) return connect();
-  heardStreamAt = Date.now();
-  if (channel) channel.postMessage(["alive", ""]);
+// All who are cut off by the same event must not ask at the same moment.
+const loseStream = () => {
+  if (!heardStreamAt) return;
+  heardStreamAt = 0;
+  showConnection("poll");
+  planToAsk(0.5 + pollSeconds * Math.random());
+};
+
+// Streams can die without an error, be kept back by a proxy, or sleep with the machine: then they are silent.
+let watchedAt = Date.now();
+const watch = () => {
+  const hasSlept = since(watchedAt) > SLEEP_SECONDS * 1000;
+  watchedAt = Date.now();
+  // Whatever was planned before counts on a clock that has slept too.
+  if (hasSlept) ask();
+  if (hasStream()) return;
+  loseStream();
+  if (since(connectedAt) < Math.max(SILENCE_SECONDS, reconnectSeconds) * 1000) return;
+  reconnectSeconds = Math.min(2 * reconnectSeconds, RECONNECT_MAX_SECONDS);
+  connect();
 };
 
 const hold = () => {
@@ -384,6 +429,7 @@ const hear = (kind, text) => {
 const takeAge = seconds => {
   clearTimeout(freshTimer);
   isHeld = seconds > 0;
+  if (!isHeld) showUpdate();
   if (!isTurn) render();
 };
 
@@ -403,14 +449,14 @@ const takeBoard = board => {
   lastServing = own.serving;
   lastOlder = older;
   // What that makes of this place only the server knows.
-  if (isBack) worseUntil = performance.now() + BACK_SECONDS * 1000;
+  isBackUnknown = isBackUnknown || isBack;
   place.people_ahead = Math.min(place.people_ahead, ahead);
   place.people_ahead_at_first = Math.max(place.people_ahead_at_first, place.people_ahead);
   isPaused = STANDSTILLS.includes(board.standstill);
   if (isHeld) freshTimer = setTimeout(takeAge, 2000, 0);
   round = board.round;
   showNotice(board.notice);
-  showUpdate();
+  if (!isHeld) showUpdate();
   isReached = !live.check_in && place.position <= own.serving;
   if (isBack) askAmong(crowd);
   if (isTurn) return;
@@ -426,7 +472,7 @@ let hasBegun = false;
 
 const beginTurn = remainingSeconds => {
   // A page that was made while the store was lost has no door.
-  if (!data.auto_enter && !first("enter")) return reload();
+  if (!data.auto_enter && !first("enter") && data.phase !== "turn") return reload();
   const isNew = !hasBegun;
   hasBegun = true;
   isTurn = true;
@@ -435,7 +481,7 @@ const beginTurn = remainingSeconds => {
   if (!isNew) return;
   // The link to another device would hide the door.
   if (first("move-dialog")?.open) first("move-dialog").close();
-  const cueSeconds = cue();
+  const cueSeconds = Math.min(cue(), (remainingSeconds ?? Infinity) / 2);
   if (data.auto_enter) return void setTimeout(enter, cueSeconds * 1000);
   const door = first("enter");
   if (door) (door.querySelector("button") || door).focus();
@@ -483,6 +529,7 @@ const unlock = () => {
 
 const chime = () => {
   if (!audio) return;
+  audio.resume();
   for (const [index, frequency] of [523, 659, 784].entries()) {
     const at = audio.currentTime + index * 0.22;
     const tone = audio.createOscillator();
@@ -516,7 +563,7 @@ const cue = () => {
   const sounds = recall("localStorage", "cue-sound") === "on";
   const notifies = recall("localStorage", "cue-notification") === "on" && window.Notification?.permission === "granted";
   if (sounds) chime();
-  if (notifies) notify(...data.phases.turn);
+  if (notifies && notify(...data.phases.turn)) return NOTIFICATION_SECONDS;
   return sounds ? 1 : 0;
 };
 
@@ -526,7 +573,10 @@ const offerCues = () => {
   const isBlocked = () => canNotify && Notification.permission === "denied";
   for (const box of all("cue-sound")) {
     box.checked = recall("localStorage", "cue-sound") === "on";
-    if (box.checked) for (const sign of ["pointerdown", "keydown"]) addEventListener(sign, unlock, { once: true });
+    // Sound needs a gesture after each load, and not each gesture is one.
+    for (const sign of ["pointerup", "keydown"]) {
+      addEventListener(sign, () => { if (box.checked && audio?.state !== "running") unlock(); });
+    }
     box.addEventListener("change", () => {
       remember("localStorage", "cue-sound", box.checked ? "on" : "off");
       if (!box.checked) return;
@@ -599,9 +649,11 @@ const offerMove = () => {
       try {
         const headers = { accept: "application/json" };
         const [response, { url, qr, expires_in_seconds }] = await fetchJson(opener.href, ASK_TIMEOUT_SECONDS, { headers });
-        if (!response.ok) return ask();
-        const picture = new DOMParser().parseFromString(qr, "image/svg+xml").documentElement;
-        dialog.querySelector("[data-anteroom~=qr]").replaceChildren(document.importNode(picture, true));
+        if (!response.ok || !url) return ask();
+        const box = dialog.querySelector("[data-anteroom~=qr]");
+        box.hidden = !qr;
+        const picture = qr && new DOMParser().parseFromString(qr, "image/svg+xml").documentElement;
+        if (picture) box.replaceChildren(document.importNode(picture, true));
         dialog.querySelector("[data-anteroom~=link]").value = url;
         write("link-expires", counted("move-expires", Math.max(1, Math.ceil(expires_in_seconds / 60))));
         dialog.showModal();
@@ -636,7 +688,17 @@ const watchSurroundings = () => {
     ask();
   };
   document.addEventListener("visibilitychange", wake);
-  addEventListener("online", wake);
+  addEventListener("online", () => document.hidden ? askAmong(0) : wake());
+  setInterval(watch, WATCHDOG_SECONDS * 1000);
+  // What the visitor has sent must not be cut off by what the page does by itself.
+  document.addEventListener("submit", event => {
+    if (event.target.method === "dialog") return;
+    isLeaving = true;
+    setTimeout(() => {
+      isLeaving = false;
+      start();
+    }, SUBMIT_SECONDS * 1000);
+  });
   addEventListener("offline", () => showConnection("offline"));
   addEventListener("pagehide", letGo);
   addEventListener("pageshow", event => {
@@ -656,7 +718,7 @@ if (live && place) {
   offerCues();
   offerMove();
   render();
-  showUpdate();
+  if (!isHeld) showUpdate();
   showConnection("poll");
   if (channel) channel.onmessage = event => hear(...event.data);
   watchSurroundings();
@@ -669,4 +731,6 @@ if (live && place) {
 }
 offerCopy();
 first("handoff")?.submit();
+// Where this is not reached the page asks again as if there were no script.
+root.dataset.live = root.dataset.live || "poll";
 })();

@@ -20,6 +20,9 @@ const ACCENT: Colour = Colour([0x2f, 0x5b, 0xd7]);
 const LIGHT_CARD: Colour = WHITE;
 /// The card in dark mode; the style has the same.
 const DARK_CARD: Colour = Colour([0x17, 0x1c, 0x27]);
+/// The track that the bar grows on, in light and in dark; the style has the same.
+#[cfg(test)]
+const TRACKS: [Colour; 2] = [Colour([0xdd, 0xe2, 0xea]), Colour([0x2d, 0x35, 0x45])];
 /// Behind the card in dark mode; the style has the same.
 const DARK_GROUND: Colour = Colour([0x0e, 0x11, 0x18]);
 
@@ -40,6 +43,10 @@ pub(crate) fn properties(settings: Option<&Settings>) -> String {
         property(&mut style, "ground-ink", readable_on(DARK_GROUND));
     }
     style.push_str("}}");
+    if background.is_some() {
+        // What is written on the operator's own ground is legible on just that.
+        style.push_str("body{background:none}");
+    }
     style
 }
 
@@ -145,13 +152,17 @@ mod tests {
             .flat_map(|red| shades().flat_map(move |green| shades().map(move |blue| (red, green, blue))))
         {
             let colour = Colour([red, green, blue]);
-            for card in [LIGHT_CARD, DARK_CARD] {
+            for (card, track) in [LIGHT_CARD, DARK_CARD].into_iter().zip(TRACKS) {
                 let accents = Accents::on(colour, card);
                 assert!(
                     contrast(accents.fill, accents.on_fill) >= TEXT_CONTRAST,
                     "{colour:?} on {card:?}: {accents:?}"
                 );
                 assert!(contrast(accents.ink, card) >= TEXT_CONTRAST, "{colour:?} on {card:?}: {accents:?}");
+                assert!(
+                    contrast(accents.ink, track) >= SHAPE_CONTRAST,
+                    "{colour:?} on {track:?}: {accents:?}"
+                );
                 assert!(
                     contrast(accents.edge, card) >= SHAPE_CONTRAST,
                     "{colour:?} on {card:?}: {accents:?}"

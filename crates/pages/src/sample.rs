@@ -34,11 +34,11 @@ pub fn sample(situation: Situation, settings: Option<&Settings>) -> Page<'_> {
             page.live = Some(live());
             page.refresh_seconds = Some(20);
             page.enter = Some("/.anteroom/line/enter?room=Sample".into());
-            page.home = None;
+            page.leave = Some("/.anteroom/line/leave?room=Sample".into());
         }
         Situation::Arriving => page.refresh_seconds = Some(1),
         Situation::Limited | Situation::Failed => page.refresh_seconds = Some(30),
-        Situation::Gone | Situation::Left => {
+        Situation::Gone | Situation::Moved => {
             page.join = Some("/.anteroom/line/join?room=Sample".into());
             page.home = None;
         }

@@ -22,8 +22,8 @@ const NEAR_PEOPLE: u64 = 5;
 /// Figures of more characters are shown smaller, so that they fit on a phone.
 const LONG_FIGURE: usize = 6;
 
-/// Asks again where the script did not come within 15 seconds.
-const RELOAD: &str = "setTimeout(function(){document.documentElement.dataset.live||location.reload()},15000)";
+/// Asks again where the script did not come, or did not get to its end: after 15 to 30 seconds, for many may be without it.
+const RELOAD: &str = "setTimeout(function(){document.documentElement.dataset.live||location.reload()},15000*(1+Math.random()))";
 
 /// The built-in style, without comments and ends of lines.
 static STYLE: LazyLock<String> = LazyLock::new(|| {
@@ -107,6 +107,11 @@ impl<'page> Written<'page> {
 
     pub(crate) fn logo(&self) -> Option<&'page str> {
         self.page.settings?.page_logo.as_ref().map(Logo::as_str)
+    }
+
+    /// What the logo says, where nothing beside it does.
+    pub(crate) fn logo_text(&self) -> &'page str {
+        self.page.settings.and_then(|settings| settings.page_logo_text.as_ref()).map_or("", Heading::as_str)
     }
 
     /// The operator's notice; elsewhere than in line it has nothing to say.

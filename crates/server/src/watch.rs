@@ -3,7 +3,7 @@
 //! # The path of a stream
 //! request ([`watch`]: room, `Accept`, places left) → a feed for the room ([`feed`]) → over clear HTTP/1.1 the socket leaves hyper
 //! (`listener::takeout`) for a hub ([`hub`]); over TLS it stays and becomes a body ([`body`]) → the present board → from then on what
-//! the feed's pacer pushes, and comments from the one wheel ([`wheel`]) while nothing happens → the client leaves, does not
+//! the feed's pacer pushes, and signs of life from the one wheel ([`wheel`]) while nothing happens → the client leaves, does not
 //! take what it is sent, the room is deleted, or the server closes.
 //!
 //! *Invariant:* nothing is queued for a stream. A board says everything, so a newer one replaces an older one.

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// How long anything may take before a test fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// One event or comment, as it came.
+/// One event, as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     /// The lines without the empty one at the end.
@@ -26,8 +26,9 @@ impl Event {
         self.lines.iter().find_map(|line| line.strip_prefix(&prefix))
     }
 
-    pub(crate) fn is_comment(&self) -> bool {
-        self.lines.iter().all(|line| line.starts_with(':'))
+    /// Whether it only says that the stream lives, and says so to scripts of browsers too.
+    pub(crate) fn is_sign_of_life(&self) -> bool {
+        self.field("event") == Some("alive") && self.field("data").is_some_and(|data| !data.is_empty())
     }
 
     /// The data of a board.
@@ -96,13 +97,13 @@ impl Watcher {
         self.retry = retry.parse().expect("milliseconds");
     }
 
-    /// The next event or comment.
+    /// The next event.
     #[track_caller]
     pub(crate) fn next_raw(&mut self) -> Event {
         self.try_next().unwrap_or_else(|| panic!("the stream has ended"))
     }
 
-    /// The next event or comment, or `None` at the end of the stream.
+    /// The next event, or `None` at the end of the stream.
     #[track_caller]
     pub(crate) fn try_next(&mut self) -> Option<Event> {
         let mut lines = Vec::new();
@@ -120,12 +121,12 @@ impl Watcher {
         }
     }
 
-    /// The next board, comments passed over.
+    /// The next board, signs of life passed over.
     #[track_caller]
     pub(crate) fn next_board(&mut self) -> Event {
         loop {
             let event = self.next_raw();
-            if !event.is_comment() {
+            if !event.is_sign_of_life() {
                 event.board();
                 return event;
             }

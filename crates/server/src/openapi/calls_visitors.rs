@@ -268,7 +268,7 @@ pub(super) fn watch() -> Call {
         "watch",
         "A room's public figures, live",
         "Server-sent events, for the browser's `EventSource`: `event: board`, and as `data` the same JSON as `GET /rooms/{id}`. One event comes at \
-         once, unless `Last-Event-ID` names the present board; then one for each change, at most one a second unless configured otherwise; and comments while nothing happens. \
+         once, unless `Last-Event-ID` names the present board; then one for each change, at most one a second unless configured otherwise; and `alive` while nothing happens. \
          `retry:` says when to come back if the stream ends.",
     )
     .optional_query::<RoomName>("room", "The room; the default room if it is not named.", "Sample")

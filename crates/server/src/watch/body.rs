@@ -16,7 +16,7 @@ use hyper::body::{Body, Frame as BodyFrame};
 use tokio::sync::watch;
 
 use super::counts::{Counts, add};
-use super::feed::{COMMENT, Frame, Watching};
+use super::feed::{ALIVE, Frame, Watching};
 use super::wheel::{Tick, is_quiet};
 
 /// What the body waits for.
@@ -66,7 +66,7 @@ impl Source {
             if is_quiet(tick, self.last_sent) {
                 self.last_sent = tick;
                 add(&self.counts.keep_alives, 1);
-                return Some((self, COMMENT));
+                return Some((self, ALIVE));
             }
         }
     }

@@ -21,8 +21,9 @@ use super::counts::{Counts, Kind, PushClock, add};
 use super::hub::Hub;
 use crate::app::RoomView;
 
-/// What the stream says when it has nothing to say. A comment in the format, so no client sees it.
-pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+/// What the stream says when it has nothing to say. An event and not a comment: browsers hide comments from scripts, which then cannot
+/// tell a quiet stream from one that has died without a word.
+pub(super) const ALIVE: Bytes = Bytes::from_static(b"event: alive\ndata: 1\n\n");
 
 /// Something to send.
 #[derive(Debug, Default)]
@@ -66,7 +67,7 @@ impl Frame {
         if self.last || known_edition != Some(self.edition.as_str()) {
             self.bytes.clone()
         } else if self.notice.is_empty() {
-            COMMENT
+            ALIVE
         } else {
             self.notice.clone()
         }

@@ -23,7 +23,7 @@ use socket2::SockRef;
 
 use self::group::Group;
 use super::counts::{Counts, PushClock, add};
-use super::feed::{COMMENT, Frame, Watching};
+use super::feed::{ALIVE, Frame, Watching};
 use super::wheel::{SLOTS, Tick, is_quiet, slot_of};
 use crate::listener::takeout::Socket;
 use crate::listener::{Slot, WRITE_STALL_TIMEOUT};
@@ -310,14 +310,14 @@ impl Rounds {
         more
     }
 
-    /// Sends comments to the quiet ones among the next streams of a slot; returns where to go on.
+    /// Sends a sign of life to the quiet ones among the next streams of a slot; returns where to go on.
     fn keep_alive_a_slice(&mut self, first: usize) -> Option<usize> {
         let mut sent = 0;
         let end = self.streams.capacity();
         let mut slice = (first..end).step_by(SLOTS).take(SLICE_STREAMS);
         for key in slice.clone() {
             let quiet = self.streams.get(key).is_some_and(|stream| is_quiet(self.tick, stream.last_sent));
-            if quiet && self.send(key, &COMMENT) {
+            if quiet && self.send(key, &ALIVE) {
                 sent += 1;
             }
         }

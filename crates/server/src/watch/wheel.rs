@@ -2,8 +2,8 @@
 //!
 //! Proxies close a connection on which nothing moves, some after 15 seconds. The wheel has [`SLOTS`] slots and turns by one with
 //! each tick; every stream belongs to a slot, and when its slot is up and nothing was sent to it for [`QUIET_TICKS`], it gets a
-//! comment. So no stream is quiet for a whole keep-alive time, and streams that were all told something at once get
-//! their comments spread over a third of it.
+//! sign of life. So no stream is quiet for a whole keep-alive time, and streams that were all told something at once get
+//! their signs of life spread over a third of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// How many slots there are.
 pub(super) const SLOTS: usize = 5;
-/// For how many ticks a stream may be quiet before its slot's turn brings a comment.
+/// For how many ticks a stream may be quiet before its slot's turn brings a sign of life.
 const QUIET_TICKS: u32 = 10;
 /// Ticks in one keep-alive time: quiet for so long, then found at the latest one turn later.
 const KEEP_ALIVE_TICKS: u32 = QUIET_TICKS + 5;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_stream_is_quiet_for_a_whole_keep_alive_time_and_none_gets_comments_it_does_not_need() {
+    fn no_stream_is_quiet_for_a_whole_keep_alive_time_and_none_gets_signs_of_life_it_does_not_need() {
         for slot in 0..SLOTS {
             for sent_at in 100..100 + KEEP_ALIVE_TICKS {
                 let due = (sent_at + 1..1_000)

@@ -33,6 +33,7 @@ const CROWD_PER_SECOND = 5000;
 const CHECK_IN_TIMEOUT_SECONDS = 90;
 const NEAR_SECONDS = 90;
 const NEAR_PEOPLE = 5;
+const REMAINING_IN_MINUTES_SECONDS = 120;
 const LONG_FIGURE = 6;
 // Why a line stands still until somebody acts; for other reasons it merely waits for a free slot.
 const STANDSTILLS = ["paused", "queue-all", "moved-back", "recovering", "alarm", "after-end"];
@@ -511,7 +512,8 @@ const enter = () => {
 const countDown = end => {
   clearTimeout(remainingTimer);
   const seconds = Math.max(0, Math.round((end - Date.now()) / 1000));
-  write("remaining", counted("turn-remaining", seconds));
+  const isLong = seconds >= REMAINING_IN_MINUTES_SECONDS;
+  write("remaining", isLong ? counted("turn-remaining-minutes", Math.floor(seconds / 60)) : counted("turn-remaining", seconds));
   if (seconds > 0) remainingTimer = setTimeout(countDown, 1000, end);
   else planToAsk(1);
 };
@@ -673,6 +675,8 @@ const offerCopy = () => {
     button.hidden = false;
     button.addEventListener("click", async () => {
       link.select();
+      // From now on what it says is heard.
+      button.setAttribute("aria-live", "polite");
       try { await navigator.clipboard.writeText(link.value); } catch { document.execCommand("copy"); }
       button.textContent = texts["move-copied"] || words;
       setTimeout(() => { button.textContent = words; }, 3000);

@@ -17,6 +17,12 @@ turn-remaining = { $count ->
     [many] Vaše místo držíme ještě { $n } sekundy.
    *[other] Vaše místo držíme ještě { $n } sekund.
 }
+turn-remaining-minutes = { $count ->
+    [one] Vaše místo držíme ještě { $n } minutu.
+    [few] Vaše místo držíme ještě { $n } minuty.
+    [many] Vaše místo držíme ještě { $n } minuty.
+   *[other] Vaše místo držíme ještě { $n } minut.
+}
 arriving-title = Řadíte se do fronty
 arriving-lead = Okamžik, připravujeme vám místo.
 arriving-cookies = Nic se neděje? Prohlížeč musí přijímat cookies, abychom vám mohli místo podržet.

@@ -15,6 +15,10 @@ turn-remaining = { $count ->
     [one] Ihr Platz ist noch { $n } Sekunde für Sie reserviert.
    *[other] Ihr Platz ist noch { $n } Sekunden für Sie reserviert.
 }
+turn-remaining-minutes = { $count ->
+    [one] Ihr Platz ist noch { $n } Minute für Sie reserviert.
+   *[other] Ihr Platz ist noch { $n } Minuten für Sie reserviert.
+}
 arriving-title = Sie kommen in die Warteschlange
 arriving-lead = Einen Moment, Ihr Platz wird reserviert.
 arriving-cookies = Es tut sich nichts? Ihr Browser muss Cookies zulassen, damit wir Ihren Platz freihalten können.

@@ -22,6 +22,10 @@ turn-remaining = { $count ->
     [one] Your place is held for another { $n } second.
    *[other] Your place is held for another { $n } seconds.
 }
+turn-remaining-minutes = { $count ->
+    [one] Your place is held for another { $n } minute.
+   *[other] Your place is held for another { $n } minutes.
+}
 arriving-title = You are joining the line
 arriving-lead = One moment: your place is being taken.
 arriving-cookies = Nothing happens? Your browser must accept cookies, so that we can hold your place.

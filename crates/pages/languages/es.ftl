@@ -15,6 +15,10 @@ turn-remaining = { $count ->
     [one] Su lugar queda reservado { $n } segundo más.
    *[other] Su lugar queda reservado { $n } segundos más.
 }
+turn-remaining-minutes = { $count ->
+    [one] Su lugar queda reservado { $n } minuto más.
+   *[other] Su lugar queda reservado { $n } minutos más.
+}
 arriving-title = Está entrando en la fila
 arriving-lead = Un momento, estamos reservando su lugar.
 arriving-cookies = ¿No pasa nada? Su navegador debe aceptar cookies para que podamos guardar su lugar.

@@ -15,6 +15,10 @@ turn-remaining = { $count ->
     [one] Votre place vous est réservée encore { $n } seconde.
    *[other] Votre place vous est réservée encore { $n } secondes.
 }
+turn-remaining-minutes = { $count ->
+    [one] Votre place vous est réservée encore { $n } minute.
+   *[other] Votre place vous est réservée encore { $n } minutes.
+}
 arriving-title = Vous entrez dans la file d’attente
 arriving-lead = Un instant, nous vous attribuons une place.
 arriving-cookies = Il ne se passe rien ? Votre navigateur doit accepter les cookies pour que nous puissions garder votre place.

@@ -15,6 +15,10 @@ turn-remaining = { $count ->
     [one] Il tuo posto è riservato ancora per { $n } secondo.
    *[other] Il tuo posto è riservato ancora per { $n } secondi.
 }
+turn-remaining-minutes = { $count ->
+    [one] Il tuo posto è riservato ancora per { $n } minuto.
+   *[other] Il tuo posto è riservato ancora per { $n } minuti.
+}
 arriving-title = Stai entrando in coda
 arriving-lead = Un attimo, ti stiamo assegnando un posto.
 arriving-cookies = Non succede nulla? Il tuo browser deve accettare i cookie, così possiamo tenerti il posto.

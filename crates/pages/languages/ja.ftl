@@ -14,6 +14,9 @@ turn-lead-auto = サイトへご案内しています。
 turn-remaining = { $count ->
    *[other] あと{ $n }秒間、お客様の順番を確保しています。
 }
+turn-remaining-minutes = { $count ->
+   *[other] あと{ $n }分間、お客様の順番を確保しています。
+}
 arriving-title = 順番待ちの手続き中です
 arriving-lead = 順番を確保しています。少々お待ちください。
 arriving-cookies = 画面が変わらない場合は、ブラウザでCookieを有効にしてください。順番を保持するために必要です。

@@ -14,6 +14,9 @@ turn-lead-auto = 지금 입장 중입니다.
 turn-remaining = { $count ->
    *[other] 앞으로 { $n }초 동안 자리를 맡아 둡니다.
 }
+turn-remaining-minutes = { $count ->
+   *[other] 앞으로 { $n }분 동안 자리를 맡아 둡니다.
+}
 arriving-title = 대기열에 들어가는 중입니다
 arriving-lead = 순서를 받고 있습니다. 잠시만 기다려 주세요.
 arriving-cookies = 화면이 바뀌지 않나요? 순서를 유지하려면 브라우저에서 쿠키를 허용해야 합니다.

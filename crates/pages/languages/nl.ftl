@@ -15,6 +15,10 @@ turn-remaining = { $count ->
     [one] Uw plaats blijft nog { $n } seconde voor u vrij.
    *[other] Uw plaats blijft nog { $n } seconden voor u vrij.
 }
+turn-remaining-minutes = { $count ->
+    [one] Uw plaats blijft nog { $n } minuut voor u vrij.
+   *[other] Uw plaats blijft nog { $n } minuten voor u vrij.
+}
 arriving-title = U sluit aan in de wachtrij
 arriving-lead = Een ogenblik, we houden een plaats voor u vrij.
 arriving-cookies = Gebeurt er niets? Uw browser moet cookies accepteren, zodat we uw plaats kunnen bewaren.

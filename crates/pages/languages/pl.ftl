@@ -17,6 +17,12 @@ turn-remaining = { $count ->
     [many] Twoje miejsce czeka jeszcze { $n } sekund.
    *[other] Twoje miejsce czeka jeszcze { $n } sekundy.
 }
+turn-remaining-minutes = { $count ->
+    [one] Twoje miejsce czeka jeszcze { $n } minutę.
+    [few] Twoje miejsce czeka jeszcze { $n } minuty.
+    [many] Twoje miejsce czeka jeszcze { $n } minut.
+   *[other] Twoje miejsce czeka jeszcze { $n } minuty.
+}
 arriving-title = Dołączasz do kolejki
 arriving-lead = Chwileczkę, zajmujemy dla Ciebie miejsce.
 arriving-cookies = Nic się nie dzieje? Przeglądarka musi przyjmować pliki cookie, abyśmy mogli zachować Twoje miejsce.

@@ -16,6 +16,10 @@ turn-remaining = { $count ->
     [one] O seu lugar fica reservado por mais { $n } segundo.
    *[other] O seu lugar fica reservado por mais { $n } segundos.
 }
+turn-remaining-minutes = { $count ->
+    [one] O seu lugar fica reservado por mais { $n } minuto.
+   *[other] O seu lugar fica reservado por mais { $n } minutos.
+}
 arriving-title = Entrada na fila
 arriving-lead = Um momento, o seu lugar já vai ser reservado.
 arriving-cookies = Não acontece nada? O navegador deve aceitar cookies para podermos guardar o seu lugar.

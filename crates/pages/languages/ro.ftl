@@ -16,6 +16,11 @@ turn-remaining = { $count ->
     [few] Locul vă este păstrat încă { $n } secunde.
    *[other] Locul vă este păstrat încă { $n } de secunde.
 }
+turn-remaining-minutes = { $count ->
+    [one] Locul vă este păstrat încă { $n } minut.
+    [few] Locul vă este păstrat încă { $n } minute.
+   *[other] Locul vă este păstrat încă { $n } de minute.
+}
 arriving-title = Vă așezați la rând
 arriving-lead = O clipă, vă rezervăm un loc.
 arriving-cookies = Nu se întâmplă nimic? Browserul trebuie să accepte cookie-uri, ca să vă putem păstra locul.

@@ -15,6 +15,10 @@ turn-remaining = { $count ->
     [one] Din plats hålls i { $n } sekund till.
    *[other] Din plats hålls i { $n } sekunder till.
 }
+turn-remaining-minutes = { $count ->
+    [one] Din plats hålls i { $n } minut till.
+   *[other] Din plats hålls i { $n } minuter till.
+}
 arriving-title = Du ställer dig i kön
 arriving-lead = Ett ögonblick, vi ordnar en plats åt dig.
 arriving-cookies = Händer ingenting? Webbläsaren måste tillåta kakor för att vi ska kunna hålla din plats.

@@ -15,6 +15,10 @@ turn-remaining = { $count ->
     [one] Yeriniz { $n } saniye daha sizin için tutuluyor.
    *[other] Yeriniz { $n } saniye daha sizin için tutuluyor.
 }
+turn-remaining-minutes = { $count ->
+    [one] Yeriniz { $n } dakika daha sizin için tutuluyor.
+   *[other] Yeriniz { $n } dakika daha sizin için tutuluyor.
+}
 arriving-title = Sıraya giriyorsunuz
 arriving-lead = Lütfen bekleyin, yeriniz ayrılıyor.
 arriving-cookies = Bir şey olmuyor mu? Yerinizi tutabilmemiz için tarayıcınızın çerezleri kabul etmesi gerekir.

@@ -14,6 +14,9 @@ turn-lead-auto = 正在带您进入。
 turn-remaining = { $count ->
    *[other] 您的位置还将保留 { $n } 秒。
 }
+turn-remaining-minutes = { $count ->
+   *[other] 您的位置还将保留 { $n } 分钟。
+}
 arriving-title = 正在加入排队
 arriving-lead = 请稍候，正在为您安排位置。
 arriving-cookies = 页面没有变化？浏览器需要允许 Cookie，我们才能为您保留位置。

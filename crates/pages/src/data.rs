@@ -13,7 +13,7 @@ use crate::writing::words;
 /// The phases that the script shows in place; all else is asked of the server anew.
 const PHASES: [&str; 5] = ["waiting", "near", "paused", "turn", "held"];
 /// The messages that the script writes by itself.
-const MESSAGES: [&str; 7] = [
+const MESSAGES: [&str; 8] = [
     "people-ahead-of-you",
     "wait-unknown",
     "wait-less-than-a-minute",
@@ -21,6 +21,7 @@ const MESSAGES: [&str; 7] = [
     "wait-hours",
     "updated-at",
     "turn-remaining",
+    "turn-remaining-minutes",
 ];
 /// The messages of the link to another device.
 const MOVE_MESSAGES: [&str; 2] = ["move-expires", "move-copied"];

@@ -97,6 +97,25 @@ fn every_page_is_whole_in_every_language() {
 }
 
 #[test]
+fn how_long_a_place_is_held_is_told_in_minutes_while_that_is_long() {
+    for (seconds, told) in
+        [(299, "another 4 minutes."), (120, "another 2 minutes."), (119, "another 119 seconds.")]
+    {
+        let mut page = sample(Situation::Turn, None);
+        page.place = page.place.map(|place| Place { remaining_seconds: Some(seconds), ..place });
+        assert!(html(&page, "en").contains(told), "{seconds} s: {told}");
+    }
+}
+
+#[test]
+fn a_logo_is_told_to_those_who_do_not_see_it() {
+    let settings =
+        with(&[("page_logo", text("/logo.svg")), ("page_logo_text", text("The \"Sample\" Theatre"))]);
+    let html = html(&sample(Situation::Waiting, Some(&settings)), "en");
+    assert!(html.contains("<img src=\"/logo.svg\" alt=\"The &#34;Sample&#34; Theatre\">"), "{html}");
+}
+
+#[test]
 fn the_header_says_what_the_page_is_and_may_do() {
     let page = sample(Situation::Waiting, None);
     let answer = Pages::default().respond(StatusCode::SERVICE_UNAVAILABLE, &page, &in_language("de-AT"));

@@ -19,6 +19,8 @@ use crate::script;
 const NEAR_SECONDS: u64 = 90;
 /// While no wait is known: with fewer people ahead he is almost there.
 const NEAR_PEOPLE: u64 = 5;
+/// From so many seconds on it is told in minutes how long a place is held.
+const REMAINING_IN_MINUTES_SECONDS: u64 = 120;
 /// Figures of more characters are shown smaller, so that they fit on a phone.
 const LONG_FIGURE: usize = 6;
 
@@ -285,15 +287,23 @@ impl WrittenPlace {
             progress: if first == 0 { (1, 1) } else { (first - place.people_ahead, first) },
             updated: language.texts.timed("updated-at", &time_of_day(language, place.now)),
             timestamp: timestamp(place.now),
-            remaining: place
-                .remaining_seconds
-                .map(|seconds| language.texts.counted("turn-remaining", seconds, &number(language, seconds))),
+            remaining: place.remaining_seconds.map(|seconds| remaining(language, seconds)),
         }
     }
 
     pub(crate) fn is_long(&self) -> bool {
         self.people_ahead.chars().count() > LONG_FIGURE
     }
+}
+
+/// How long a place is held, never longer than it is. The script writes it alike.
+fn remaining(language: &Language, seconds: u64) -> String {
+    let (message, count) = if seconds < REMAINING_IN_MINUTES_SECONDS {
+        ("turn-remaining", seconds)
+    } else {
+        ("turn-remaining-minutes", seconds / 60)
+    };
+    language.texts.counted(message, count, &number(language, count))
 }
 
 /// Which stage of waiting a page shows, or its situation.

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use crate::failure::{Exit, Failure};
 use crate::http_client::{ClientOptions, HttpClient};
 use crate::output::talk;
-use crate::serve::{self, Stop};
+use crate::serve::{self, Hangup, Stop};
 
 use figures::Figures;
 use screen::{Screen, Shown};
@@ -118,7 +118,7 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
             let _ = std::fs::remove_dir_all(directory.path());
         }
     };
-    let outcome = serve::run(loaded, ready, stopping);
+    let outcome = serve::run(loaded, Hangup::Ends, ready, stopping);
     let last = company.into_inner().unwrap_or_else(PoisonError::into_inner).and_then(Company::end);
     let most_inside = shop.close();
     directory.close().context("the demo's directory is still there")?;

@@ -31,6 +31,8 @@ use shop::Shop;
 
 /// The room before the shop.
 const ROOM: &str = "shop";
+/// The room of a site that is not behind the gateway, and sends its visitors over to wait.
+const ROOM_ELSEWHERE: &str = "Premiere";
 const ADMIN_KEY: &str = "demo-key-not-a-secret";
 /// Where the listeners are: what the environment says under this name, else at this port if it is free.
 const ADDRESSES: [(&str, u16); 2] = [("ANTEROOM_PUBLIC_ADDR", 8080), ("ANTEROOM_PRIVATE_ADDR", 8081)];
@@ -42,6 +44,9 @@ const CAPACITY_MIN: u64 = 3;
 const SESSION_SECONDS: u64 = 120;
 /// How long a pass claimed over the API is good for, in seconds.
 const PASS_SECONDS: u64 = 300;
+/// How often those are let in who wait for the site elsewhere, and how many at a time: often enough not to bore one who is alone there.
+const ELSEWHERE_STEP_SECONDS: u64 = 10;
+const ELSEWHERE_STEP_PEOPLE: u64 = 20;
 /// How long requests under way may take once the demo is told to end, in seconds.
 const DRAIN_SECONDS: u64 = 5;
 
@@ -83,7 +88,7 @@ impl Plan {
 pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     let plan = Plan::of(arguments)?;
     let directory = tempfile::Builder::new().prefix("anteroom-demo-").tempdir()?;
-    let shop = Shop::open(plan.capacity)?;
+    let shop = Shop::open()?;
     std::fs::write(directory.path().join(DEFAULT_FILE_NAME), rooms(plan, &shop))?;
     let [public, private] = ADDRESSES;
     let environment = [
@@ -128,14 +133,19 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     outcome
 }
 
-/// The room before the shop, and one whose line moves by hand, for the API.
+/// The room before the shop; one for a site elsewhere, whose line moves by itself a few times a minute; and one whose line moves by
+/// hand, for the API.
 fn rooms(plan: Plan, shop: &Shop) -> String {
+    let (address, capacity) = (shop.address(), plan.capacity);
     format!(
-        "[[room]]\nid = \"{ROOM}\"\norigins = [\"http://{}\"]\ninlet = \"max-size\"\ntotal_active_users = {}\n\
-         session_duration = {SESSION_SECONDS}\nvalidity_period = {PASS_SECONDS}\npage_heading = \"The Sample Theatre\"\n\
+        "[[room]]\nid = \"{ROOM}\"\norigins = [\"http://{address}\"]\ninlet = \"max-size\"\n\
+         total_active_users = {capacity}\nsession_duration = {SESSION_SECONDS}\nvalidity_period = {PASS_SECONDS}\n\
+         page_heading = \"The Sample Theatre\"\n\
+         [[room]]\nid = \"{ROOM_ELSEWHERE}\"\ninlet = \"window\"\nwindow_size = {ELSEWHERE_STEP_PEOPLE}\n\
+         interval_seconds = {ELSEWHERE_STEP_SECONDS}\nvalidity_period = {PASS_SECONDS}\n\
+         return_addresses = [\"{}\"]\npage_heading = \"The Premiere\"\n\
          [[room]]\nid = \"Sample\"\n",
-        shop.address(),
-        plan.capacity
+        shop::premiere_url(address)
     )
 }
 

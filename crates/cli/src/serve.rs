@@ -24,7 +24,16 @@ pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
             );
         }
     };
-    run(loaded, ready, |_| ())
+    run(loaded, Hangup::RereadsCertificates, ready, |_| ())
+}
+
+/// What SIGHUP means to the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hangup {
+    /// A service has no terminal to lose; by custom it reads its files again.
+    RereadsCertificates,
+    /// The terminal of whoever watched is gone, and nobody is left to end it.
+    Ends,
 }
 
 /// How the process was asked to end.
@@ -40,6 +49,7 @@ pub(crate) enum Stop {
 /// end, before anything is done about it.
 pub(crate) fn run(
     loaded: Loaded,
+    hangup: Hangup,
     ready: impl FnOnce(&Addresses, FirstStart),
     stopping: impl Fn(Stop),
 ) -> anyhow::Result<()> {
@@ -53,14 +63,16 @@ pub(crate) fn run(
         let server = anteroom_server::run(loaded, bound, shutdown, rereading, ready);
         tokio::select! {
             outcome = server => outcome,
-            never = heed(signals, &trigger, &reread, stopping) => match never {},
+            never = heed(signals, hangup, &trigger, &reread, stopping) => match never {},
         }
     })
 }
 
-/// The first request to stop drains; the second one ends the process at once.
+/// The first request to stop drains; the second one ends the process at once. A hang-up insists on nothing: shells and service
+/// managers send it together with the signal that asks.
 async fn heed(
     mut signals: Signals,
+    hangup: Hangup,
     trigger: &Trigger,
     reread: &watch::Sender<u64>,
     stopping: impl Fn(Stop),
@@ -68,13 +80,16 @@ async fn heed(
     let mut is_stopping = false;
     loop {
         match signals.next().await {
-            Signal::Hangup => reread.send_modify(|requests| *requests += 1),
+            Signal::Hangup if hangup == Hangup::RereadsCertificates => {
+                reread.send_modify(|requests| *requests += 1);
+            }
+            Signal::Hangup if is_stopping => {}
             Signal::Terminate | Signal::Interrupt if is_stopping => {
                 say("stopping at once");
                 stopping(Stop::AtOnce);
                 std::process::exit(130);
             }
-            Signal::Terminate | Signal::Interrupt => {
+            Signal::Terminate | Signal::Interrupt | Signal::Hangup => {
                 stopping(Stop::Gently);
                 say("finishing what is under way (once more to stop at once)");
                 is_stopping = true;

@@ -53,7 +53,7 @@ pub enum Signal {
     Terminate,
     /// SIGINT, from a terminal. Treated like [`Signal::Terminate`].
     Interrupt,
-    /// SIGHUP: read the certificates again.
+    /// SIGHUP: read the certificates again, or the terminal is gone; which of them is the caller's decision.
     Hangup,
 }
 

@@ -2,13 +2,14 @@
 //! headers all the same: it counts its visitors by the one that names a visit, and when somebody has bought something or goes, it says so by the other,
 //! so that his place is free for the next.
 //!
-//! Beside its pages it has an API for programs ([`api`]), which shows the third way to integrate: who calls it brings a pass, and the
-//! shop verifies that by itself ([`passes`]).
+//! Two parts of it stand for sites that Anteroom is not before: a page that sends its visitors over to wait ([`premiere`]), and an API for
+//! programs ([`api`]). Whoever comes there brings a pass, and the shop verifies that by itself ([`passes`]).
 
 mod api;
 mod goods;
 mod pages;
 mod passes;
+mod premiere;
 mod visits;
 
 use std::convert::Infallible;
@@ -31,9 +32,12 @@ use tokio::task::JoinSet;
 use crate::output::talk;
 
 use api::Api;
+use pages::Standing;
+use premiere::Premiere;
 use visits::Visits;
 
 pub(super) use goods::{NAMES, name_of};
+pub(super) use premiere::premiere_url;
 
 /// By what an answer of the shop is told from one of Anteroom's.
 pub(super) const SERVED_BY: (&str, HeaderValue) = ("served-by", HeaderValue::from_static("site"));
@@ -65,17 +69,23 @@ pub(super) struct Shop {
 struct Counter {
     visits: Visits,
     /// There once the server has said where it is.
-    api: OnceLock<Api>,
+    with_passes: OnceLock<WithPasses>,
+}
+
+/// What is open to those who bring a pass.
+struct WithPasses {
+    api: Api,
+    premiere: Premiere,
 }
 
 impl Shop {
     /// Opens it on its usual port or another one of this machine, on a thread of its own.
-    pub(super) fn open(places: u64) -> anyhow::Result<Self> {
+    pub(super) fn open() -> anyhow::Result<Self> {
         let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port));
         let listener = bind(PREFERRED_PORT).or_else(|_| bind(0))?;
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
-        let counter = Arc::new(Counter { visits: Visits::new(places), api: OnceLock::new() });
+        let counter = Arc::new(Counter { visits: Visits::new(), with_passes: OnceLock::new() });
         let (stop, mut stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Arc::clone(&counter);
@@ -94,11 +104,18 @@ impl Shop {
         self.address
     }
 
-    /// Learns where the server is, whose passes its API takes.
+    /// The usual port, if somebody else has it.
+    pub(super) fn taken_port(&self) -> Option<u16> {
+        (self.address.port() != PREFERRED_PORT).then_some(PREFERRED_PORT)
+    }
+
+    /// Learns where the server is whose passes it takes.
     pub(super) fn meet(&self, addresses: &Addresses) {
-        match Api::new(addresses) {
-            Ok(api) => drop(self.counter.api.set(api)),
-            Err(error) => talk(&format!("the shop's API does not open: {error:#}")),
+        let opened = Api::new(addresses)
+            .and_then(|api| Ok(WithPasses { api, premiere: Premiere::new(addresses, self.address)? }));
+        match opened {
+            Ok(opened) => drop(self.counter.with_passes.set(opened)),
+            Err(error) => talk(&format!("the shop takes no passes: {error:#}")),
         }
     }
 
@@ -141,6 +158,7 @@ impl Counter {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let mut response = match request.uri().path() {
             path if path.starts_with("/api/") => self.program(request).await,
+            premiere::PATH => self.premiere(request).await,
             "/inside" => self.inside(),
             _ => self.person(request).await,
         };
@@ -154,9 +172,17 @@ impl Counter {
 
     /// A call of the API.
     async fn program(&self, request: Request<Incoming>) -> Answer {
-        match self.api.get() {
-            Some(api) => api.answer(request).await,
-            None => api::refusal(StatusCode::SERVICE_UNAVAILABLE, "The shop is just opening; try again"),
+        match self.with_passes.get() {
+            Some(WithPasses { api, .. }) => api.answer(request).await,
+            None => just_opening(),
+        }
+    }
+
+    /// Somebody who goes to the premiere.
+    async fn premiere(&self, request: Request<Incoming>) -> Answer {
+        match self.with_passes.get() {
+            Some(WithPasses { premiere, .. }) => premiere.answer(&request).await,
+            None => just_opening(),
         }
     }
 
@@ -164,7 +190,7 @@ impl Counter {
     fn inside(&self) -> Answer {
         let (visits, bought) = (&self.visits, self.visits.bought());
         let figures = serde_json::json!({
-            "inside": visits.inside(), "most_inside": visits.most_inside(), "places": visits.places(), "bought": bought,
+            "inside": visits.inside(), "most_inside": visits.most_inside(), "bought": bought,
         });
         api::json(StatusCode::OK, &figures)
     }
@@ -175,37 +201,48 @@ impl Counter {
         if let Some(visit) = &visit {
             self.visits.seen(visit);
         }
-        let banner = pages::banner(visit.is_some(), &self.visits);
+        let standing = match &visit {
+            Some(_) => Standing::Inside { visitors: self.visits.inside() },
+            None => Standing::BackDoor,
+        };
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         match (&method, path.as_str()) {
-            (&Method::GET | &Method::HEAD, "/") => pages::front(&banner),
+            (&Method::GET | &Method::HEAD, "/") => pages::front(standing),
             (&Method::GET | &Method::HEAD, "/search") => {
-                pages::found(&banner, &value_of("q", request.uri().query()))
+                pages::found(standing, &value_of("q", request.uri().query()))
             }
             (&Method::GET | &Method::HEAD, path) => {
-                pages::product(&banner, path.strip_prefix("/product/").and_then(goods::find))
+                pages::product(standing, path.strip_prefix("/product/").and_then(goods::find))
             }
             (&Method::POST, "/checkout") => {
-                let Some(form) = text_of(request).await else { return pages::not_like_that(&banner) };
+                let Some(form) = text_of(request).await else { return pages::not_like_that(standing) };
                 let Some(good) = goods::find(&value_of("product", Some(&form))) else {
-                    return pages::product(&banner, None);
+                    return pages::product(standing, None);
                 };
                 self.visits.bought_one();
-                self.ends(pages::bought(good), visit.as_deref(), "complete")
+                match visit {
+                    Some(visit) => self.ends(pages::bought(Standing::Over, good), &visit, "complete"),
+                    None => pages::bought(standing, good),
+                }
             }
-            (&Method::POST, "/leave") => self.ends(pages::left(), visit.as_deref(), "abandon"),
-            _ => pages::not_like_that(&banner),
+            (&Method::POST, "/leave") => match visit {
+                Some(visit) => self.ends(pages::left(), &visit, "abandon"),
+                None => pages::not_like_that(standing),
+            },
+            _ => pages::not_like_that(standing),
         }
     }
 
     /// The last answer of a visit.
-    fn ends(&self, mut last: Answer, visit: Option<&str>, how: &'static str) -> Answer {
-        if let Some(visit) = visit {
-            self.visits.ended(visit);
-        }
+    fn ends(&self, mut last: Answer, visit: &str, how: &'static str) -> Answer {
+        self.visits.ended(visit);
         last.headers_mut().insert(SESSION, HeaderValue::from_static(how));
         last
     }
+}
+
+fn just_opening() -> Answer {
+    api::refusal(StatusCode::SERVICE_UNAVAILABLE, "The shop is just opening; try again")
 }
 
 /// A body as text; nothing if it is too long or no text.

@@ -42,7 +42,7 @@ struct Order {
 impl Api {
     pub(super) fn new(addresses: &Addresses) -> anyhow::Result<Self> {
         Ok(Self {
-            passes: Passes::new(client(&addresses.public, None, CONNECTIONS)?, &addresses.public),
+            passes: Passes::new(client(&addresses.public, None, CONNECTIONS)?, &addresses.public, ROOM),
             private: client(&addresses.private, Some(ADMIN_KEY), CONNECTIONS)?,
             used: Mutex::default(),
         })

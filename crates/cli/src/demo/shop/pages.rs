@@ -9,85 +9,127 @@ use http_body_util::Full;
 
 use super::Answer;
 use super::goods::{self, Good};
-use super::visits::Visits;
 
 /// The house: rows, and seats in a row.
 const PLAN: (usize, usize) = (5, 9);
 const STYLE: &str = include_str!("shop.css");
+const COME_BACK: &str = "<p><a href=\"/\">Come back</a>: if there is a line, you stand at its end.</p>";
+const SEE_EVERYTHING: &str = "<p><a href=\"/\">Back to all tickets</a></p>";
 
-/// The strip on top of every page: that one is inside, and how full it is.
-pub(super) fn banner(is_inside: bool, visits: &Visits) -> String {
-    if is_inside {
-        let (inside, places) = (visits.inside(), visits.places());
-        format!(
-            "You are inside: <strong>{inside} of {places}</strong> places are taken. Everybody else waits in line."
-        )
-    } else {
-        "You came by the back door: this is the shop itself, without Anteroom before it.".to_owned()
+/// How whoever reads a page stands to the shop.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Standing {
+    /// In the middle of his visit, one of so many.
+    Inside { visitors: u64 },
+    /// His visit has just ended: there is nothing left to leave.
+    Over,
+    /// He came with a pass, to a page that Anteroom is not before.
+    WithPass,
+    /// Past Anteroom, to the shop's own address: there is no visit.
+    BackDoor,
+}
+
+impl Standing {
+    /// The strip on top of every page.
+    fn banner(self) -> String {
+        match self {
+            Self::Inside { visitors } => format!(
+                "You are inside. Visitors at the moment: <strong>{visitors}</strong>. Whoever does not fit waits in line."
+            ),
+            Self::Over => "Your visit is over.".to_owned(),
+            Self::WithPass => "You are in, with a pass from the waiting room.".to_owned(),
+            Self::BackDoor => {
+                "You came by the back door: this is the shop itself, without Anteroom before it.".to_owned()
+            }
+        }
+    }
+
+    /// The button for whoever has a place to give up.
+    fn leave_form(self) -> &'static str {
+        match self {
+            Self::Inside { .. } => {
+                "<form method=post action=\"/leave\"><button class=quiet>Leave</button></form>"
+            }
+            Self::Over | Self::WithPass | Self::BackDoor => "",
+        }
     }
 }
 
 /// Everything there is.
-pub(super) fn front(banner: &str) -> Answer {
+pub(super) fn front(standing: Standing) -> Answer {
     let content = format!(
         "<p class=lead>One night only. Choose your place.</p>{}{}",
         search_box(""),
         list(&goods::search(""))
     );
-    page(StatusCode::OK, banner, "Tickets for tonight", &content)
+    page(StatusCode::OK, standing, "Tickets for tonight", &content)
 }
 
 /// What was found.
-pub(super) fn found(banner: &str, wanted: &str) -> Answer {
+pub(super) fn found(standing: Standing, wanted: &str) -> Answer {
     let found = goods::search(wanted);
     let shown = if found.is_empty() {
         format!("<p>Nothing here is called “{}”. <a href=\"/\">See everything</a></p>", escaped(wanted))
     } else {
         list(&found)
     };
-    page(StatusCode::OK, banner, "Tickets for tonight", &format!("{}{shown}", search_box(wanted)))
+    page(StatusCode::OK, standing, "Tickets for tonight", &format!("{}{shown}", search_box(wanted)))
 }
 
 /// One thing, with a button to buy it.
-pub(super) fn product(banner: &str, good: Option<&Good>) -> Answer {
+pub(super) fn product(standing: Standing, good: Option<&Good>) -> Answer {
     let Some(Good { name, title, price_euros, seats, about }) = good else {
         let content = "<p>We do not sell that. <a href=\"/\">See everything</a></p>";
-        return page(StatusCode::NOT_FOUND, banner, "Not here", content);
+        return page(StatusCode::NOT_FOUND, standing, "Not here", content);
     };
     let plan = seat_plan(seats);
     let content = format!(
         "<div class=\"card large\">{plan}<p>{about}</p>\
          <p class=price>€ {price_euros}</p>\
          <form method=post action=\"/checkout\"><input type=hidden name=product value=\"{name}\">\
-         <button>Buy for € {price_euros}</button></form></div><p><a href=\"/\">Back to all tickets</a></p>"
+         <button>Buy for € {price_euros}</button></form></div>{SEE_EVERYTHING}"
     );
-    page(StatusCode::OK, banner, title, &content)
+    page(StatusCode::OK, standing, title, &content)
 }
 
-/// The end of a visit, as it should be.
-pub(super) fn bought(good: &Good) -> Answer {
+/// The end of a visit, as it should be; or a purchase without one, by the back door.
+pub(super) fn bought(standing: Standing, good: &Good) -> Answer {
+    let (consequence, way_back) = match standing {
+        Standing::Over => (
+            "The shop has told Anteroom that your visit is complete. Your place is free for the next in line.",
+            COME_BACK,
+        ),
+        _ => ("Nobody was told: by the back door there is no visit to end.", SEE_EVERYTHING),
+    };
     let content = format!(
         "<div class=\"card large\">{}\
          <p><strong>{}</strong> is yours, and on its way. Enjoy the evening.</p>\
-         <p>The shop has told Anteroom that your visit is complete. Your place is already somebody else's.</p></div>\
-         <p><a href=\"/\">Come back</a>, and you stand in line again, at its end.</p>",
+         <p>{consequence}</p></div>{way_back}",
         seat_plan(&good.seats),
         good.title
     );
-    page(StatusCode::OK, "Your visit is over.", "Thank you", &content)
+    page(StatusCode::OK, standing, "Thank you", &content)
 }
 
 /// The end of a visit without a purchase.
 pub(super) fn left() -> Answer {
-    let content = "<p>You have left the shop. Your place is already somebody else's.</p>\
-         <p><a href=\"/\">Come back</a>, and you stand in line again, at its end.</p>";
-    page(StatusCode::OK, "Your visit is over.", "Goodbye", content)
+    let content =
+        format!("<p>You have left the shop. Your place is free for the next in line.</p>{COME_BACK}");
+    page(StatusCode::OK, Standing::Over, "Goodbye", &content)
+}
+
+/// What whoever has a pass sees.
+pub(super) fn premiere() -> Answer {
+    let content = "<p class=lead>Anteroom does not stand before this page. You came without a pass, so the site sent you to the waiting \
+         room, and you came back with a one-time code.</p>\
+         <p>The site has exchanged the code for a signed pass, has verified that, and keeps it in a cookie for five minutes.</p>";
+    page(StatusCode::OK, Standing::WithPass, "The premiere", content)
 }
 
 /// A method or a body that nobody's browser sends.
-pub(super) fn not_like_that(banner: &str) -> Answer {
+pub(super) fn not_like_that(standing: Standing) -> Answer {
     let content = "<p>That is not how this shop works. <a href=\"/\">Back</a></p>";
-    page(StatusCode::METHOD_NOT_ALLOWED, banner, "Not like that", content)
+    page(StatusCode::METHOD_NOT_ALLOWED, standing, "Not like that", content)
 }
 
 fn search_box(wanted: &str) -> String {
@@ -126,13 +168,13 @@ fn seat_plan([first_row, last_row, first_column, last_column]: &[usize; 4]) -> S
     )
 }
 
-fn page(status: StatusCode, banner: &str, title: &str, content: &str) -> Answer {
+fn page(status: StatusCode, standing: Standing, title: &str, content: &str) -> Answer {
+    let (banner, leave) = (standing.banner(), standing.leave_form());
     let text = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · The Sample Theatre</title>\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><link rel=\"icon\" href=\"data:,\">\
-         <style>{STYLE}</style></head><body><p class=banner>{banner}</p>\
-         <header><a href=\"/\">The Sample Theatre</a>\
-         <form method=post action=\"/leave\"><button class=quiet>Leave</button></form></header>\
+         <style>{STYLE}</style></head><body><header><p class=banner>{banner}</p>\
+         <div class=bar><a href=\"/\">The Sample Theatre</a>{leave}</div></header>\
          <main><h1>{title}</h1>{content}</main></body></html>\n"
     );
     let mut response = Response::new(Full::new(Bytes::from(text)));

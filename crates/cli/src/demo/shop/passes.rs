@@ -50,6 +50,8 @@ pub(super) enum Refused {
 pub(super) struct Passes {
     public: HttpClient,
     issuer: String,
+    /// The room whose passes are good.
+    room: &'static str,
     clock: Stopwatch,
     keys: Mutex<Keys>,
 }
@@ -69,8 +71,8 @@ struct Claims {
 }
 
 impl Passes {
-    pub(super) fn new(public: HttpClient, issuer: &str) -> Self {
-        Self { public, issuer: issuer.to_owned(), clock: Stopwatch::start(), keys: Mutex::default() }
+    pub(super) fn new(public: HttpClient, issuer: &str, room: &'static str) -> Self {
+        Self { public, issuer: issuer.to_owned(), room, clock: Stopwatch::start(), keys: Mutex::default() }
     }
 
     /// The pass that this token is, or why it is none.
@@ -80,7 +82,7 @@ impl Passes {
         }
         let header = jsonwebtoken::decode_header(token).map_err(|_| Refused::NotOurs)?;
         let key = self.key(&header.kid.ok_or(Refused::NotOurs)?).await?;
-        judge(token, &key, &self.issuer)
+        judge(token, &key, &self.issuer, self.room)
     }
 
     /// The key of this name, read anew if it is not known.
@@ -108,11 +110,11 @@ impl Passes {
 }
 
 /// Whether this key signed the token for this room, and whether it is still good.
-fn judge(token: &str, key: &Jwk, issuer: &str) -> Result<Pass, Refused> {
+fn judge(token: &str, key: &Jwk, issuer: &str, room: &str) -> Result<Pass, Refused> {
     // The algorithm is what the key says, never what the token says.
     let algorithm = key.common.key_algorithm.and_then(|name| name.to_string().parse::<Algorithm>().ok());
     let mut validation = Validation::new(algorithm.ok_or(Refused::NotOurs)?);
-    validation.set_audience(&[ROOM]);
+    validation.set_audience(&[room]);
     validation.set_issuer(&[issuer]);
     validation.set_required_spec_claims(&["aud", "exp", "iss", "sub"]);
     validation.leeway = 0;

@@ -1,4 +1,7 @@
 //! The shop's own count of its visitors, independent of what the server counts: by the name that the gateway gives each visit.
+//!
+//! *Invariant:* never more than hold a place. Whoever has not been seen for a while may have lost his, so he is not counted any more, a
+//! little too soon rather than too late; with his next request he is.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +14,17 @@ use super::super::SESSION_SECONDS;
 /// After this long without a request the shop takes a visitor for gone. The server frees a place at the end of the session at the
 /// earliest, counted from one of the visitor's last requests; so the shop lets go a little before.
 const GONE_AFTER: Duration = Duration::from_secs(SESSION_SECONDS - 20);
+/// The same for whoever has asked for one page and nothing since. He may have been let in provisionally, and the server frees such
+/// a place soon after half a minute; the shop cannot tell, so it counts those it has seen lately rather than those it may have lost.
+const GONE_AFTER_ONE_REQUEST: Duration = Duration::from_secs(30);
 /// How often those who are gone are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The most visits that are remembered.
 const VISITS_MAX: usize = 100_000;
 
 /// Who is there.
+#[derive(Debug)]
 pub(super) struct Visits {
-    places: u64,
     clock: Stopwatch,
     known: Mutex<Known>,
 }
@@ -36,21 +42,22 @@ struct Known {
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     last_seen: Duration,
+    /// Whether more than one request has come: then his cookie has come back, and his place is no longer provisional.
+    has_returned: bool,
     is_over: bool,
 }
 
 impl Visits {
-    pub(super) fn new(places: u64) -> Self {
-        Self { places, clock: Stopwatch::start(), known: Mutex::default() }
-    }
-
-    pub(super) fn places(&self) -> u64 {
-        self.places
+    pub(super) fn new() -> Self {
+        Self { clock: Stopwatch::start(), known: Mutex::default() }
     }
 
     /// Visitors inside now.
     pub(super) fn inside(&self) -> u64 {
-        self.known().inside
+        let now = self.clock.elapsed();
+        let mut known = self.known();
+        known.sweep(now);
+        known.inside
     }
 
     /// Visitors inside at once, at most.
@@ -74,8 +81,11 @@ impl Visits {
         known.sweep(now);
         if let Some(found) = known.visits.get_mut(visit) {
             found.last_seen = now;
+            found.has_returned = true;
         } else if known.visits.len() < VISITS_MAX {
-            known.visits.insert(visit.to_owned(), Visit { last_seen: now, is_over: false });
+            known
+                .visits
+                .insert(visit.to_owned(), Visit { last_seen: now, has_returned: false, is_over: false });
             known.inside += 1;
             known.most_inside = known.most_inside.max(known.inside);
         }
@@ -104,7 +114,10 @@ impl Known {
         self.swept_at = now;
         let inside = &mut self.inside;
         self.visits.retain(|_, visit| {
-            let stays = now.saturating_sub(visit.last_seen) < GONE_AFTER;
+            // Of one that is over a late request may come; it is remembered for the longer time.
+            let gone_after =
+                if visit.has_returned || visit.is_over { GONE_AFTER } else { GONE_AFTER_ONE_REQUEST };
+            let stays = now.saturating_sub(visit.last_seen) < gone_after;
             if !stays && !visit.is_over {
                 *inside -= 1;
             }
@@ -119,7 +132,7 @@ mod tests {
 
     #[test]
     fn visits_are_counted_once_and_end_once() {
-        let visits = Visits::new(3);
+        let visits = Visits::new();
         for visit in ["a", "b", "a"] {
             visits.seen(visit);
         }
@@ -134,11 +147,17 @@ mod tests {
 
     #[test]
     fn who_is_not_seen_for_long_is_gone() {
-        let mut known = Known { inside: 1, ..Known::default() };
-        let visit = |is_over| Visit { last_seen: Duration::ZERO, is_over };
-        known.visits.extend([("a".to_owned(), visit(false)), ("b".to_owned(), visit(true))]);
-        known.sweep(Duration::from_secs(SESSION_SECONDS - 21));
-        assert_eq!((known.inside, known.visits.len()), (1, 2));
+        let mut known = Known { inside: 2, ..Known::default() };
+        let visit = |has_returned, is_over| Visit { last_seen: Duration::ZERO, has_returned, is_over };
+        known.visits.extend([
+            ("a".to_owned(), visit(true, false)),
+            ("b".to_owned(), visit(false, true)),
+            ("whose cookie never came back".to_owned(), visit(false, false)),
+        ]);
+        known.sweep(GONE_AFTER_ONE_REQUEST.saturating_sub(SWEEP_INTERVAL));
+        assert_eq!((known.inside, known.visits.len()), (2, 3));
+        known.sweep(GONE_AFTER.saturating_sub(SWEEP_INTERVAL));
+        assert_eq!((known.inside, known.visits.len()), (1, 2), "his place may be somebody else's by now");
         known.sweep(GONE_AFTER);
         assert_eq!((known.inside, known.visits.len()), (0, 0));
     }

@@ -1,5 +1,5 @@
-//! "Bytes of the first load printed by a test that fails above 14 KB compressed": a page and its script as a browser that has never
-//! been here loads them, with heads, as they come over the network.
+//! "Bytes of the first load printed by a test that fails above 14 KB compressed": what a browser that has never been here loads until
+//! its place is shown, with heads, as it comes over the network: the page that sets the cookie, the script, the page with the place.
 
 mod page_support;
 
@@ -8,6 +8,8 @@ use page_support::Scene;
 
 /// What fits into the first flight of a new TCP connection.
 const FIRST_LOAD_MAX_BYTES: usize = 14_000;
+/// What a newcomer loads until his place is shown, in two round trips: the page that sets the cookie comes before the other.
+const FIRST_VISIT_MAX_BYTES: usize = 18_000;
 
 #[test]
 fn the_first_load_is_below_14_kb() {
@@ -30,16 +32,25 @@ fn the_first_load_is_below_14_kb() {
             loaded.iter().all(|loaded| loaded.url.starts_with(&scene.shop("/"))),
             "nothing from elsewhere"
         );
-        let (scripts, pages): (Vec<&Loaded>, Vec<&Loaded>) =
-            loaded.iter().partition(|loaded| loaded.url.contains("/page.js"));
-        let script = scripts.iter().map(|script| script.bytes).max().expect("the script is among it");
-        // First the page that sets the cookie, then the place itself: the script is loaded with whichever comes first.
-        let page = pages.iter().map(|page| page.bytes).max().expect("a page is among it");
-        println!("{language}: {:>6} bytes for the larger page and the script", page + script);
-        assert!(page + script <= FIRST_LOAD_MAX_BYTES, "{page} and {script} bytes are too many");
-        assert!(
-            scripts.iter().filter(|script| script.bytes > 0).count() == 1,
-            "it is loaded once: {scripts:?}"
+        let of = |is_meant: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            let meant = loaded.iter().filter(|loaded| is_meant(&loaded.url) && loaded.bytes > 0);
+            meant.map(|loaded| loaded.bytes).collect()
+        };
+        let page = scene.shop("/");
+        let (pages, scripts) = (of(&|url| url == page), of(&|url| url.contains("/page.js")));
+        let ([arriving, waiting], [script]) = (pages.as_slice(), scripts.as_slice()) else {
+            panic!("two pages and one script, once each: {loaded:?}");
+        };
+        let whole = arriving + script + waiting;
+        println!(
+            "{language}: {arriving} arriving + {script} script + {waiting} waiting = {whole} bytes until the place is shown; \
+             {} bytes for the larger page and the script",
+            arriving.max(waiting) + script
         );
+        assert!(
+            arriving.max(waiting) + script <= FIRST_LOAD_MAX_BYTES,
+            "{arriving}, {waiting} and {script} bytes"
+        );
+        assert!(whole <= FIRST_VISIT_MAX_BYTES, "{whole} bytes until the place is shown");
     }
 }

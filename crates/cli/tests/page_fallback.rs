@@ -3,13 +3,18 @@
 
 mod page_support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::{
-    ChaosProxy, Chromium, Mode, Server, Site, require_chromium, require_redis, wait_for, wait_until,
+    ChaosProxy, Chromium, Key, Mode, Server, SetOnDrop, Site, axe_core, pause, require_chromium,
+    require_redis, wait_until,
 };
+use page_support::everybody::{assert_everybody_can_use_it, open_as_shown, tab_to};
 use page_support::{
-    BINARY, CONNECTION, HOME, LEAVE, LEAVE_CONFIRM, MOVE, MOVE_DIALOG, PATIENCE, Scene, ahead, is_inside,
-    is_marked, mark, position, room_by_hand, situation, wait_for_ahead, wait_for_situation,
+    BINARY, CONNECTION, ENTER, HOME, LEAVE, LEAVE_CONFIRM, MOVE, MOVE_DIALOG, PATIENCE, Scene, ahead,
+    is_inside, is_marked, mark, position, room_by_hand, situation, wait_for_ahead, wait_for_situation,
     wait_until_inside, wait_until_it_hears_by,
 };
 use serde_json::json;
@@ -27,6 +32,11 @@ fn without_scripts_the_page_refreshes_leaves_and_lets_in() {
     scene.advance(2);
     wait_for_ahead(&browser, 3);
     assert!(!browser.shows("#cue-sound"), "what cannot work is not offered");
+    let axe_core = axe_core();
+    if let Some(axe_core) = &axe_core {
+        let looking = open_as_shown(&scene, &browser);
+        assert_everybody_can_use_it(&looking, axe_core, "waiting without scripts");
+    }
     assert!(!browser.shows(LEAVE_CONFIRM));
     browser.press(LEAVE);
     browser.press(LEAVE_CONFIRM);
@@ -38,7 +48,6 @@ fn without_scripts_the_page_refreshes_leaves_and_lets_in() {
     scene.advance(5);
     wait_until_inside(&browser, "/start");
     assert_eq!(scene.figure("claimed"), 1);
-    browser.assert_no_faults();
 }
 
 #[test]
@@ -53,7 +62,9 @@ fn without_scripts_and_auto_enter_the_button_lets_in() {
     scene.advance(2);
     wait_for_situation(&browser, "turn");
     assert_eq!(scene.site.requests(), 0);
-    browser.press(page_support::ENTER);
+    // By keyboard, which without scripts has no help.
+    tab_to(&browser, ENTER);
+    browser.keys(&[Key::Enter]);
     wait_until_inside(&browser, "/start");
 }
 
@@ -82,7 +93,31 @@ fn a_cut_stream_falls_back_to_polling_and_comes_back() {
     wait_for_ahead(&browser, 10);
     assert!(is_marked(&browser), "without a reload");
     assert_eq!(scene.figure("joined"), 21);
-    browser.assert_no_faults();
+}
+
+/// The budget of those who ask for their place: so many seconds until there is enough for one question, of which each costs all.
+const PAUSE_SECONDS: u32 = 3;
+const ASKING_IS_LIMITED: &str = "limits_exempt = \"none\"\n\
+    [[limit]]\nname = \"ask\"\npaths = [\"/.anteroom/line\"]\n\
+    requests = 100\nper_seconds = 3\nburst = 100\ncost = 100\n\
+    [[limit]]\nname = \"ask\"\npaths = [\"/rooms\"]\ncost = 1\n";
+/// How many pauses are looked at, over all browsers.
+const PAUSES: usize = 12;
+/// The designed spread of a named pause is two fifths of it, here 1.2 s. With so many pauses the second longest and the shortest are
+/// nearer to each other than this once in a million runs, and noise does not make it.
+const SPREAD_MIN_MILLISECONDS: f64 = 200.0;
+/// How late a timer may be.
+const LATE_MILLISECONDS: f64 = 500.0;
+
+/// When the page has asked for its place and was refused: the beginning and the end of each question, in milliseconds.
+#[track_caller]
+fn refused_questions(browser: &Chromium) -> Vec<(f64, f64)> {
+    let script = "return performance.getEntriesByType('resource') \
+        .filter(one => new URL(one.name).pathname === '/.anteroom/line' && one.responseStatus === 429) \
+        .map(one => [one.startTime, one.responseEnd])";
+    let asked = browser.run(script, &[]);
+    let moment = |value: &serde_json::Value| value.as_f64().expect("a moment");
+    asked.as_array().expect("a list").iter().map(|one| (moment(&one[0]), moment(&one[1]))).collect()
 }
 
 #[test]
@@ -90,28 +125,51 @@ fn a_server_that_names_a_pause_gets_it_and_not_from_everybody_at_once() {
     if !require_chromium() {
         return;
     }
-    let scene = Scene::by_hand("");
+    let scene = Scene::configured(&format!("{ASKING_IS_LIMITED}{}", room_by_hand("ORIGIN", "")));
     scene.crowd(3);
-    let browser = Chromium::open();
-    scene.wait_in_line(&browser, "/");
-    wait_until_it_hears_by(&browser, "stream");
-    // From now on every question is refused for a while, and the stream brings news that would be a reason to ask.
-    let refuse = "window.askedInTest = []; window.fetch = async () => { askedInTest.push(performance.now()); \
-        return new Response('{}', { status: 429, headers: { 'retry-after': '3' } }) }";
-    browser.run(refuse, &[]);
-    scene.advance(4);
-    let mut asked: Vec<f64> = vec![];
-    while asked.len() < 4 {
-        asked = wait_for("it has asked once more", PATIENCE, || {
-            let now = browser.run("return askedInTest", &[]);
-            let now: Vec<f64> = now.as_array()?.iter().filter_map(serde_json::Value::as_f64).collect();
-            (now.len() > asked.len()).then_some(now)
-        });
-        scene.advance(1);
+    let browsers = [Chromium::open(), Chromium::open()];
+    for browser in &browsers {
+        scene.wait_in_line(browser, "/");
+        wait_until_it_hears_by(browser, "stream");
+        mark(browser);
     }
-    let pauses: Vec<f64> = asked.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(pauses.iter().all(|&pause| pause >= 2_990.0), "{pauses:?}");
-    assert!(pauses.iter().any(|&pause| (pause - pauses[0]).abs() > 10.0), "not in step: {pauses:?}");
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Somebody at the same address asks for other things all the time, so that what a question costs is never there.
+        let mut neighbour = scene.server.visitor();
+        let mut use_up = move || while neighbour.get("/rooms/Hall").expect("an answer").status == 200 {};
+        use_up();
+        let over = &over;
+        scope.spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                use_up();
+                pause();
+            }
+        });
+        let _end = SetOnDrop(over);
+        for browser in &browsers {
+            browser.run("performance.clearResourceTimings()", &[]);
+        }
+        // The line has come to both, which their pages have to ask about; and ever more news are a reason to ask at once.
+        scene.advance(5);
+        wait_until("all pauses are over", PATIENCE, || {
+            scene.advance(1);
+            browsers.iter().all(|browser| refused_questions(browser).len() > PAUSES / browsers.len())
+        });
+    });
+    let mut pauses: Vec<f64> = vec![];
+    for browser in &browsers {
+        assert!(is_marked(browser) && situation(browser) == "waiting", "nobody was let in or sent away");
+        let asked = refused_questions(browser);
+        pauses.extend(asked.windows(2).take(PAUSES / browsers.len()).map(|pair| pair[1].0 - pair[0].1));
+    }
+    println!("pauses of {PAUSE_SECONDS} seconds: {pauses:.0?}");
+    let named = f64::from(PAUSE_SECONDS) * 1_000.0;
+    pauses.sort_by(f64::total_cmp);
+    assert!(pauses[0] >= named - 5.0, "a pause was cut short: {pauses:?}");
+    // Two of them may be late because the machine is busy.
+    assert!(pauses[PAUSES - 3] <= named * 1.4 + LATE_MILLISECONDS, "far longer than named: {pauses:?}");
+    assert!(pauses[PAUSES - 2] - pauses[0] >= SPREAD_MIN_MILLISECONDS, "in step: {pauses:?}");
 }
 
 #[test]
@@ -174,6 +232,10 @@ fn while_the_store_is_lost_places_are_safe_and_newcomers_are_asked_for_patience(
     to_store.set(Mode::Refuse);
     wait_for_situation(&browser, "held");
     assert_eq!(position(&browser), Some(4), "his place stays in sight");
+    let axe_core = axe_core();
+    if let Some(axe_core) = &axe_core {
+        assert_everybody_can_use_it(&browser, axe_core, "held with a place");
+    }
     // No link is to be had now, and none is shown.
     browser.press(MOVE);
     let asked = "return performance.getEntriesByType('resource').filter(one => one.name.includes('/line/move')).length";
@@ -183,6 +245,9 @@ fn while_the_store_is_lost_places_are_safe_and_newcomers_are_asked_for_patience(
     newcomer.go(&scene.shop("/"));
     wait_for_situation(&newcomer, "held");
     assert_eq!(position(&newcomer), None);
+    if let Some(axe_core) = &axe_core {
+        assert_everybody_can_use_it(&newcomer, axe_core, "held without a place");
+    }
     to_store.set(Mode::Pass);
     wait_for_situation(&browser, "waiting");
     assert_eq!(position(&browser), Some(4));
@@ -191,6 +256,4 @@ fn while_the_store_is_lost_places_are_safe_and_newcomers_are_asked_for_patience(
         scene.line().advance(4);
         is_inside(&browser, "/")
     });
-    newcomer.assert_no_faults();
-    browser.assert_no_faults();
 }

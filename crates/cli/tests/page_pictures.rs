@@ -1,8 +1,9 @@
-//! "A clock-accurate picture of it in use": real pages of a real line, in light and dark, on a phone and on a desktop. Only with
-//! `ANTEROOM_PICTURES=DIRECTORY`, or at full size, where they go to a temporary directory that the test names.
+//! "A clock-accurate picture of it in use": real pages of a real line, in light and dark, on a phone and on a desktop. They are always
+//! taken and looked at for what a program can see; with `ANTEROOM_PICTURES=DIRECTORY` they are then put there for people.
 
 mod page_support;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
@@ -19,36 +20,54 @@ use serde_json::json;
 
 const LOOK: &str = "page_heading = \"The Sample Theatre\"\nnotice = \"Doors open at eight. Two seats for each person.\"\n\
     auto_enter = false\nenable_queue_position_expiry = true\nqueue_position_expiry_period = 300\n";
-/// How many are in line before, and how it moves before the first picture, so that there is an estimate: so many people a second.
-const CROWD: i64 = 1_284;
-const MOVES: i64 = 30;
+/// How many are in line before, and for how many seconds it moves before the first picture, so that there is an estimate.
+const LINE: Line = Line { crowd: 1_284, moves: 30, crowd_at_loss: 412 };
+const LINE_REDUCED: Line = Line { crowd: 61, moves: 2, crowd_at_loss: 112 };
+/// How many of those have gone in when the store is lost.
+const GONE_IN_AT_LOSS: i64 = 95;
 const PEOPLE_A_SECOND: i64 = 4;
 
-/// The windows that pictures are taken in.
-const WINDOWS: [(&str, u32, u32); 2] = [("phone", 390, 844), ("desktop", 1_280, 800)];
+/// The windows that pictures are taken in: names, sizes, and pixels of the picture for each of the style sheet.
+const WINDOWS: [(&str, u32, u32, u32); 2] = [("phone", 390, 844, 2), ("desktop", 1_280, 800, 1)];
+/// What they show.
+const MOMENTS: [&str; 6] = ["early", "arabic", "near", "turn", "closed", "store-lost"];
+/// Less than this is a picture of nothing.
+const PICTURE_MIN_BYTES: usize = 8_000;
 
-fn directory() -> Option<PathBuf> {
-    if let Some(named) = env::var_os("ANTEROOM_PICTURES").map(PathBuf::from) {
-        fs::create_dir_all(&named).expect("the directory can be made");
-        return Some(named);
-    }
-    full().then(|| tempfile::tempdir().expect("a temporary directory can be made").keep())
+/// What pictures are taken of.
+struct Line {
+    crowd: i64,
+    moves: i64,
+    crowd_at_loss: i64,
+}
+
+/// At which size the test runs: for people, pictures are always those of a long line.
+fn line() -> Line {
+    if full() || directory_for_people().is_some() { LINE } else { LINE_REDUCED }
+}
+
+fn directory_for_people() -> Option<PathBuf> {
+    env::var_os("ANTEROOM_PICTURES").map(PathBuf::from)
+}
+
+fn name_of(moment: &str, window: &str, scheme: Scheme) -> String {
+    format!("{moment}-{window}-{}.png", scheme.name())
 }
 
 /// Takes the page as it is in every window and both colours.
-fn take(browser: &Chromium, directory: &Path, name: &str) {
-    for (window, width, height) in WINDOWS {
+fn take(browser: &Chromium, directory: &Path, moment: &str) {
+    for (window, width, height, _) in WINDOWS {
         for scheme in [Scheme::Light, Scheme::Dark] {
             browser.prefer(scheme, true);
             browser.resize(width, height, window == "phone");
-            browser.picture(&directory.join(format!("{name}-{window}-{}.png", scheme.name())));
+            browser.picture(&directory.join(name_of(moment, window, scheme)));
         }
     }
 }
 
 /// The line moves once a second for a while.
-fn move_on(scene: &Scene) {
-    for _ in 0..MOVES {
+fn move_on(scene: &Scene, moves: i64) {
+    for _ in 0..moves {
         let began = now();
         scene.advance(PEOPLE_A_SECOND);
         wait_until("a second has passed", PATIENCE, || began.elapsed() >= Duration::from_secs(1));
@@ -65,11 +84,12 @@ fn wait_in_line(scene: &Scene, browser: &Chromium) {
 }
 
 fn take_line(directory: &Path) {
+    let Line { crowd, moves, .. } = line();
     let scene = Scene::by_hand(LOOK);
-    scene.crowd(usize::try_from(CROWD).expect("a crowd"));
+    scene.crowd(usize::try_from(crowd).expect("a crowd"));
     let browser = Chromium::open();
     wait_in_line(&scene, &browser);
-    move_on(&scene);
+    move_on(&scene, moves);
     browser.reload();
     wait_until_it_hears_by(&browser, "stream");
     take(&browser, directory, "early");
@@ -78,7 +98,7 @@ fn take_line(directory: &Path) {
     wait_until_it_hears_by(&browser, "stream");
     take(&browser, directory, "arabic");
     browser.speak("en");
-    scene.advance(CROWD - MOVES * PEOPLE_A_SECOND - 3);
+    scene.advance(crowd - moves * PEOPLE_A_SECOND - 3);
     browser.reload();
     wait_for_ahead(&browser, 3);
     take(&browser, directory, "near");
@@ -102,27 +122,66 @@ fn take_lost_store(directory: &Path) {
     let server = server.start().expect("the server starts");
     let way = ChaosProxy::before(server.public().port());
     let scene = Scene { server, site, way };
-    scene.crowd(412);
+    let crowd = line().crowd_at_loss;
+    scene.crowd(usize::try_from(crowd).expect("a crowd"));
     let browser = Chromium::open();
     wait_in_line(&scene, &browser);
-    scene.advance(95);
-    wait_for_ahead(&browser, 317);
+    scene.advance(GONE_IN_AT_LOSS);
+    wait_for_ahead(&browser, u64::try_from(crowd - GONE_IN_AT_LOSS).expect("some are left"));
     to_store.set(Mode::Refuse);
     wait_for_situation(&browser, "held");
     take(&browser, directory, "store-lost");
 }
 
+/// Width and height of a whole PNG.
+#[track_caller]
+fn size_of(name: &str, picture: &[u8]) -> (u32, u32) {
+    let header = picture
+        .strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR")
+        .unwrap_or_else(|| panic!("{name} is no PNG"));
+    assert!(picture.ends_with(b"\0\0\0\0IEND\xaeB`\x82"), "{name} is not whole");
+    let number = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes"));
+    (number(0), number(4))
+}
+
 #[test]
 fn pictures_are_taken_of_every_moment() {
-    if !require_chromium() {
+    if !require_chromium() || !require_redis() {
         return;
     }
-    let Some(directory) = directory() else { return };
-    take_line(&directory);
-    if require_redis() {
-        take_lost_store(&directory);
+    // An empty directory of their own, so that a picture that is there was taken now.
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    take_line(directory.path());
+    take_lost_store(directory.path());
+    let taken: BTreeMap<String, Vec<u8>> = fs::read_dir(directory.path())
+        .expect("the directory is there")
+        .map(|entry| entry.expect("a directory can be read"))
+        .map(|entry| {
+            let name = entry.file_name().into_string().expect("a name of ours");
+            (name, fs::read(entry.path()).expect("a picture can be read"))
+        })
+        .collect();
+    let mut expected = BTreeMap::new();
+    for moment in MOMENTS {
+        for (window, width, height, scale) in WINDOWS {
+            for scheme in [Scheme::Light, Scheme::Dark] {
+                expected.insert(name_of(moment, window, scheme), (width * scale, height * scale));
+            }
+        }
     }
-    let taken = fs::read_dir(&directory).expect("the directory is there").count();
-    println!("{taken} pictures in {}", directory.display());
-    assert!(taken >= 4 * 5, "{taken} pictures");
+    let sizes: BTreeMap<String, (u32, u32)> =
+        taken.iter().map(|(name, picture)| (name.clone(), size_of(name, picture))).collect();
+    assert_eq!(sizes, expected);
+    let smallest = taken.iter().min_by_key(|(_, picture)| picture.len()).expect("there are pictures");
+    assert!(smallest.1.len() >= PICTURE_MIN_BYTES, "{} has {} bytes", smallest.0, smallest.1.len());
+    let different: BTreeSet<&Vec<u8>> = taken.values().collect();
+    assert_eq!(different.len(), taken.len(), "no two moments, windows or colours look alike");
+    println!("{} pictures, the smallest of {} bytes", taken.len(), smallest.1.len());
+    if let Some(theirs) = directory_for_people() {
+        fs::create_dir_all(&theirs).expect("the directory can be made");
+        for (name, picture) in &taken {
+            fs::write(theirs.join(name), picture).expect("a picture can be written");
+        }
+        println!("they are in {}", theirs.display());
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! fantoccini is asynchronous and the rest of this kit is not, so each browser brings a small runtime of its own. What a test
 //! reads, it reads as a visitor does: what is shown, what is spoken, where the focus is. A browser ends with its value, also by
-//! a panic, and a failed test says what its page looked like.
+//! a panic, and a failed test says what its page looked like. At its end a browser must have nothing to complain about: a script that
+//! failed or a policy that blocked something fails the test, unless [that was to come](ChromiumBuilder::expecting_faults).
 
 mod accessibility;
 mod driver;
@@ -59,6 +60,7 @@ pub struct Chromium {
     wire: Mutex<http::Client>,
     runtime: Runtime,
     browser_process: Option<u64>,
+    expects_faults: bool,
     driver: Driver,
     profile: tempfile::TempDir,
 }
@@ -91,7 +93,16 @@ impl Chromium {
         let told = client.capabilities().and_then(|told| told.get("goog:processID")?.as_u64());
         let wire = http::Client::new(driver.address()).with_read_timeout(COMMAND_DEADLINE);
         let wire = Mutex::new(wire);
-        Self { client: Some(client), session, wire, runtime, browser_process: told, driver, profile }
+        Self {
+            client: Some(client),
+            session,
+            wire,
+            runtime,
+            browser_process: told,
+            expects_faults: builder.expects_faults(),
+            driver,
+            profile,
+        }
     }
 
     /// A command of the `DevTools` protocol, in the current tab.
@@ -103,11 +114,17 @@ impl Chromium {
     /// A command that `WebDriver` does not have and chromedriver does.
     #[track_caller]
     fn vendor(&self, command: &str, body: &Value) -> Value {
+        self.attempt_vendor(command, body).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn attempt_vendor(&self, command: &str, body: &Value) -> Result<Value, String> {
         let request = http::Request::post_json(&format!("/session/{}/{command}", self.session), body);
         let answer = self.wire.lock().unwrap_or_else(PoisonError::into_inner).send(&request);
-        let answer = answer.unwrap_or_else(|error| panic!("{command} is not answered: {error:#}"));
-        assert_eq!(answer.status, 200, "{command} {body}: {answer:?}");
-        answer.json()["value"].take()
+        let answer = answer.map_err(|error| format!("{command} is not answered: {error:#}"))?;
+        if answer.status != 200 {
+            return Err(format!("{command} {body}: {answer:?}"));
+        }
+        Ok(answer.json()["value"].take())
     }
 
     fn client(&self) -> &Client {
@@ -141,9 +158,12 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        let is_panicking = std::thread::panicking();
+        if is_panicking {
             eprintln!("--- the browser showed: {}", self.describe());
         }
+        // Asked before the browser ends, judged after it has: nothing may be left over by a test that fails here.
+        let complaint = if is_panicking || self.expects_faults { None } else { self.complaint() };
         if let Some(client) = self.client.take() {
             let closing = async { tokio::time::timeout(END_DEADLINE, client.close()).await };
             // Whoever does not close is ended below.
@@ -153,6 +173,9 @@ impl Drop for Chromium {
             end_browser(process, &self.profile.path().display().to_string());
         }
         self.driver.end();
+        if let Some(complaint) = complaint {
+            panic!("{complaint}");
+        }
     }
 }
 

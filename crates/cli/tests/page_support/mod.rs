@@ -6,6 +6,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+pub(crate) mod everybody;
+
 use std::time::Duration;
 
 use anteroom_testkit::{ChaosProxy, Chromium, Line, Request, Server, Site, wait_until};
@@ -33,6 +35,8 @@ pub(crate) const LEAVE_CONFIRM: &str = "#leave-confirm";
 pub(crate) const MOVE: &str = "#move";
 pub(crate) const MOVE_DIALOG: &str = "#move-dialog";
 pub(crate) const TAKE: &str = "#take button";
+/// How long the place is held, at the turn.
+pub(crate) const REMAINING: &str = "[data-anteroom=remaining]";
 /// The line that says calmly that there is no connection.
 pub(crate) const CONNECTION: &str = "#connection";
 /// What is read out to those who do not see.

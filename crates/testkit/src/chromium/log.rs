@@ -64,21 +64,39 @@ impl Chromium {
     /// What was written since this was last asked, over all tabs.
     #[track_caller]
     pub fn log(&self) -> Vec<LogEntry> {
-        let entries = self.vendor("se/log", &json!({ "type": "browser" }));
-        let entries = entries.as_array().expect("a log is a list").clone();
-        let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-        let entry = |entry: Value| LogEntry {
-            level: text(&entry, "level"),
-            source: text(&entry, "source"),
-            message: text(&entry, "message"),
-        };
-        entries.into_iter().map(entry).collect()
+        self.attempt_log().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Fails if a script has failed or a policy has blocked something since the log was last read.
+    fn attempt_log(&self) -> Result<Vec<LogEntry>, String> {
+        let entries = self.attempt_vendor("se/log", &json!({ "type": "browser" }))?;
+        let entries = entries.as_array().ok_or_else(|| format!("a log is a list: {entries}"))?;
+        let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+        let entry = |entry: &Value| LogEntry {
+            level: text(entry, "level"),
+            source: text(entry, "source"),
+            message: text(entry, "message"),
+        };
+        Ok(entries.iter().map(entry).collect())
+    }
+
+    /// What the browser complains about since the log was last read; nothing if a script has not failed, no policy has blocked
+    /// anything, and the log can be read.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let log = match self.attempt_log() {
+            Ok(log) => log,
+            Err(error) => return Some(format!("the browser's log cannot be read: {error}")),
+        };
+        let faults: Vec<LogEntry> = log.into_iter().filter(LogEntry::is_fault_of_page).collect();
+        let address = || self.attempt(self.client().current_url()).map(|url| url.to_string());
+        (!faults.is_empty()).then(|| format!("the browser complains about {:?}: {faults:#?}", address()))
+    }
+
+    /// Fails if a script has failed or a policy has blocked something since the log was last read. The same happens at the end of
+    /// every browser; this is for tests that want to know which of their steps it was.
     #[track_caller]
     pub fn assert_no_faults(&self) {
-        let faults: Vec<LogEntry> = self.log().into_iter().filter(LogEntry::is_fault_of_page).collect();
-        assert!(faults.is_empty(), "the browser complains about {}: {faults:#?}", self.address());
+        if let Some(complaint) = self.complaint() {
+            panic!("{complaint}");
+        }
     }
 }

@@ -39,12 +39,19 @@ pub struct ChromiumBuilder {
     language: String,
     has_scripts: bool,
     records_network: bool,
+    expects_faults: bool,
     window: (u32, u32),
 }
 
 impl Default for ChromiumBuilder {
     fn default() -> Self {
-        Self { language: "en-GB".to_owned(), has_scripts: true, records_network: false, window: (1280, 800) }
+        Self {
+            language: "en-GB".to_owned(),
+            has_scripts: true,
+            records_network: false,
+            expects_faults: false,
+            window: (1280, 800),
+        }
     }
 }
 
@@ -70,6 +77,14 @@ impl ChromiumBuilder {
         self
     }
 
+    /// Scripts of its pages may fail and policies may block something: for tests that do it on purpose. Any other browser fails its
+    /// test when it ends and has something of the kind in its log.
+    #[must_use]
+    pub fn expecting_faults(mut self) -> Self {
+        self.expects_faults = true;
+        self
+    }
+
     /// The size of its window.
     #[must_use]
     pub fn window(mut self, width: u32, height: u32) -> Self {
@@ -81,6 +96,10 @@ impl ChromiumBuilder {
     #[track_caller]
     pub fn open(self) -> Chromium {
         Chromium::start(&self)
+    }
+
+    pub(super) fn expects_faults(&self) -> bool {
+        self.expects_faults
     }
 
     pub(super) fn capabilities(&self, profile: &Path) -> Capabilities {

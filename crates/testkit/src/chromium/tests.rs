@@ -77,7 +77,7 @@ fn it_tells_of_faults_and_only_of_those() {
         return;
     }
     let site = site_with(PAGE, "img-src 'self'");
-    let browser = Chromium::open();
+    let browser = Chromium::builder().expecting_faults().open();
     browser.go(&format!("{}/page", site.url()));
     browser.assert_no_faults();
     browser.run("setTimeout(() => { throw new Error('on purpose') })", &[]);
@@ -96,6 +96,32 @@ fn it_tells_of_faults_and_only_of_those() {
     browser.run("document.getElementById('first').textContent = ''", &[]);
     let violations = browser.violations(&axe_core);
     assert!(violations.contains("button-name") && violations.contains("id=\"first\""), "{violations}");
+}
+
+#[test]
+fn a_browser_with_a_complaint_fails_its_test_when_it_ends() {
+    if !require_chromium() {
+        return;
+    }
+    let blocked = "<!doctype html><title>Blocked</title><img src=http://other.test/a.png>";
+    let site = site_with(blocked, "img-src 'self'");
+    let url = format!("{}/page", site.url());
+    let mut process = None;
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let browser = Chromium::open();
+        process = browser.browser_process;
+        browser.go(&url);
+    }));
+    let said = ended.expect_err("what was blocked fails the test");
+    let said = said.downcast_ref::<String>().expect("a panic with words");
+    assert!(said.contains("other.test") && said.contains("Content Security Policy"), "{said}");
+    wait_until_ended(process.expect("a browser is a process"));
+    // Who has said that it would come so is not disturbed, nor is who comes to a page without faults.
+    let browser = Chromium::builder().expecting_faults().open();
+    browser.go(&url);
+    drop(browser);
+    let browser = Chromium::open();
+    browser.go(&format!("{}/other", site.url()));
 }
 
 #[test]
@@ -125,9 +151,14 @@ fn a_browser_ends_with_its_value_also_by_a_panic() {
     });
     let ended = ended.unwrap_err().downcast::<(u64, SocketAddr)>().unwrap();
     let (process, driver) = *ended;
+    wait_until_ended(process);
+    assert!(http::Client::new(driver).get("/status").is_err());
+}
+
+#[track_caller]
+fn wait_until_ended(process: u64) {
     wait_until("the browser is gone", PATIENCE, || {
         // A process that has ended and was not waited for has no command line.
         fs::read(format!("/proc/{process}/cmdline")).map_or(true, |line| line.is_empty())
     });
-    assert!(http::Client::new(driver).get("/status").is_err());
 }

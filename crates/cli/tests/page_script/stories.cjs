@@ -197,3 +197,23 @@ test("a new notice is heard once", async () => {
   tab.tell("board", board(4_690, { notice: "Ten minutes late." }));
   assert.equal(tab.elements.notice.textContent, "Ten minutes late.");
 });
+
+test("how long a place is held runs down: in minutes at first, in seconds at the end", async () => {
+  const data = page({
+    phase: "turn",
+    situation: "turn",
+    auto_enter: false,
+    place: { remaining_seconds: 150 },
+    live: { open_at_turn: null },
+    texts: { "turn-remaining": "{n} seconds", "turn-remaining-minutes": "{n} minutes" },
+  });
+  let remaining = 150;
+  const tab = await open({ data, answer: () => standing(5_000, { claim_expires_in_seconds: remaining, next_poll_seconds: 10 }) });
+  const told = [];
+  for (; remaining > 0; remaining -= 1) {
+    if (told.at(-1) !== tab.elements.remaining.textContent) told.push(tab.elements.remaining.textContent);
+    await tab.pass(1);
+  }
+  assert.deepEqual(told.slice(0, 3), ["2 minutes", "119 seconds", "118 seconds"]);
+  assert.ok(["1 seconds", "0 seconds"].includes(told.at(-1)), told.at(-1));
+});

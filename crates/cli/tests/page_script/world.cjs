@@ -7,7 +7,7 @@ const fs = require("node:fs");
 const vm = require("node:vm");
 
 const SCRIPT = fs.readFileSync(process.env.ANTEROOM_PAGE_SCRIPT, "utf8");
-const NAMES = ["title", "lead", "people-ahead", "position", "wait", "updated", "announce", "connection", "progress", "notice"];
+const NAMES = ["title", "lead", "people-ahead", "position", "wait", "updated", "announce", "connection", "progress", "notice", "remaining"];
 
 // A source of luck that is the same in every run.
 const luck = seed => () => {

@@ -215,5 +215,5 @@ test("how long a place is held runs down: in minutes at first, in seconds at the
     await tab.pass(1);
   }
   assert.deepEqual(told.slice(0, 3), ["2 minutes", "119 seconds", "118 seconds"]);
-  assert.ok(["1 seconds", "0 seconds"].includes(told.at(-1)), told.at(-1));
+  assert.ok(Number.parseInt(told.at(-1), 10) <= 2, told.at(-1));
 });

@@ -38,8 +38,8 @@ const ADMIN_KEY: &str = "demo-key-not-a-secret";
 const ADDRESSES: [(&str, u16); 2] = [("ANTEROOM_PUBLIC_ADDR", 8080), ("ANTEROOM_PRIVATE_ADDR", 8081)];
 /// The most simulated visitors: they share the machine with the server.
 const VISITORS_MAX: u64 = 20_000;
-/// The fewest places the shop has, so that a person finds company inside.
-const CAPACITY_MIN: u64 = 3;
+/// The fewest places the shop has. With one, already the second who comes waits: two browsers are enough to see a line.
+const CAPACITY_MIN: u64 = 1;
 /// How long somebody stays in who does nothing, in seconds: long enough to read a page, short enough to see it happen.
 const SESSION_SECONDS: u64 = 120;
 /// How long a pass claimed over the API is good for, in seconds.
@@ -56,9 +56,10 @@ const DRAIN_SECONDS: u64 = 5;
     after_help = "Examples:\n  anteroom demo\n  anteroom demo --visitors 1000\n  anteroom demo --visitors 0 --api"
 )]
 pub(crate) struct Arguments {
+    // Wider than any number that makes sense, so that those that do not are refused in our words, with a hint.
     /// How many simulated visitors want to get in, at most 20000; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 120)]
-    visitors: u64,
+    #[arg(long, value_name = "N", default_value_t = 120, allow_negative_numbers = true)]
+    visitors: i128,
     /// Also print calls of the API, to be pasted into another terminal
     #[arg(long)]
     api: bool,
@@ -73,14 +74,19 @@ struct Plan {
 
 impl Plan {
     fn of(arguments: &Arguments) -> Result<Self, Failure> {
-        let visitors = arguments.visitors;
-        if visitors > VISITORS_MAX {
-            let what = format!("--visitors {visitors} is too many; the demo has at most {VISITORS_MAX}");
+        let visitors = u64::try_from(arguments.visitors).ok().filter(|visitors| *visitors <= VISITORS_MAX);
+        let visitors = visitors.ok_or_else(|| {
+            let what = format!("--visitors {}: the demo has 0 to {VISITORS_MAX}", arguments.visitors);
             let hint =
                 "they share this machine with the server; 120 make a line, and `anteroom load` sends more";
-            return Err(Failure::new(Exit::CommandLine, what).hint(hint));
-        }
+            Failure::new(Exit::CommandLine, what).hint(hint)
+        })?;
         Ok(Self { visitors, capacity: visitors::capacity_for(visitors).max(CAPACITY_MIN) })
+    }
+
+    /// How long somebody who comes is to wait; zero where there is hardly a line.
+    const fn wait_seconds(self) -> u64 {
+        visitors::wait_seconds(self.visitors, self.capacity)
     }
 }
 
@@ -90,10 +96,11 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("anteroom-demo-").tempdir()?;
     let shop = Shop::open()?;
     std::fs::write(directory.path().join(DEFAULT_FILE_NAME), rooms(plan, &shop))?;
-    let [public, private] = ADDRESSES;
+    let (public, private) = (Address::choose(ADDRESSES[0])?, Address::choose(ADDRESSES[1])?);
+    let taken = [public.taken, private.taken, shop.taken_port()].into_iter().flatten().collect();
     let environment = [
-        (public.0, address(public)?),
-        (private.0, address(private)?),
+        (public.variable, public.text),
+        (private.variable, private.text),
         ("ANTEROOM_STORE_URL", format!("file:{}", directory.path().display())),
         ("ANTEROOM_ADMIN_KEY", ADMIN_KEY.to_owned()),
         ("ANTEROOM_METRICS_OPEN", "true".to_owned()),
@@ -107,8 +114,8 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     let company = Mutex::new(None);
     let ready = |addresses: &Addresses, _| {
         shop.meet(addresses);
-        Screen::introduce(&Shown { addresses, shop: shop.address(), plan, api: arguments.api });
-        match Company::gather(plan, addresses, Arc::clone(&screen)) {
+        Screen::introduce(&Shown { addresses, shop: shop.address(), taken, plan, api: arguments.api });
+        match Company::gather(plan.visitors, addresses, Arc::clone(&screen)) {
             Ok(gathered) => *company.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered),
             Err(error) => talk(&format!("nobody comes: {error:#}")),
         }
@@ -128,7 +135,7 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     let most_inside = shop.close();
     directory.close().context("the demo's directory is still there")?;
     if outcome.is_ok() {
-        screen.conclude(last.as_ref(), most_inside, plan);
+        screen.conclude(last.as_ref(), most_inside);
     }
     outcome
 }
@@ -149,20 +156,31 @@ fn rooms(plan: Plan, shop: &Shop) -> String {
     )
 }
 
-/// What the environment says, else the usual port if it is free, else any other. Nothing but this machine: the demo's key is known
-/// to everybody.
-fn address((variable, port): (&str, u16)) -> Result<String, Failure> {
-    let Some(given) = std::env::var_os(variable) else {
-        let port = if TcpListener::bind(("127.0.0.1", port)).is_ok() { port } else { 0 };
-        return Ok(format!("127.0.0.1:{port}"));
-    };
-    let given = given.to_string_lossy().into_owned();
-    match given.parse::<SocketAddr>() {
-        Ok(address) if address.ip().is_loopback() => Ok(given),
-        _ => {
-            let what = format!("{variable}={given}: the demo listens on this machine only");
-            Err(Failure::new(Exit::CommandLine, what)
-                .hint("unset it, or name an address such as 127.0.0.1:9000; port 0 takes a free one"))
+/// Where a listener is to be.
+struct Address {
+    variable: &'static str,
+    text: String,
+    /// The usual port, if somebody else has it.
+    taken: Option<u16>,
+}
+
+impl Address {
+    /// What the environment says, else the usual port if it is free, else any other. Nothing but this machine: the demo's key is known
+    /// to everybody.
+    fn choose((variable, port): (&'static str, u16)) -> Result<Self, Failure> {
+        let Some(given) = std::env::var_os(variable) else {
+            let is_free = TcpListener::bind(("127.0.0.1", port)).is_ok();
+            let text = format!("127.0.0.1:{}", if is_free { port } else { 0 });
+            return Ok(Self { variable, text, taken: (!is_free).then_some(port) });
+        };
+        let text = given.to_string_lossy().into_owned();
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Self { variable, text, taken: None }),
+            _ => {
+                let what = format!("{variable}={text}: the demo listens on this machine only");
+                Err(Failure::new(Exit::CommandLine, what)
+                    .hint("unset it, or name an address such as 127.0.0.1:9000; port 0 takes a free one"))
+            }
         }
     }
 }
@@ -183,9 +201,9 @@ struct Company {
 }
 
 impl Company {
-    fn gather(plan: Plan, addresses: &Addresses, screen: Arc<Screen>) -> anyhow::Result<Self> {
+    fn gather(visitors: u64, addresses: &Addresses, screen: Arc<Screen>) -> anyhow::Result<Self> {
         let (stop, mut stopped) = watch::channel(false);
-        let crowd = visitors::Crowd::new(plan.visitors, &addresses.public)?;
+        let crowd = visitors::Crowd::new(visitors, &addresses.public)?;
         let private = client(&addresses.private, Some(ADMIN_KEY), 1)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("visitors".into()).spawn(move || {
@@ -193,7 +211,7 @@ impl Company {
                 let mut last = None;
                 tokio::select! {
                     never = crowd.come() => match never {},
-                    never = figures::follow(&private, &mut last, |figures| screen.show(figures, plan)) => match never {},
+                    never = figures::follow(&private, &mut last, |figures| screen.show(figures)) => match never {},
                     // Nobody may be left to say it, which says it too.
                     _ = stopped.wait_for(|stopped| *stopped) => {}
                 }

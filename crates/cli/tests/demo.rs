@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anteroom_testkit::{
-    Asking, Browser, Builder, Client, Request, Server, Wire, require, wait_for, wait_until, workspace_root,
+    Answer, Asking, Browser, Builder, Client, Request, Server, Wire, require, wait_for, wait_until,
+    workspace_root,
 };
 use serde_json::{Value, json};
 
@@ -65,8 +66,8 @@ impl Demo {
         let screen = first_screen(&server);
         Self {
             public: address_after(&screen, "Open "),
-            private: address_after(&screen, "operator"),
-            shop: address_after(&screen, "API"),
+            private: address_after(&screen, "Operators"),
+            shop: address_after(&screen, "An API"),
             server,
             temporary,
         }
@@ -108,8 +109,14 @@ impl Demo {
     }
 
     /// Ctrl-C; returns the last line.
-    fn end(mut self) -> String {
-        let ended = self.server.interrupt().expect("it ends");
+    fn end(self) -> String {
+        self.end_by("INT")
+    }
+
+    /// The same by any signal.
+    fn end_by(mut self, signal: &str) -> String {
+        self.server.signal(signal).expect("a signal");
+        let ended = self.server.wait_for_end().expect("it ends");
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         // Whoever restores a backup is told so.
         let is_trouble = |line: &str| {
@@ -149,6 +156,9 @@ fn the_first_screen_is_short_figures_follow_it_and_ctrl_c_ends_everything() {
     assert!(screen.lines().count() + 2 <= SCREEN.0, "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() < SCREEN.1), "{screen}");
     assert!(screen.contains("120 simulated visitors"), "{screen}");
+    assert!(screen.contains(&format!("{}/docs with the key {ADMIN_KEY}", demo.private)), "{screen}");
+    let documents = Client::new(demo.private).get("/docs").expect("an answer");
+    assert!(documents.status == 200 && documents.text().contains("total_active_users"), "{documents:?}");
     let metrics = Client::new(demo.private).get("/metrics").expect("an answer");
     assert!(metrics.text().contains("anteroom_room_waiting{room=\"shop\"}"), "{metrics:?}");
     let line = wait_for("figures of a line", PATIENCE, || {
@@ -158,6 +168,14 @@ fn the_first_screen_is_short_figures_follow_it_and_ctrl_c_ends_everything() {
     assert_eq!(number_after(&line, " of "), 18, "{line}");
     let last = demo.end();
     assert!(last.starts_with("Ended after ") && last.ends_with(" of 18 inside at once."), "{last}");
+}
+
+#[test]
+fn a_hang_up_ends_it_as_ctrl_c_does() {
+    let demo = Demo::start(&["--visitors", "0"]);
+    wait_until("figures", PATIENCE, || !demo.figure_lines().is_empty());
+    let last = demo.end_by("HUP");
+    assert!(last.starts_with("Ended after "), "{last}");
 }
 
 #[test]
@@ -192,7 +210,8 @@ fn a_line_builds_up_and_moves_and_a_person_who_waits_gets_in_buys_and_frees_his_
     });
     assert!(demo.figures().serving >= position);
     let inside = person.enter("/", Asking::Every(Duration::from_millis(100)), PATIENCE);
-    assert!(inside.text().contains("You are inside: <strong>"), "{}", inside.text());
+    assert!(inside.text().contains("You are inside. Visitors at the moment: <strong>"), "{}", inside.text());
+    assert!(has_leave_form(&inside), "{}", inside.text());
     let look = person.open("/search?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E%22");
     assert!(look.text().contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;"), "{}", look.text());
     assert!(!look.text().contains("<script"), "what he typed stays text: {}", look.text());
@@ -200,10 +219,16 @@ fn a_line_builds_up_and_moves_and_a_person_who_waits_gets_in_buys_and_frees_his_
     let bought = person.post("/checkout", "product=balcony");
     assert!(bought.is_from_site() && bought.text().contains("Balcony"), "{}", bought.text());
     assert_eq!(bought.header("anteroom-session"), None, "what the shop says about visits is for the gateway");
+    assert!(!has_leave_form(&bought), "there is nothing left to leave: {}", bought.text());
     wait_until("his visit is over", PATIENCE, || demo.figures().completed > bought_before);
     assert!(!person.open("/").is_from_site(), "whoever has bought stands in line again");
     assert!(demo.counted_by_the_shop("most_inside") <= 6);
     demo.end();
+}
+
+/// Whether a page of the shop offers to leave it.
+fn has_leave_form(page: &Answer) -> bool {
+    page.text().contains("action=\"/leave\"")
 }
 
 #[test]
@@ -330,6 +355,53 @@ fn the_shops_api_refuses_calls_without_a_good_pass_and_serves_those_with_one() {
 }
 
 #[test]
+fn by_the_back_door_there_is_no_visit_to_end_and_no_premiere_without_a_pass() {
+    let demo = Demo::start(&["--visitors", "0"]);
+    let mut shop = Client::new(demo.shop);
+    let mut get = |path: &str, cookie: &str| {
+        shop.send(&Request::new("GET", path).header("Cookie", cookie)).expect("an answer")
+    };
+    let front = get("/", "");
+    assert!(front.text().contains("back door") && !has_leave_form(&front), "{}", front.text());
+    // A pass of another room, which the same key has signed.
+    let pass = visitor_posts(&demo, "/join", &json!({ "room": "shop" }));
+    let other_room = format!("premiere-pass={}", text(&pass, "access_token"));
+    let asked = [
+        ("/premiere", ""),
+        ("/premiere", "premiere-pass=x"),
+        ("/premiere", &*other_room),
+        ("/premiere?anteroom_code=x", ""),
+    ];
+    let waiting_page =
+        format!("http://{}/.anteroom/wait/Premiere?return=http://{}/premiere", demo.public, demo.shop);
+    for (path, cookie) in asked {
+        let sent = get(path, cookie);
+        assert_eq!((sent.status, sent.header("Location")), (303, Some(&*waiting_page)), "{path} {cookie}");
+    }
+    let bought = Browser::new(demo.shop).post("/checkout", "product=box");
+    assert!(bought.text().contains("no visit to end") && !has_leave_form(&bought), "{}", bought.text());
+    assert_eq!(Browser::new(demo.shop).post("/leave", "").status, 405);
+    assert_eq!(demo.figures().completed, 0, "nobody's visit is over");
+    demo.end();
+}
+
+/// Whoever keeps no cookie has his place for half a minute; the shop used to count him for longer, and had more visitors than places.
+#[test]
+fn the_shop_counts_nobody_whose_provisional_place_has_gone_to_another() {
+    let demo = Demo::start(&["--visitors", "0"]);
+    let comes_without_cookies = || {
+        assert!(Browser::new(demo.public).open("/").is_from_site(), "the place is free");
+        assert_eq!((demo.figures().active, demo.counted_by_the_shop("inside")), (1, 1));
+    };
+    comes_without_cookies();
+    wait_until("the place is free again", PATIENCE, || demo.figures().active == 0);
+    comes_without_cookies();
+    assert_eq!(demo.counted_by_the_shop("most_inside"), 1);
+    let last = demo.end();
+    assert!(last.ends_with("never more than 1 of 1 inside at once."), "{last}");
+}
+
+#[test]
 fn bad_values_are_refused_with_a_hint_and_nothing_starts() {
     let run = |arguments: &[&str], address: Option<&str>| {
         let temporary = tempfile::tempdir().unwrap();
@@ -344,15 +416,14 @@ fn bad_values_are_refused_with_a_hint_and_nothing_starts() {
         assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left");
         ended.stderr
     };
-    let too_many = run(&["--visitors", "20001"], None);
-    assert!(too_many.contains("at most 20000") && too_many.contains("hint: "), "{too_many}");
-    for bad in [
-        "--visitors=-1",
-        "--visitors=many",
-        "--visitors=1.5",
-        "--visitors=",
-        "--visitors=18446744073709551616",
-    ] {
+    for number in ["20001", "-1", "18446744073709551616", "-9223372036854775809"] {
+        for arguments in [vec!["--visitors", number], vec![&*format!("--visitors={number}")]] {
+            let refused = run(&arguments, None);
+            let ours = format!("--visitors {number}: the demo has 0 to 20000");
+            assert!(refused.contains(&ours) && refused.contains("hint: "), "{refused}");
+        }
+    }
+    for bad in ["--visitors=many", "--visitors=1.5", "--visitors="] {
         let refused = run(&[bad], None);
         assert!(refused.contains("--visitors <N>") && refused.contains("--help"), "{refused}");
     }
@@ -388,21 +459,19 @@ fn run_in_bash(script: &str) -> Vec<Value> {
     stdout.lines().map(read).collect()
 }
 
-/// Without simulated visitors three people are in, the fourth stands in line; a purchase lets him in.
-fn assert_the_shop_takes_three(public: SocketAddr) {
-    let mut people: Vec<Browser> = (0..4).map(|_| Browser::new(public)).collect();
-    for (inside, person) in people[..3].iter_mut().enumerate() {
-        let page = person.open("/");
-        assert!(page.is_from_site(), "{page:?}");
-        let banner = format!("<strong>{} of 3</strong> places are taken", inside + 1);
-        assert!(page.text().contains(&banner), "{}", page.text());
-    }
+/// Without simulated visitors the first who comes is in, as the first screen says, and the second stands in line until he leaves.
+fn assert_the_shop_takes_one(public: SocketAddr) {
+    let [mut first, mut second] = [Browser::new(public), Browser::new(public)];
+    let page = first.open("/");
+    assert!(page.is_from_site(), "{page:?}");
+    assert!(page.text().contains("Visitors at the moment: <strong>1</strong>."), "{}", page.text());
     for _ in 0..2 {
-        assert!(!people[3].open("/").is_from_site(), "the fourth one stands in line");
+        assert!(!second.open("/").is_from_site(), "the second one stands in line");
     }
-    assert!(people[0].post("/leave", "").text().contains("Goodbye"));
-    people[3].enter("/", Asking::Every(Duration::from_millis(100)), PATIENCE);
-    assert!(!people[0].open("/").is_from_site(), "whoever has gone stands in line again");
+    let left = first.post("/leave", "");
+    assert!(left.text().contains("Goodbye") && !has_leave_form(&left), "{}", left.text());
+    second.enter("/", Asking::Every(Duration::from_millis(100)), PATIENCE);
+    assert!(!first.open("/").is_from_site(), "whoever has gone stands in line again");
 }
 
 /// Two Ctrl-C while a request is under way: the demo ends at once, and used to leave its directory behind.
@@ -512,10 +581,13 @@ fn two_demos_side_by_side_do_what_their_scripts_say_and_leave_nothing_behind() {
         assert_eq!(printed[6]["active_tokens"], 1, "visitors inside");
         assert_eq!(printed[7]["found"][0]["name"], "stalls", "what the shop's API finds");
         assert_eq!(printed[8]["visit"], "completed", "the visit is over");
-        assert_the_shop_takes_three(public);
+        assert!(first_screen(&demo).contains("waits until you\nbuy or leave."));
+        assert_the_shop_takes_one(public);
         demos.push(demo);
     }
     assert_ne!(addresses[0], addresses[1], "each has addresses of its own");
+    let second = first_screen(&demos[1]);
+    assert!(second.contains("(Ports 8080 and 8081 and 8082 are taken"), "{second}");
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 2, "each has a directory of its own");
     interrupted_twice_leaves_nothing(demos.pop().unwrap(), addresses[1]);
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "the other one is still there");

@@ -30,6 +30,10 @@ const WAITS_MAX: usize = 15;
 pub(super) struct Figures {
     /// Visitors inside.
     pub(super) inside: u64,
+    /// How many fit; nothing if the operator has taken the limit away.
+    pub(super) places: Option<u64>,
+    /// The most that fitted so far: an operator may change it, and nobody inside is thrown out.
+    pub(super) most_places: Option<u64>,
     /// Those whose turn has come and who have not come in yet: their places are kept.
     pub(super) coming: u64,
     /// Everybody behind them.
@@ -58,9 +62,15 @@ struct RoomFigures {
     completed: u64,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct RoomSettings {
+    total_active_users: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
 struct RoomAnswer {
     figures: RoomFigures,
+    settings: RoomSettings,
 }
 
 /// Looks once a second, for ever; what was seen last stays in `last`.
@@ -83,11 +93,10 @@ pub(super) async fn follow(
     }
 }
 
-async fn look(private: &HttpClient) -> Option<RoomFigures> {
+async fn look(private: &HttpClient) -> Option<RoomAnswer> {
     let path = format!("/rooms/{ROOM}");
     let reply = private.request(Method::GET, &path, hyper::HeaderMap::new(), None).await.ok()?;
-    let answer: RoomAnswer = serde_json::from_slice(&reply.body).ok()?;
-    Some(answer.figures)
+    serde_json::from_slice(&reply.body).ok()
 }
 
 /// One look at the room.
@@ -104,10 +113,12 @@ struct Sample {
 struct History {
     samples: VecDeque<Sample>,
     waits: VecDeque<u64>,
+    most_places: Option<u64>,
 }
 
 impl History {
-    fn add(&mut self, at: Duration, seen: RoomFigures) -> Figures {
+    fn add(&mut self, at: Duration, answer: RoomAnswer) -> Figures {
+        let RoomAnswer { figures: seen, settings: RoomSettings { total_active_users: places } } = answer;
         let sample = Sample { at, joined: seen.joined, serving: seen.serving, claimed: seen.claimed };
         let has_moved = self.samples.back().is_none_or(|previous| sample.serving > previous.serving);
         self.samples.push_back(sample);
@@ -120,8 +131,11 @@ impl History {
                 self.waits.pop_front();
             }
         }
+        self.most_places = self.most_places.max(places);
         Figures {
             inside: seen.active,
+            places,
+            most_places: self.most_places,
             coming: seen.offers,
             in_line: seen.waiting.saturating_sub(seen.offers),
             let_in: seen.claimed,
@@ -158,9 +172,9 @@ fn median(waits: &VecDeque<u64>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn seen(joined: u64, serving: u64) -> RoomFigures {
+    fn seen(joined: u64, serving: u64) -> RoomAnswer {
         let claimed = serving;
-        RoomFigures {
+        let figures = RoomFigures {
             serving,
             joined,
             waiting: joined - serving,
@@ -168,7 +182,8 @@ mod tests {
             offers: 2,
             claimed,
             completed: 1,
-        }
+        };
+        RoomAnswer { figures, settings: RoomSettings { total_active_users: Some(5) } }
     }
 
     #[test]
@@ -190,6 +205,20 @@ mod tests {
             last = history.add(at(second), seen(100, 78));
         }
         assert_eq!((last.waited_seconds, last.let_in_a_minute), (Some(32), Some(0)));
+    }
+
+    #[test]
+    fn places_are_those_of_now_and_the_most_there_were_is_remembered() {
+        let mut history = History::default();
+        let mut places = |second, total_active_users| {
+            let settings = RoomSettings { total_active_users };
+            let figures = history.add(Duration::from_secs(second), RoomAnswer { settings, ..seen(9, 9) });
+            (figures.places, figures.most_places)
+        };
+        assert_eq!(places(1, Some(18)), (Some(18), Some(18)));
+        assert_eq!(places(2, Some(30)), (Some(30), Some(30)));
+        assert_eq!(places(3, Some(10)), (Some(10), Some(30)));
+        assert_eq!(places(4, None), (None, Some(30)));
     }
 
     #[test]

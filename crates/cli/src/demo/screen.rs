@@ -11,26 +11,33 @@ use anteroom_server::Addresses;
 use crate::output::count;
 
 use super::figures::Figures;
-use super::{ADMIN_KEY, Plan, SESSION_SECONDS};
+use super::{ADMIN_KEY, Plan, SESSION_SECONDS, shop};
 
 /// Without a terminal there is a line this often.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// How wide the screen is, in characters. A line that fills it is broken in two by some terminals.
 const COLUMNS: usize = 80;
-/// Forgets what stands to the right of the cursor.
-const CLEAR_TO_END: &str = "\x1b[K";
+/// Around the line of figures: back to its beginning and no new line at the edge, which a window may have nearer than our 80 columns; then
+/// forget what stands to the right, and break lines again.
+const REDRAW: (&str, &str) = ("\r\x1b[?7l", "\x1b[K\x1b[?7h");
+/// Says what the line of figures says.
+const LEGEND: &str = "Below: inside the shop | coming: their turn, on their way | line: behind them";
+const LAST_WORDS: &str = "Ctrl-C ends it and deletes its data.";
 
 /// Everything that the first screen tells.
 pub(super) struct Shown<'demo> {
     pub(super) addresses: &'demo Addresses,
     pub(super) shop: SocketAddr,
+    /// The usual ports that somebody else has.
+    pub(super) taken: Vec<u16>,
     pub(super) plan: Plan,
     pub(super) api: bool,
 }
 
 /// Where the demo prints to: standard output.
 pub(super) struct Screen {
-    is_terminal: bool,
+    /// Whether a line can be written over: on a terminal that knows more than to print.
+    redraws: bool,
     line: Mutex<Line>,
 }
 
@@ -45,29 +52,25 @@ struct Line {
 
 impl Screen {
     pub(super) fn new() -> Self {
-        Self { is_terminal: io::stdout().is_terminal(), line: Mutex::default() }
+        let is_capable = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
+        Self { redraws: is_capable && io::stdout().is_terminal(), line: Mutex::default() }
     }
 
     /// Says what this is.
     pub(super) fn introduce(shown: &Shown<'_>) {
-        let mut text = introduction(shown);
-        if shown.api {
-            text.push('\n');
-            text.push_str(&calls(shown));
-        }
-        print(&format!("{text}\nCtrl-C ends it and deletes its data.\n\n"));
+        print(&first_screen(shown));
     }
 
     /// Shows the figures of this second.
-    pub(super) fn show(&self, figures: &Figures, plan: Plan) {
+    pub(super) fn show(&self, figures: &Figures) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         if line.is_closed_for_good {
             return;
         }
-        let text = told(figures, plan);
-        if self.is_terminal {
+        let text = told(figures);
+        if self.redraws {
             line.is_open = true;
-            print(&format!("\r{text}{CLEAR_TO_END}"));
+            print(&format!("{}{text}{}", REDRAW.0, REDRAW.1));
         } else if figures.elapsed >= LINE_INTERVAL * line.plain_lines {
             line.plain_lines += 1;
             print(&format!("{text}\n"));
@@ -84,16 +87,16 @@ impl Screen {
     }
 
     /// Says what it came to.
-    pub(super) fn conclude(&self, last: Option<&Figures>, most_inside: u64, plan: Plan) {
+    pub(super) fn conclude(&self, last: Option<&Figures>, most_inside: u64) {
         self.close();
         let told = match last {
             None => "Ended before anybody came.".to_owned(),
             Some(last) => format!(
-                "Ended after {}: {} let in, {} bought, never more than {most_inside} of {} inside at once.",
+                "Ended after {}: {} let in, {} bought, never more than {} inside at once.",
                 duration(last.elapsed),
                 last.let_in,
                 last.bought,
-                plan.capacity
+                of_places(most_inside, last.most_places)
             ),
         };
         print(&format!("{told}\n"));
@@ -107,18 +110,23 @@ fn print(text: &str) {
 }
 
 /// One line of figures, short enough not to be broken in two.
-fn told(figures: &Figures, plan: Plan) -> String {
-    let Figures { inside, coming, in_line, bought, .. } = figures;
-    let places = plan.capacity;
+fn told(figures: &Figures) -> String {
+    let Figures { inside, coming, in_line, bought, places, .. } = *figures;
     let rate = figures.let_in_a_minute.map_or_else(|| "-".to_owned(), |rate| format!("{rate}/min"));
     let waited = figures.waited_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s"));
+    let taken = of_places(inside, places);
     let whole = format!(
-        "inside {inside} of {places}, {coming} coming | line {in_line} | let in {rate} | waited {waited} | bought {bought}"
+        "inside {taken}, {coming} coming | line {in_line} | let in {rate} | waited {waited} | bought {bought}"
     );
     if whole.len() < COLUMNS {
         return whole;
     }
-    format!("inside {inside}+{coming}/{places} | line {in_line} | {rate} | waited {waited} | bought {bought}")
+    let places = places.map_or_else(String::new, |places| format!("/{places}"));
+    format!("inside {inside}+{coming}{places} | line {in_line} | {rate} | waited {waited} | bought {bought}")
+}
+
+fn of_places(inside: u64, places: Option<u64>) -> String {
+    places.map_or_else(|| inside.to_string(), |places| format!("{inside} of {places}"))
 }
 
 fn duration(elapsed: Duration) -> String {
@@ -126,46 +134,69 @@ fn duration(elapsed: Duration) -> String {
     if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
 }
 
+/// Everything above the line of figures.
+fn first_screen(shown: &Shown<'_>) -> String {
+    let calls = if shown.api { format!("\n{}", calls(shown)) } else { String::new() };
+    format!("{}{calls}\n{LEGEND}\n{LAST_WORDS}\n\n", introduction(shown))
+}
+
 fn introduction(shown: &Shown<'_>) -> String {
-    let Shown { addresses: Addresses { public, private }, shop, plan: Plan { visitors, capacity }, .. } =
-        shown;
-    let (what, first) = if *visitors == 0 {
-        (
-            format!(
-                "A small shop with {capacity} places.\nAnteroom stands before it: as many as fit are let in, the others stand in line."
-            ),
-            format!("You are in at once. Open it in {capacity} more private windows: the last one waits."),
-        )
-    } else {
-        let crowd = count(*visitors, "simulated visitor");
-        (
-            format!(
-                "A small shop with {capacity} places, and {crowd} who want in.\nAnteroom stands before it: as many as fit are let in, the others stand in line."
-            ),
-            if visitors < capacity {
-                "You are in at once, while there is room. With more visitors there is a line.".to_owned()
-            } else {
-                "You stand in line like everybody else, see it move, and are in within a minute.".to_owned()
-            },
-        )
+    let Shown { addresses: Addresses { public, private }, shop, plan, .. } = shown;
+    let premiere = shop::premiere_url(*shop);
+    let crowd = match plan.visitors {
+        0 => "nobody else is here.".to_owned(),
+        visitors => format!("{} want in.", count(visitors, "simulated visitor")),
     };
+    let (taken, somebody_else) = (taken_ports(&shown.taken), somebody_else(*plan));
     format!(
         "\
-{what}
+A ticket shop serves {places} at a time; {crowd}
+Anteroom stands before it: as many as fit are let in, the others wait in line.
 
 Open  {public}/  in a browser.
-{first}
+{taken}{first}
 Then try:
 
 - Buy a ticket: your visit is over, and the next in line has your place.
-- A second browser, or a private window: that is somebody else.
-- Close the tab while you wait, and come back: your place is still yours.
-- Do nothing for {SESSION_SECONDS} seconds inside: your place goes to the next.
-- A line for a site elsewhere: {public}/.anteroom/wait/Sample
-- What an operator sees: {private}/metrics
-- The shop's API wants a pass: curl -s http://{shop}/api/search
-"
+{somebody_else}- Close the tab while you wait, and come back: your place is still yours.
+- \"Continue on another device\": no phone gets here, so try another browser.
+- Do nothing inside for {SESSION_SECONDS} seconds: your place goes to the next.
+- A site elsewhere sends visitors here to wait: {premiere}
+- An API for those who bring a pass: curl -s http://{shop}/api/search
+- Operators: {private}/docs with the key {ADMIN_KEY}
+",
+        places = count(plan.capacity, "visitor"),
+        first = first_visit(*plan),
     )
+}
+
+/// What becomes of whoever opens it.
+fn first_visit(plan: Plan) -> &'static str {
+    match (plan.visitors, plan.wait_seconds()) {
+        (0, _) => "You are in at once. A private window, or another browser, waits until you\nbuy or leave.",
+        (_, 0) => "You are in at once or nearly so. With more visitors there is a line.",
+        (_, ..60) => "You stand in line like everybody else, see it move, and are in within a minute.",
+        _ => "You stand in line like everybody else, and are in within two minutes or so.",
+    }
+}
+
+/// How to be a second visitor, unless that has been said.
+fn somebody_else(plan: Plan) -> &'static str {
+    if plan.visitors == 0 {
+        ""
+    } else {
+        "- Another browser, or a private window: that is somebody else in line.\n"
+    }
+}
+
+/// Why the addresses are not the usual ones.
+fn taken_ports(taken: &[u16]) -> String {
+    let ports: Vec<String> = taken.iter().map(u16::to_string).collect();
+    match ports.as_slice() {
+        [] => String::new(),
+        [port] => format!("(Port {port} is taken, so another one is used.)\n"),
+        ports => format!("(Ports {} are taken, so others are used.)\n", ports.join(" and ")),
+    }
 }
 
 /// Calls to be pasted into a shell: indented, so that they are told apart from what is for the reader.
@@ -203,6 +234,8 @@ mod tests {
     fn figures_fit_on_one_line_however_large_they_are() {
         let figures = Figures {
             inside: 2_657,
+            places: Some(3_157),
+            most_places: Some(3_157),
             coming: 500,
             in_line: 16_343,
             let_in: 1_200_000,
@@ -211,10 +244,11 @@ mod tests {
             waited_seconds: Some(47),
             elapsed: Duration::from_mins(57),
         };
-        let large = told(&figures, Plan { visitors: 20_000, capacity: 3_157 });
+        let large = told(&figures);
         assert_eq!(large, "inside 2657+500/3157 | line 16343 | 21000/min | waited 47 s | bought 999999");
         let small = Figures {
             inside: 16,
+            places: Some(18),
             coming: 2,
             in_line: 94,
             bought: 8,
@@ -222,8 +256,9 @@ mod tests {
             waited_seconds: None,
             ..figures
         };
-        let small = told(&small, Plan { visitors: 120, capacity: 18 });
-        assert_eq!(small, "inside 16 of 18, 2 coming | line 94 | let in - | waited - | bought 8");
+        assert_eq!(told(&small), "inside 16 of 18, 2 coming | line 94 | let in - | waited - | bought 8");
+        let unlimited = told(&Figures { places: None, ..small });
+        assert_eq!(unlimited, "inside 16, 2 coming | line 94 | let in - | waited - | bought 8");
         assert_eq!(
             [duration(Duration::from_secs(59)), duration(Duration::from_secs(130))],
             ["59 s", "2 min 10 s"]
@@ -234,18 +269,42 @@ mod tests {
     fn the_first_screen_fits_a_small_terminal() {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let addresses = Addresses { public: url(65_535), private: url(65_534) };
-        for visitors in [0, 1, 120, 20_000] {
-            let plan = Plan { visitors, capacity: visitors.div_ceil(6).max(3) };
+        let taken = [vec![], vec![8_080], vec![8_080, 8_081, 8_082]];
+        for (visitors, taken) in [0, 1, 12, 120, 20_000]
+            .into_iter()
+            .flat_map(|visitors| taken.iter().map(move |taken| (visitors, taken.clone())))
+        {
+            let plan = Plan { visitors, capacity: (visitors * 9 / 57).max(1) };
             let shown = Shown {
                 addresses: &addresses,
                 shop: SocketAddr::from(([127, 0, 0, 1], 65_533)),
+                taken,
                 plan,
                 api: false,
             };
-            let text = introduction(&shown);
-            // Below it stand an empty line, how to end it, another empty line, and the figures.
-            assert!(text.lines().count() + 4 <= 24, "{text}");
+            let text = first_screen(&shown);
+            // Below it stand the figures.
+            assert!(text.lines().count() < 24, "{text}");
             assert!(text.lines().all(|line| line.chars().count() < COLUMNS), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_promised_follows_from_the_plan() {
+        let promised = |visitors, capacity| first_visit(Plan { visitors, capacity });
+        assert!(promised(0, 1).starts_with("You are in at once. A private window"));
+        assert!(promised(1, 1).starts_with("You are in at once or nearly so"));
+        for (visitors, capacity) in [(2, 1), (6, 1), (120, 18), (20_000, 3_157)] {
+            assert!(promised(visitors, capacity).ends_with("within a minute."), "{visitors}");
+        }
+        assert!(promised(12, 1).ends_with("within two minutes or so."));
+    }
+
+    #[test]
+    fn taken_ports_are_named() {
+        assert_eq!(taken_ports(&[]), "");
+        assert_eq!(taken_ports(&[8_080]), "(Port 8080 is taken, so another one is used.)\n");
+        let three = taken_ports(&[8_080, 8_081, 8_082]);
+        assert_eq!(three, "(Ports 8080 and 8081 and 8082 are taken, so others are used.)\n");
     }
 }

@@ -69,6 +69,13 @@ pub(super) const fn capacity_for(visitors: u64) -> u64 {
     visitors * with_a_place / (WAIT_SECONDS + with_a_place + AWAY_SECONDS)
 }
 
+/// How long somebody who comes waits where so many visitors share so many places: a round is as long as the places take for everybody,
+/// and what is left of it beside the visit and the time away is spent in line. Zero where places stay free.
+pub(super) const fn wait_seconds(visitors: u64, capacity: u64) -> u64 {
+    let with_a_place = VISIT_SECONDS + NOTICE_SECONDS;
+    (visitors * with_a_place / capacity).saturating_sub(with_a_place + AWAY_SECONDS)
+}
+
 /// Everybody who wants to get in.
 pub(super) struct Crowd {
     visitors: u64,
@@ -285,6 +292,9 @@ mod tests {
     #[test]
     fn places_follow_the_number_of_visitors() {
         assert_eq!([0, 40, 120, 1_000, 20_000].map(capacity_for), [0, 6, 18, 157, 3_157]);
+        let waits = [(0, 1), (1, 1), (2, 1), (6, 1), (12, 1), (120, 18), (20_000, 3_157)];
+        let waits = waits.map(|(visitors, capacity)| wait_seconds(visitors, capacity));
+        assert_eq!(waits, [0, 0, 6, 42, 96, 48, 45]);
     }
 
     #[test]

@@ -44,8 +44,8 @@ impl Window {
         }
         script.env("TERM", terminal).env("TMPDIR", &temporary).env("SHELL", "/bin/sh");
         script.env("ANTEROOM_PUBLIC_ADDR", "127.0.0.1:0").env("ANTEROOM_PRIVATE_ADDR", "127.0.0.1:0");
-        let shows = File::create(&shown).expect("a file");
-        script.stdin(Stdio::piped()).stdout(shows).stderr(Stdio::null());
+        let output = File::create(&shown).expect("a file");
+        script.stdin(Stdio::piped()).stdout(output).stderr(Stdio::null());
         let script = script.spawn().expect("script can be run");
         Self { script, shown, directory }
     }

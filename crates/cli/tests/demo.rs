@@ -488,11 +488,14 @@ fn interrupted_twice_leaves_nothing(mut demo: Server, public: SocketAddr) {
     assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
 }
 
-/// The README's blocks for a shell that are about a running demo, with the addresses of this one.
+/// The blocks for a shell that are about a running demo, of the README and of the page that goes on from there, with the addresses of
+/// this one.
 fn blocks_of_the_readme(demo: &Demo) -> Vec<String> {
-    let readme = fs::read_to_string(workspace_root().join("README.md")).expect("a README");
+    let pages = ["README.md", "docs/getting-started.md"]
+        .map(|name| fs::read_to_string(workspace_root().join(name)).expect("the page is there"));
+    let pages = pages.concat();
     let blocks =
-        readme.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("\n```")).map(|(block, _)| block);
+        pages.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("\n```")).map(|(block, _)| block);
     let about_the_demo = blocks.filter(|block| {
         ["127.0.0.1:8080/.anteroom", "$A/", "ANTEROOM_URL=http"].iter().any(|sign| block.contains(sign))
     });

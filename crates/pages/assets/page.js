@@ -239,7 +239,8 @@ const planToAsk = seconds => {
     const isUrgent = isMoving || isAboutToAsk || isReached || performance.now() < worseUntil;
     if (seconds == null && hasStream() && document.hidden && !isUrgent) planToAsk();
     else ask();
-  }, at - now);
+  // Timers cut off fractions, and would come before a pause is over.
+  }, Math.ceil(at - now));
 };
 
 // Soon, but not all of so many people at once.

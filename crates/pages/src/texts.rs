@@ -152,10 +152,10 @@ impl Plurals {
     fn category(&self, count: u64) -> &'static str {
         let mut like = count;
         if self.begins_anew_at_hundred && count > 100 {
-            // 101 and 102 are like 100, not like 1 and 2; in Romanian 102 is like 103.
+            // 101 and 102 are like 100, not like 1 and 2; in Romanian they are like 103.
             like = match count % 100 {
                 rest @ 3.. => rest,
-                2 if matches!(self.rules.get_locale().language.as_str(), "ro") => 2,
+                1 | 2 if matches!(self.rules.get_locale().language.as_str(), "ro") => 2,
                 _ => 100,
             };
         }

@@ -488,12 +488,12 @@ async fn by_code(app: &App, code: &str, wanted: Option<&str>) -> Outcome {
 
 /// What is made, once it is there and the code for it could be used up.
 async fn exchanged<Made>(
-    make: impl Future<Output = Result<Made, ApiError>>,
+    making: impl Future<Output = Result<Made, ApiError>>,
     use_up: impl Future<Output = Result<Answer, EngineError>>,
 ) -> Result<Made, ApiError> {
-    let made = make.await?;
+    let pass = making.await?;
     use_up.await?;
-    Ok(made)
+    Ok(pass)
 }
 
 /// The ticket of a call that may carry it in `Authorization` or in its body.

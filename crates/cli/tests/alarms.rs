@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anteroom_testkit::{Answer, Client, Request, Server, wait_until};
+use anteroom_testkit::{Answer, Browser, Client, Request, Server, wait_until};
 use operator::Operator;
 use serde_json::{Value, json};
 
@@ -232,6 +232,25 @@ fn own_alarms_fire_without_anybody_telling() {
     let heard = tell(&mut operator, &[alert("Shop-Public-5xx-Alarm", "a", "firing")]);
     assert_eq!(heard["ignored"], 1, "nobody else can tell of an own alarm");
     assert_eq!(state(&mut operator, "Shop-Public-5xx-Alarm"), "ok");
+}
+
+#[test]
+fn those_who_are_told_to_wait_fire_no_alarm_and_refused_calls_of_pages_do() {
+    let config = "alarm_prefix = \"Shop\"\n[[room]]\nid = \"Hall\"\nqueueing_status_code = 429\n\
+                  [[room]]\nid = \"Closed\"\nstate = \"closed\"\n";
+    let server = Server::builder(BINARY).config(config).start().expect("the server starts");
+    let (mut operator, mut browser) = (server.operator(), Browser::new(server.public()));
+    for _ in 0..3 {
+        assert_eq!(browser.open("/wait/Hall").status, 429);
+    }
+    assert_eq!(browser.fetch("/.anteroom/line?room=Hall").status, 429);
+    assert_eq!(browser.open("/wait/Closed").status, 503);
+    // Nobody comes in so: the site of this room is elsewhere.
+    assert_eq!(browser.post("/.anteroom/line/enter?room=Hall", "").status, 409);
+    let count = |operator: &mut Client, name: &str| alarm(operator, name)["count"].as_u64().expect("a count");
+    wait_until("the refusal is counted", DEADLINE, || count(&mut operator, "Shop-Public-4xx-Alarm") > 0);
+    assert_eq!(count(&mut operator, "Shop-Public-4xx-Alarm"), 1, "and nothing else");
+    assert_eq!(count(&mut operator, "Shop-Public-5xx-Alarm"), 0);
 }
 
 #[test]

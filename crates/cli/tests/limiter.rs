@@ -253,3 +253,32 @@ fn mistakes_in_limits_keep_the_server_from_starting_and_are_told_all_at_once() {
     }
     assert!(ended.stderr.contains("\nhint: "), "{}", ended.stderr);
 }
+
+#[test]
+fn entering_leaving_and_taking_a_place_are_charged_as_claims_also_on_the_host_of_a_site() {
+    for origin in ["", "origin = \"http://127.0.0.1:9\"\n"] {
+        let claims =
+            joins("claim", "ip", 3).replace("class = \"join\"", "class = \"claim\"\npaths = [\"/line\"]");
+        let server = server(&format!("{origin}{claims}")).memory().start().unwrap();
+        let mut client = server.visitor();
+        let mut call = |method: &str, call: &str, address: &str| {
+            let request = Request::new(method, &format!("/.anteroom/line{call}?room=Hall&code=x"))
+                .header("Accept", "application/json")
+                .header("X-Forwarded-For", address);
+            client.send(&request).unwrap().status
+        };
+        // A look costs nothing, and a join is charged to another budget.
+        for _ in 0..5 {
+            assert_eq!(call("GET", "", "203.0.113.7"), 200, "{origin}");
+            assert_eq!(call("GET", "/take", "203.0.113.7"), 410, "{origin}");
+        }
+        assert_ne!(call("POST", "/join", "203.0.113.7"), 429, "{origin}");
+        for each in ["/enter", "/leave", "/take"] {
+            assert_ne!(call("POST", each, "203.0.113.7"), 429, "{origin} {each}");
+        }
+        for each in ["/enter", "/leave", "/take"] {
+            assert_eq!(call("POST", each, "203.0.113.7"), 429, "{origin} {each}");
+            assert_ne!(call("POST", each, "203.0.113.8"), 429, "{origin} {each}: others have their own");
+        }
+    }
+}

@@ -59,7 +59,7 @@ fn by_query_the_site_exchanges_a_code_once() {
     let again = claim();
     assert!((400..500).contains(&again.status), "a code works once: {again:?}");
     assert_eq!(scene.figure("claimed"), 1);
-    assert_eq!(browser.cookie("anteroom_pass"), None);
+    assert_eq!(browser.cookie("anteroom_pass_Hall"), None);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn by_cookie_both_hosts_share_the_pass() {
     wait_until("he is at the shop", PATIENCE, || browser.address() == shop_page(&scene, theirs));
     let seen = scene.site.last_seen("/tickets/front");
     let cookies = seen.header("cookie").unwrap_or_default().to_owned();
-    let pass = cookies.split("; ").find_map(|cookie| cookie.strip_prefix("anteroom_pass="));
+    let pass = cookies.split("; ").find_map(|cookie| cookie.strip_prefix("anteroom_pass_Hall="));
     let pass = pass.unwrap_or_else(|| panic!("no pass among {cookies}"));
     assert_eq!(pass.split('.').count(), 3, "a JWT: {pass}");
     assert_eq!(browser.run("return document.cookie", &[]), "", "scripts of the shop do not see it");

@@ -94,16 +94,25 @@ async fn get(
     target: &str,
     bearer: &str,
 ) -> anyhow::Result<Shown> {
+    let request = Request::get(format!("https://localhost:{}{target}", address.port()))
+        .header("Host", format!("localhost:{}", address.port()))
+        .header("Authorization", format!("Bearer {bearer}"))
+        .body(Full::default())?;
+    send(address, config, request).await
+}
+
+/// The same for any request.
+async fn send(
+    address: SocketAddr,
+    config: Arc<ClientConfig>,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<Shown> {
     let name = ServerName::try_from("localhost")?;
     let stream = TlsConnector::from(config).connect(name, TcpStream::connect(address).await?).await?;
     let session = stream.get_ref().1;
     let http2 = session.alpn_protocol() == Some(b"h2");
     let certificate = session.peer_certificates().and_then(|chain| chain.first()).cloned();
     let certificate = certificate.ok_or_else(|| anyhow::anyhow!("the server showed no certificate"))?;
-    let request = Request::get(format!("https://localhost:{}{target}", address.port()))
-        .header("Host", format!("localhost:{}", address.port()))
-        .header("Authorization", format!("Bearer {bearer}"))
-        .body(Full::<Bytes>::default())?;
     // Dropping the set at the end of the call ends the connection with it.
     let mut connections = JoinSet::new();
     let response = if http2 {
@@ -276,5 +285,47 @@ async fn sighup_rereads_certificates_whose_files_look_unchanged() {
             assert!(asked.elapsed() < RELOADED_WITHIN, "still the old certificate:\n{}", server.stderr());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_page_below_our_prefix_knows_its_host_by_both_protocols() {
+    let directory = tempfile::tempdir().unwrap();
+    let identity = Identity::new();
+    identity.install(directory.path(), "public");
+    identity.install(directory.path(), "private");
+    let server = start(directory.path());
+    let (address, site) = (server.public(), format!("https://localhost:{}", server.public().port()));
+    for protocol in ["h2", "http/1.1"] {
+        let config = trusting(&[&identity], &[protocol]);
+        // Over HTTP/2 there is no `Host`: what a browser names is in the address alone.
+        let call = async |method: &str, target: &str, headers: &[(&str, &str)]| {
+            let mut request = Request::builder().method(method).uri(format!("{site}/.anteroom{target}"));
+            if protocol != "h2" {
+                request = request.header("Host", format!("localhost:{}", address.port()));
+            }
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            send(address, Arc::clone(&config), request.body(Full::default()).unwrap()).await.unwrap().answer
+        };
+        let json = ("Accept", "application/json");
+        let joined = call("POST", "/line/join?room=Sealed", &[json, ("Origin", &site)]).await;
+        assert_eq!((joined.status, joined.json()["status"].as_str()), (200, Some("waiting")), "{joined:?}");
+        let cookie = joined.header("Set-Cookie").expect("a cookie").split(';').next().unwrap().to_owned();
+        let cookie = ("Cookie", cookie.as_str());
+        let link = call("GET", "/line/move?room=Sealed", &[json, cookie]).await;
+        assert_eq!(link.status, 200, "{protocol}: {link:?}");
+        let url = link.json()["url"].as_str().unwrap().to_owned();
+        assert!(url.starts_with(&format!("{site}/.anteroom/line/take?")), "{protocol}: {url}");
+        // A button of this very host works also in browsers that say no more than `Origin`; one of another does not.
+        let evil = ("Origin", "https://evil.example");
+        assert_eq!(call("POST", "/line/leave?room=Sealed", &[json, cookie, evil]).await.status, 403);
+        let left = call("POST", "/line/leave?room=Sealed", &[json, cookie, ("Origin", &site)]).await;
+        assert_eq!(
+            (left.status, left.json()["status"].as_str()),
+            (200, Some("left")),
+            "{protocol}: {left:?}"
+        );
     }
 }

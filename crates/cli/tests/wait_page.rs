@@ -183,7 +183,7 @@ fn the_pass_is_handed_over_as_a_cookie_of_the_shared_domain() {
     let answer = browser.open(WAIT);
     assert_eq!(location(&answer), "https://shop.example/cart?a=1#top");
     let cookies = answer.set_cookies();
-    let pass = cookies.iter().find(|cookie| cookie.name == "anteroom_pass").expect("the pass");
+    let pass = cookies.iter().find(|cookie| cookie.name == "anteroom_pass_Hall").expect("the pass");
     for attribute in ["Domain=shop.example", "Path=/", "HttpOnly", "SameSite=Lax"] {
         assert!(pass.has(attribute), "{attribute}: {pass:?}");
     }
@@ -405,4 +405,157 @@ fn a_button_that_comes_too_late_leads_back_to_a_page_that_can_be_asked_again() {
     let back = location(&late.post(&form, ""));
     assert!(back.starts_with("/.anteroom/wait/Hall?return="), "{back}");
     assert_eq!(late.open(&back).situation().as_deref(), Some("gone"), "which tells what has happened");
+}
+
+#[test]
+fn rooms_of_one_domain_have_cookies_of_their_own_and_a_domain_that_does_not_fit_is_refused() {
+    let server = start("handoff = \"cookie\"\nhandoff_domain = \"shop.example\"");
+    let change = |room: &str, settings: Value| {
+        let body = json!({ "settings": settings }).to_string();
+        server
+            .operator()
+            .send(&Request::new("PATCH", &format!("/rooms/{room}")).body(body))
+            .expect("an answer")
+    };
+    let other = json!({
+        "inlet": "max-size", "total_active_users": 1, "handoff": "cookie", "handoff_domain": "shop.example",
+        "return_addresses": ["https://www.shop.example"],
+    });
+    assert_eq!(change("Other", other).status, 200);
+    let mut browser = browser(&server);
+    for room in ["Hall", "Other"] {
+        let target = format!("/wait/{room}");
+        browser.open(&target);
+        let answer = through(&mut browser, &target);
+        let cookies = answer.set_cookies();
+        let pass = cookies.iter().find(|cookie| cookie.name == format!("anteroom_pass_{room}"));
+        assert_eq!(jwt::claims(&pass.expect("the pass").value)["aud"], room);
+    }
+    for (domain, listed) in [
+        ("example", "https://shop.example"),
+        ("127.0.0.1", "http://127.0.0.1:9000"),
+        ("shop.example", "https://shop.elsewhere"),
+        ("shop.example", "https://myshop.example"),
+    ] {
+        let refused = change("Hall", json!({ "handoff_domain": domain, "return_addresses": [listed] }));
+        assert_eq!((refused.status, refused.problem().as_str()), (400, "bad-request"), "{domain} {listed}");
+        assert!(refused.json()["detail"].as_str().is_some_and(|text| text.contains("handoff_domain")));
+    }
+    let localhost =
+        json!({ "handoff_domain": "localhost", "return_addresses": ["http://localhost:9000/enter"] });
+    assert_eq!(change("Hall", localhost).status, 200);
+}
+
+#[test]
+fn in_a_frame_the_page_says_so_whoever_asks_and_takes_no_place() {
+    let server = start("");
+    let (mut waiting, mut nobody) = (browser(&server), browser(&server));
+    let (mut first, page) = (browser(&server), WAIT);
+    first.open(page);
+    location(&first.open(page));
+    waiting.open(page);
+    assert_eq!(waiting.open(page).situation().as_deref(), Some("waiting"));
+    for (browser, who) in [(&mut waiting, "in line"), (&mut nobody, "nobody"), (&mut first, "inside")] {
+        for destination in ["iframe", "object", "image"] {
+            let framed = Request::new("GET", page)
+                .header("Accept", "text/html,*/*;q=0.8")
+                .header("Sec-Fetch-Mode", "navigate")
+                .header("Sec-Fetch-Dest", destination);
+            let refused = browser.send(framed);
+            assert_eq!(refused.status, 403, "{who}, {destination}: {refused:?}");
+            assert_eq!(refused.situation().as_deref(), Some("refused"), "{who}: {refused:?}");
+            assert!(refused.text().contains("window of its own") && refused.set_cookies().is_empty());
+        }
+    }
+    assert_eq!(server.line("Hall").waiting(), 1);
+    // A program whose line was reset is told so, and that is no fault of the server's.
+    let reset = json!({ "event_id": "Hall" });
+    assert_eq!(server.operator().post("/reset_initial_state", &reset).expect("an answer").status, 200);
+    let asks = Request::new("GET", page).header("Accept", "application/json");
+    let told = waiting.send(asks);
+    assert_eq!((told.status, told.json()["status"].clone()), (200, json!("expired")), "{told:?}");
+}
+
+#[test]
+fn refused_calls_say_which_problem_it_is() {
+    let server = start("");
+    let json = |method: &str, target: &str| {
+        let request = Request::new(method, target).header("Accept", "application/json");
+        browser(&server).send(request)
+    };
+    let cross = Request::new("POST", LEAVE).header("Sec-Fetch-Site", "cross-site");
+    for (answer, status, problem) in [
+        (json("GET", "/.anteroom/line?room=Nowhere"), 404, "unknown-room"),
+        (json("GET", "/wait/Nowhere"), 404, "unknown-room"),
+        (json("GET", "/.anteroom/line/move?room=Hall"), 409, "conflict"),
+        (json("POST", "/.anteroom/line/enter?room=Hall"), 409, "conflict"),
+        (json("GET", "/.anteroom/line/take?room=Hall&code=x"), 410, "moved"),
+        (json("POST", "/.anteroom/line/take?room=Hall&code=x"), 410, "moved"),
+        (json("GET", "/wait/Hall?return=https%3A%2F%2Fevil.example"), 400, "bad-request"),
+        (browser(&server).send(cross), 403, "forbidden"),
+    ] {
+        assert_eq!((answer.status, answer.problem().as_str()), (status, problem), "{answer:?}");
+        assert_eq!(answer.header("Content-Type"), Some("application/problem+json"), "{answer:?}");
+        let address = answer.json()["type"].as_str().expect("a type").to_owned();
+        assert!(address.contains("/.anteroom/problems#"), "{address}");
+    }
+}
+
+#[test]
+fn a_code_brought_many_times_at_once_is_good_once_and_a_used_one_signs_nothing() {
+    const TIMES: usize = 12;
+    let server = start("");
+    let mut browser = browser(&server);
+    browser.open(WAIT);
+    let code = code_of(&location(&browser.open(WAIT)));
+    let exchanged: Vec<Answer> = std::thread::scope(|scope| {
+        let bringing: Vec<_> = (0..TIMES).map(|_| scope.spawn(|| exchange(&server, &code))).collect();
+        bringing.into_iter().map(|bringing| bringing.join().expect("an answer")).collect()
+    });
+    let good = exchanged.iter().filter(|answer| answer.status == 200).count();
+    let used = exchanged.iter().filter(|answer| answer.problem() == "code-used").count();
+    assert_eq!((good, used), (1, TIMES - 1), "{exchanged:?}");
+    let made =
+        || ["anteroom_passes_signed_total", "anteroom_passes_shared_total"].map(|name| metric(&server, name));
+    let before = made();
+    assert_eq!(exchange(&server, &code).problem(), "code-used");
+    assert_eq!(made(), before);
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.operator().get("/metrics").expect("an answer").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("the metric");
+    line.parse().expect("a number")
+}
+
+#[test]
+fn asking_at_the_turn_costs_the_room_one_look_a_second_and_what_happens_is_told_at_once() {
+    const TIMES: u64 = 40;
+    let server = start("auto_enter = false");
+    let mut browser = browser(&server);
+    browser.open(WAIT);
+    assert_eq!(browser.open(WAIT).situation().as_deref(), Some("turn"));
+    let id = status(&mut browser)["request_id"].as_str().expect("a request id").to_owned();
+    let (looks_before, begun) = (metric(&server, "anteroom_place_lookups_total"), anteroom_testkit::now());
+    for _ in 0..TIMES {
+        // By the page, by its script, and by the API.
+        assert_eq!(browser.open(WAIT).situation().as_deref(), Some("turn"));
+        assert_eq!(status(&mut browser)["status"], "active");
+        let asked = Request::new("GET", "/status?room=Hall").header("Authorization", &id);
+        assert_eq!(server.visitor().send(&asked).expect("an answer").json()["status"], "active");
+    }
+    let looks = metric(&server, "anteroom_place_lookups_total") - looks_before;
+    assert!(looks <= begun.elapsed().as_secs() + 2, "{looks} looks in {:?}", begun.elapsed());
+    // Nobody is told what was so a moment ago.
+    let paused = |state: &str| {
+        let request = Request::new("PATCH", "/rooms/Hall").body(json!({ "state": state }).to_string());
+        assert_eq!(server.operator().send(&request).expect("an answer").status, 200);
+    };
+    paused("paused");
+    assert_eq!(status(&mut browser)["status"], "waiting");
+    paused("open");
+    assert_eq!(status(&mut browser)["status"], "active");
+    let leave = Request::post_json("/leave", &json!({ "ticket": id, "room": "Hall" }));
+    assert_eq!(server.visitor().send(&leave).expect("an answer").status, 200);
+    assert_eq!(status(&mut browser)["status"], "expired");
 }

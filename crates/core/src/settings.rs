@@ -224,7 +224,7 @@ impl Settings {
 
     /// Checks that the settings make sense together.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let contradictions: [(bool, &'static str); 11] = [
+        let contradictions: [(bool, &'static str); 10] = [
             (
                 self.inlet.is_capped() && self.total_active_users.is_none(),
                 "an inlet with a capacity (\"max-size\", \"adaptive\") needs `total_active_users`",
@@ -267,13 +267,10 @@ impl Settings {
                 self.session_duration > self.session_max,
                 "`session_duration` must not be longer than `session_max`",
             ),
-            (
-                self.handoff == HandOff::Cookie && self.handoff_domain.is_none(),
-                "`handoff` \"cookie\" needs `handoff_domain`, the domain that both sites share",
-            ),
         ];
-        match contradictions.into_iter().find(|(contradicts, _)| *contradicts) {
-            Some((_, text)) => Err(SettingsError::Contradiction(text)),
+        let contradiction = contradictions.into_iter().find(|(contradicts, _)| *contradicts);
+        match contradiction.map(|(_, text)| text).or_else(|| page::handoff_contradiction(self)) {
+            Some(text) => Err(SettingsError::Contradiction(text)),
             None => Ok(()),
         }
     }

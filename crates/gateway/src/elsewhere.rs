@@ -21,13 +21,14 @@ use crate::limiter::Class;
 use crate::line::{self, Called, see_other};
 use crate::path::Gateway;
 use crate::path::set_cookie;
-use crate::query::{escaped, has_parameter, parameter};
+use crate::query::{decoded, escaped, has_parameter, parameter};
 use crate::reject::Rejection;
 use crate::verdict::{self, Entry, Judgement};
 use crate::wait::{self, Shown, Wait, Waiter, WayIn};
 
-/// The cookie that the sites of one domain share.
-const PASS_COOKIE: &str = "anteroom_pass";
+/// How the cookie begins that the sites of one domain share; the room follows, because several rooms may hand over to one domain. All
+/// letters of a room's name may stand in that of a cookie.
+const PASS_COOKIE: &str = "anteroom_pass_";
 /// The parameter in which a site gets a one-time code.
 const CODE: &str = "anteroom_code";
 const RETURN: &str = "return";
@@ -82,11 +83,15 @@ fn is_listed(settings: &Settings, address: &str) -> bool {
     is_backend || below_backend || listed
 }
 
-/// An address with a code, and no other than this one, before what only the browser reads.
+/// An address with a code, and no other than this one, before what only the browser reads. Names are compared as the site will read
+/// them, however they are written: a code of somebody else's in front of ours would let the visitor in as him.
 fn with_parameter(address: &str, code: &str) -> String {
     let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    let is_ours = |pair: &&str| pair.split('=').next() == Some(CODE);
+    let is_ours = |pair: &&str| {
+        let name = pair.split('=').next().and_then(decoded);
+        name.is_some_and(|name| name.eq_ignore_ascii_case(CODE))
+    };
     let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_ours(pair)).collect();
     let own = format!("{CODE}={code}");
     pairs.push(&own);
@@ -110,6 +115,11 @@ impl Elsewhere<'_> {
                 return self.called.refused(StatusCode::BAD_REQUEST, text);
             }
         };
+        // In a frame of another page his cookie would be another, or none; and what browsers fetch ahead takes no place.
+        if self.called.case.kind == Kind::SubResource {
+            let text = "This page has to be opened in a window of its own";
+            return self.called.refused(StatusCode::FORBIDDEN, text);
+        }
         if self.is_button {
             self.called.case.kind = Kind::Navigation;
             // Whoever presses the button without a place has lost his cookie; he begins anew.
@@ -127,6 +137,8 @@ impl Elsewhere<'_> {
             return self.called.ask(request).await;
         }
         let (wait, cookie) = match verdict::judge(&self.called.case).await {
+            // His line was reset. He is a program, and takes no place by asking.
+            Judgement::Reject(Rejection::NotInside { .. }) => return self.called.ask(request).await,
             Judgement::Reject(rejection) => return self.called.rejected(&rejection),
             Judgement::Proxy(entry) => {
                 return self.hand_on_whoever_is_inside(request, entry, address.as_deref()).await;
@@ -299,7 +311,8 @@ impl Elsewhere<'_> {
         };
         let secure = if self.called.is_tls { "; Secure" } else { "" };
         let cookie = format!(
-            "{PASS_COOKIE}={}; Domain={}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
+            "{PASS_COOKIE}{}={}; Domain={}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
+            self.called.case.rule.room.handle.id(),
             pass.access_token,
             domain.as_str(),
             pass.expires_in,
@@ -371,7 +384,15 @@ mod tests {
     fn an_address_gets_one_code_before_its_fragment() {
         assert_eq!(with_parameter("https://a/b", "X"), "https://a/b?anteroom_code=X");
         assert_eq!(with_parameter("https://a/b?c=1#d?e", "X"), "https://a/b?c=1&anteroom_code=X#d?e");
-        assert_eq!(with_parameter("https://a/?anteroom_code=OLD&c=1", "X"), "https://a/?c=1&anteroom_code=X");
+        for name in ["anteroom_code", "%61nteroom_code", "anteroom%5Fcode", "%41nteroom_Code"] {
+            for pair in [format!("{name}=OLD"), name.to_owned()] {
+                let address = with_parameter(&format!("https://a/?{pair}&c=1&{pair}"), "X");
+                assert_eq!(address, "https://a/?c=1&anteroom_code=X", "{pair}");
+            }
+        }
+        // Another name, and one that nobody can read, are the site's.
+        let others = "https://a/?anteroom_codes=1&%zz=2&anteroom_code%zz=3";
+        assert_eq!(with_parameter(others, "X"), format!("{others}&anteroom_code=X"));
     }
 
     #[test]

@@ -42,4 +42,5 @@ pub use account::Verdict;
 pub use body::GatewayBody;
 pub use desk::{Claimed, HandedPass, PassDesk};
 pub use path::{Gateway, GatewayParts, LINE_PATH};
+pub use reject::{Calm, LINE_PROBLEMS};
 pub use verdict::PassTerms;

@@ -1,7 +1,7 @@
 //! Calls about the line itself, on every host and for every room: join it, leave it, come in, ask where one stands, take one's place
 //! to another device (`moving`). The cookie says who asks.
 
-use anteroom_core::{Answer, Operation, Place, Recognition, Refusal, Standing};
+use anteroom_core::{Operation, Place, Recognition, Refusal, Standing};
 use anteroom_pages::{Page, Situation};
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -16,6 +16,7 @@ use crate::body::GatewayBody;
 use crate::classify::Kind;
 use crate::cookies::{self, CookieKind};
 use crate::figures::Figures;
+use crate::limiter::Class;
 use crate::page::{self, Reader};
 use crate::path::set_cookie;
 use crate::place::host_of;
@@ -29,8 +30,7 @@ use crate::wait::{self, Shown, Wait, Waiter, WayIn};
 /// Where somebody goes who named no address of this site.
 const HOME: &str = "/";
 
-/// How a call that takes a place ends.
-pub(crate) const JOIN: &str = "/join";
+const JOIN: &str = "/join";
 const LEAVE: &str = "/leave";
 const ENTER: &str = "/enter";
 const MOVE: &str = "/move";
@@ -54,6 +54,18 @@ pub(crate) struct Called<'request> {
 pub(crate) fn call_of(path: &str) -> Option<&str> {
     let path = path.strip_prefix("/.anteroom").unwrap_or(path);
     path.strip_prefix("/line").filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The budget that a call is charged to beside that of its site; none for those that take, give and change nothing.
+pub(crate) fn class_of<B>(request: &Request<B>) -> Option<Class> {
+    if request.method() != Method::POST {
+        return None;
+    }
+    match call_of(request.uri().path())? {
+        JOIN => Some(Class::Join),
+        ENTER | LEAVE | TAKE => Some(Class::Claim),
+        _ => None,
+    }
 }
 
 /// Whether a page of another site has the browser send this: it could throw its readers out of a line.
@@ -289,10 +301,10 @@ impl Called<'_> {
         if matches!(board.standing(&ticket, now), Standing::Waiting { .. }) {
             return Wait::InLine(waiter);
         }
-        match room.handle.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
-            Ok(Answer::Place(Place::Gone)) => Wait::Gone,
-            Ok(Answer::Place(Place::Claimed(session))) if !session.is_alive(now) => Wait::Gone,
-            Ok(Answer::Place(Place::Claimed(_) | Place::Offered)) => Wait::Turn(waiter),
+        match room.handle.place(ticket, now).await {
+            Ok(Place::Gone) => Wait::Gone,
+            Ok(Place::Claimed(session)) if !session.is_alive(now) => Wait::Gone,
+            Ok(Place::Claimed(_) | Place::Offered) => Wait::Turn(waiter),
             Err(EngineError::Refused(Refusal::Moved)) => Wait::Moved,
             _ => Wait::InLine(waiter),
         }

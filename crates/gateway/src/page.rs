@@ -31,14 +31,16 @@ struct PageLabels {
 /// Writes pages, and counts them.
 pub(crate) struct Writer {
     pages: Arc<Pages>,
+    /// The page that tells what kinds of problems there are.
+    problems: String,
     written: Family<PageLabels, Counter>,
     /// Pages of operators that could not be written.
     template_failures: Counter,
 }
 
 impl Writer {
-    pub(crate) fn new(pages: Arc<Pages>) -> Self {
-        Self { pages, written: Family::default(), template_failures: Counter::default() }
+    pub(crate) fn new(pages: Arc<Pages>, problems: String) -> Self {
+        Self { pages, problems, written: Family::default(), template_failures: Counter::default() }
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
@@ -116,6 +118,11 @@ impl<'gateway> Reader<'gateway> {
     pub(crate) fn below_prefix(mut self) -> Self {
         self.address = self.address.map(|address| format!("{OWN_PREFIX}{}", address.trim_start_matches('/')));
         self
+    }
+
+    /// The `type` of a problem.
+    pub(crate) fn problem(&self, slug: &str) -> String {
+        format!("{}#{slug}", self.writer.problems)
     }
 
     /// A page.

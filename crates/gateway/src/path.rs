@@ -77,6 +77,8 @@ pub struct GatewayParts {
     pub public_url: Option<String>,
     /// What visitors see.
     pub pages: Arc<Pages>,
+    /// The address of the page that tells what kinds of problems there are.
+    pub problems: String,
 }
 
 /// The gateway.
@@ -128,7 +130,7 @@ impl Gateway {
             terms: parts.terms,
             public_is_tls: parts.public_is_tls,
             public_url: parts.public_url,
-            writer: Writer::new(parts.pages),
+            writer: Writer::new(parts.pages, parts.problems),
             codes,
             figures: Figures::default(),
             desk: OnceLock::new(),
@@ -279,8 +281,9 @@ impl Gateway {
         let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
-            let would_join = request.uri().path().ends_with(line::JOIN);
-            if would_join && let Some(refused) = self.limited(Class::Join, &request, &client).await {
+            if let Some(class) = line::class_of(&request)
+                && let Some(refused) = self.limited(class, &request, &client).await
+            {
                 return refuse(&refused, &reader, Some(rule), &mut account);
             }
             return line::answer(self.called(case, reader, is_tls), &request).await;
@@ -397,7 +400,10 @@ impl Gateway {
         request: &Request<B>,
         client: &Client,
     ) -> Option<Rejection> {
-        let asked = Asked { class, method: request.method(), path: request.uri().path() };
+        let path = request.uri().path();
+        // A call of ours has the same path on every host; what counts as the site's own keeps the path it came with.
+        let own = path.strip_prefix(OWN_PREFIX.trim_end_matches('/')).filter(|_| class != Class::Gateway);
+        let asked = Asked { class, method: request.method(), path: own.unwrap_or(path) };
         match self.limiter.decide(&asked, client).await {
             Decision::Refused(quota) => Some(Rejection::Limited(Box::new(quota))),
             Decision::Unlimited | Decision::Allowed(_) | Decision::FailedOpen => None,

@@ -4,7 +4,11 @@ use std::fmt::Write;
 
 /// The decoded value of a parameter; nothing if it is not there, or cannot be decoded.
 pub(crate) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    let value = query?.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
+    decoded(query?.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?)
+}
+
+/// A name or a value of a query, decoded; nothing if it cannot be.
+pub(crate) fn decoded(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

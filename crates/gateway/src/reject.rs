@@ -20,6 +20,28 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 /// The registered type of the problem that a budget is used up.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
+/// The problems of calls about a line, each with its status, its name and its title. Its `type` leads to its entry on the page
+/// `/problems` of the API, which has the same table; a test there compares them.
+pub const LINE_PROBLEMS: [(StatusCode, &str, &str); 8] = [
+    (StatusCode::BAD_REQUEST, "bad-request", "The request cannot be understood"),
+    (StatusCode::FORBIDDEN, "forbidden", "This is not allowed"),
+    UNKNOWN_ROOM,
+    (StatusCode::NOT_FOUND, "not-found", "There is nothing at this path"),
+    (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "The path has no such method"),
+    (StatusCode::CONFLICT, "conflict", "This contradicts what is there"),
+    (StatusCode::GONE, "moved", "The place has moved to another device"),
+    (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Not possible at the moment"),
+];
+const UNKNOWN_ROOM: (StatusCode, &str, &str) =
+    (StatusCode::NOT_FOUND, "unknown-room", "There is no such room");
+/// Of a problem that says no more than its status.
+const NO_TYPE: &str = "about:blank";
+
+/// Told with an answer (`Response::extensions`): whatever its status, it is no trouble of the server's. Somebody is told to wait, to
+/// slow down, or what an operator decided.
+#[derive(Debug, Clone, Copy)]
+pub struct Calm;
+
 /// Why a request is not answered by the origin.
 #[derive(Debug)]
 pub(crate) enum Rejection {
@@ -38,6 +60,8 @@ pub(crate) enum Rejection {
     Misdirected,
     /// The origin did not do its part.
     Origin(ProxyError),
+    /// A call about the line of a room that is not there.
+    UnknownRoom,
     /// A call about a line that cannot be answered.
     Line(StatusCode, &'static str),
 }
@@ -54,7 +78,7 @@ impl Rejection {
                 Verdict::Malformed
             }
             Self::Origin(_) => Verdict::OriginFailed,
-            Self::Line(..) => Verdict::Line,
+            Self::UnknownRoom | Self::Line(..) => Verdict::Line,
         }
     }
 
@@ -64,6 +88,7 @@ impl Rejection {
             Self::Closed | Self::TurnedAway | Self::NotInside { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::Origin(error) => error.status(),
+            Self::UnknownRoom => UNKNOWN_ROOM.0,
             Self::Line(status, _) => *status,
         }
     }
@@ -77,7 +102,7 @@ impl Rejection {
             Self::NotInside { is_change: false } => Situation::Outside,
             Self::Misdirected => Situation::UnknownSite,
             Self::Origin(_) => Situation::Failed,
-            Self::Line(..) => Situation::Refused,
+            Self::UnknownRoom | Self::Line(..) => Situation::Refused,
         }
     }
 
@@ -94,8 +119,25 @@ impl Rejection {
             }
             Self::Misdirected => ("Unknown site", "There is no site of this name here.".into()),
             Self::Origin(error) => ("The site does not answer", error.sentence().to_owned()),
-            Self::Line(_, text) => ("This did not work", (*text).to_owned()),
+            Self::UnknownRoom => (UNKNOWN_ROOM.2, "There is no room of this name".into()),
+            Self::Line(_, text) => (self.line_problem().map_or("This did not work", |(_, title)| title), (*text).to_owned()),
         }
+    }
+
+    /// The name and the title of the problem of a call about a line.
+    fn line_problem(&self) -> Option<(&'static str, &'static str)> {
+        let status = match self {
+            Self::UnknownRoom => return Some((UNKNOWN_ROOM.1, UNKNOWN_ROOM.2)),
+            Self::Line(status, _) => *status,
+            _ => return None,
+        };
+        let mut others = LINE_PROBLEMS.into_iter().filter(|problem| *problem != UNKNOWN_ROOM);
+        others.find(|(of, ..)| *of == status).map(|(_, slug, title)| (slug, title))
+    }
+
+    /// Whether nothing is wrong with this server: whoever is answered so asked too often, or an operator keeps him outside.
+    const fn is_calm(&self) -> bool {
+        matches!(self, Self::Limited(_) | Self::Closed | Self::TurnedAway | Self::NotInside { .. })
     }
 
     /// After how many seconds a page that tells it asks again by itself.
@@ -103,7 +145,7 @@ impl Rejection {
         match self {
             Self::Limited(quota) => quota.retry_after_seconds(),
             Self::Closed | Self::TurnedAway | Self::Origin(_) => self.retry_after_seconds(),
-            Self::NotInside { .. } | Self::Misdirected | Self::Line(..) => None,
+            Self::NotInside { .. } | Self::Misdirected | Self::UnknownRoom | Self::Line(..) => None,
         }
     }
 
@@ -136,19 +178,25 @@ pub(crate) fn answer(
     let status = rejection.status();
     let (title, detail) = rejection.texts();
     let mut response = if reader.wants_page {
-        let is_particular = matches!(rejection, Rejection::Origin(_) | Rejection::Line(..));
+        let is_about_a_line = matches!(rejection, Rejection::UnknownRoom | Rejection::Line(..));
+        let is_particular = is_about_a_line || matches!(rejection, Rejection::Origin(_));
         let page = Page {
             situation: rejection.situation(),
             settings: looks.map(|looks| looks.settings),
             room: looks.map(|looks| looks.room.as_str()),
             detail: is_particular.then_some(&*detail),
-            home: reader.address.clone().filter(|_| !matches!(rejection, Rejection::Line(..))),
+            home: reader.address.clone().filter(|_| !is_about_a_line),
             refresh_seconds: reader.address.as_ref().and_then(|_| rejection.refresh_seconds()),
             ..Page::default()
         };
         reader.page(status, &page)
     } else {
-        let kind = if matches!(rejection, Rejection::Limited(_)) { QUOTA_EXCEEDED } else { "about:blank" };
+        let kind = match rejection {
+            Rejection::Limited(_) => QUOTA_EXCEEDED.to_owned(),
+            other => {
+                other.line_problem().map_or_else(|| NO_TYPE.to_owned(), |(slug, _)| reader.problem(slug))
+            }
+        };
         let mut body = json!({ "type": kind, "title": title, "status": status.as_u16(), "detail": detail });
         if let Rejection::Limited(quota) = rejection {
             body["violated-policies"] = quota.violated_policies().collect::<Vec<_>>().into();
@@ -160,6 +208,9 @@ pub(crate) fn answer(
     }
     if let Rejection::Limited(quota) = rejection {
         quota.write(response.headers_mut());
+    }
+    if rejection.is_calm() {
+        response.extensions_mut().insert(Calm);
     }
     response
 }

@@ -246,20 +246,20 @@ impl Case<'_> {
             return self.enter(waiter, false).await;
         }
         let (room, ticket) = (&self.rule.room, waiter.ticket);
-        match room.handle.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
-            Ok(Answer::Place(Place::Offered)) => self.may_come_in(waiter),
-            Ok(Answer::Place(Place::Waiting)) => self.keeps_waiting(waiter),
+        match room.handle.place(ticket, self.now).await {
+            Ok(Place::Offered) => self.may_come_in(waiter),
+            Ok(Place::Waiting) => self.keeps_waiting(waiter),
             // He has come in before, by another window or by a pass.
-            Ok(Answer::Place(Place::Claimed(session))) if session.is_alive(self.now) => {
+            Ok(Place::Claimed(session)) if session.is_alive(self.now) => {
                 if self.entering == Entering::Elsewhere {
                     self.may_come_in(waiter)
                 } else {
                     self.enter(waiter, false).await
                 }
             }
-            Ok(Answer::Place(Place::Claimed(_))) => self.visit_is_over(&room.handle.board()).await,
+            Ok(Place::Claimed(_)) => self.visit_is_over(&room.handle.board()).await,
             Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
-            Ok(_) | Err(EngineError::Refused(_)) => self.gone(),
+            Ok(Place::Gone) | Err(EngineError::Refused(_)) => self.gone(),
             Err(_) => self.without_store(&room.handle.board(), Some(waiter)),
         }
     }

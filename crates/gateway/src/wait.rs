@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::body::GatewayBody;
 use crate::page::{self, Reader};
 use crate::query::escaped;
+use crate::reject::Calm;
 use crate::rooms::GatewayRoom;
 
 /// How soon somebody whose cookie is still on its way asks again.
@@ -134,6 +135,10 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
     };
     if !matches!(wait, Wait::Moved) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(refresh_seconds));
+    }
+    // Only a lost store is trouble.
+    if !matches!(wait, Wait::Held(_)) {
+        response.extensions_mut().insert(Calm);
     }
     response
 }

@@ -59,7 +59,8 @@ pub(crate) fn seal_off(response: &mut Response<Bytes>, nonce: &str) {
 /// What the page may do: run and show what carries the nonce of this very answer, and speak with this host.
 ///
 /// Forms may lead anywhere, because browsers hold the redirects that follow a form to this list too: who has come in by a button
-/// is sent on to the site, and where that redirects to (its other host, its login) is not known here.
+/// is sent on to the site, and where that redirects to (its other host, its login) is not known here. That holds for the form of a
+/// hand-off too, although its address is known: a list of that address alone would stop the visitor at the site's first redirect.
 pub(crate) fn policy(nonce: &str) -> String {
     format!(
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; \

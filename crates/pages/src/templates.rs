@@ -1,7 +1,8 @@
 //! Pages of operators: templates in the language of Jinja, which can show what they are given and do nothing else.
 //!
-//! What a template may write is a small part of that language (`if`, `for`, names, filters, comparisons): nothing that joins, copies or
-//! computes. So it can neither grow in memory nor read anything; fuel bounds its time and a limit its output. All values are escaped.
+//! What a template may write is a small part of that language (`if`, `for`, names, filters, comparisons): nothing that joins, copies,
+//! computes or calls (`tags.rs`). So it can neither grow in memory nor read anything; fuel bounds its time, because no step of it takes
+//! long, and a limit its output. All values are escaped.
 //! What is documented for operators is in `docs/operating/waiting-page.md`.
 
 mod tags;
@@ -11,11 +12,13 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, LazyLock};
 
+use anteroom_core::Settings;
+use anteroom_core::settings::Value as Setting;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, context};
 
 use crate::languages::Language;
-use crate::page::{Page, Situation};
+use crate::page::{Live, Page, Place, Situation};
 use crate::sample::sample;
 use crate::texts::Pattern;
 use crate::writing::Written;
@@ -28,6 +31,9 @@ pub const TEMPLATE_OUTPUT_MAX_BYTES: usize = 262_144;
 const FUEL: u64 = 50_000;
 /// How deep a template may call itself.
 const RECURSION_MAX: usize = 20;
+/// Longest text that a filter copies, in bytes: a step of fuel is a step, however long it takes. No text of ours is longer, nor a
+/// notice of an operator's; logos and scripts are.
+const FILTERED_MAX_BYTES: usize = 1_024;
 
 /// The situations that a template is used in: those of the line. The others have a form or a link that nobody may leave out.
 const SITUATIONS: [Situation; 10] = [
@@ -118,7 +124,15 @@ pub(crate) fn check(source: &str) -> Result<(), TemplateProblem> {
     const NAME: &str = "template";
     let mut environment = environment();
     add(&mut environment, NAME, source)?;
-    let mut pages: Vec<Page<'_>> = SITUATIONS.into_iter().map(|situation| sample(situation, None)).collect();
+    let settings = full_settings();
+    let mut pages: Vec<Page<'_>> = vec![];
+    for situation in SITUATIONS {
+        pages.extend([
+            sample(situation, None),
+            with_everything(situation, &settings),
+            with_little(situation),
+        ]);
+    }
     pages.push(Page { is_standing_still: true, ..sample(Situation::Waiting, None) });
     pages.push(Page { place: None, live: None, ..sample(Situation::Held, None) });
     for page in &pages {
@@ -129,6 +143,69 @@ pub(crate) fn check(source: &str) -> Result<(), TemplateProblem> {
                     format!("{} (in the situation \"{}\")", problem.reason, page.situation.name());
                 problem
             })?;
+        }
+    }
+    // What stands behind a condition that no sample meets is read all the same.
+    refuse_unknown_names(&environment, NAME, source)
+}
+
+/// A page that has all that any page of that situation can have.
+fn with_everything(situation: Situation, settings: &Settings) -> Page<'_> {
+    let address = || Some("/.anteroom/line/call?room=Sample".to_owned());
+    let page = sample(situation, Some(settings));
+    let live = page.live.map(|live| Live { open_at_turn: address(), check_in: address(), ..live });
+    let place = page.place.map(|place| Place { remaining_seconds: Some(90), ..place });
+    let [home, join, enter, leave, move_out] = [(); 5].map(|()| address());
+    Page { is_standing_still: true, live, place, home, join, enter, leave, move_out, ..page }
+}
+
+/// A page that has nothing but what all pages of that situation have.
+fn with_little(situation: Situation) -> Page<'static> {
+    let page = sample(situation, None);
+    let place = page.place.map(|place| Place {
+        likely_seconds: None,
+        at_most_seconds: None,
+        remaining_seconds: None,
+        ..place
+    });
+    Page { situation, place, live: page.live, ..Page::default() }
+}
+
+/// A room whose operator has set whatever pages show.
+fn full_settings() -> Settings {
+    let mut settings = Settings::default();
+    for (name, text) in [
+        ("page_heading", "Sample"),
+        ("page_text", "Sample"),
+        ("page_logo", "/logo.svg"),
+        ("notice", "Sample"),
+    ] {
+        settings.set(name, &Setting::Text(text.to_owned())).expect("these are good values");
+    }
+    settings
+}
+
+/// Refuses names that no template is given, wherever they stand. The engine does not say where; the first place is a good guess.
+fn refuse_unknown_names(
+    environment: &Environment<'_>,
+    name: &str,
+    source: &str,
+) -> Result<(), TemplateProblem> {
+    let template = environment.get_template(name).map_err(|error| problem(&error))?;
+    let settings = full_settings();
+    let page = with_everything(Situation::Waiting, &settings);
+    let known = variables(&Written::new(&page, Language::english(), ""));
+    let mut used: Vec<String> = template.undeclared_variables(true).into_iter().collect();
+    used.sort_unstable();
+    for used in used {
+        let mut value = known.clone();
+        for part in used.split('.') {
+            // What is `none` here has no attributes, and cannot be asked for any.
+            value = value.get_attr(part).unwrap_or(Value::UNDEFINED);
+            if value.is_undefined() {
+                let line = source.find(&used).map(|start| 1 + source[..start].matches('\n').count());
+                return Err(TemplateProblem { line, reason: format!("there is no \"{used}\" to show") });
+            }
         }
     }
     Ok(())
@@ -147,8 +224,8 @@ fn environment() -> Environment<'static> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(RECURSION_MAX);
-    environment.add_filter("upper", minijinja::filters::upper);
-    environment.add_filter("lower", minijinja::filters::lower);
+    environment.add_filter("upper", |text: &str| short(text).map(str::to_uppercase));
+    environment.add_filter("lower", |text: &str| short(text).map(str::to_lowercase));
     environment.add_filter("length", minijinja::filters::length);
     environment.add_test("none", minijinja::tests::is_none);
     environment.set_formatter(|output, state, value| {
@@ -165,6 +242,15 @@ fn environment() -> Environment<'static> {
         }
     });
     environment
+}
+
+/// A text that may be copied in one step.
+fn short(text: &str) -> Result<&str, minijinja::Error> {
+    if text.len() <= FILTERED_MAX_BYTES {
+        return Ok(text);
+    }
+    let reason = format!("a filter takes a text of at most {FILTERED_MAX_BYTES} bytes");
+    Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason))
 }
 
 fn add(environment: &mut Environment<'static>, name: &str, source: &str) -> Result<(), TemplateProblem> {

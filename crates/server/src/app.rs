@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anteroom_core::{Place, Recognition, RequestId, RoomId, Ticket, UnixMillis};
+use anteroom_core::{Recognition, RequestId, RoomId, Ticket, UnixMillis};
 use anteroom_gateway::Gateway;
 use anteroom_gateway::client::Identification;
 use anteroom_gateway::limiter::Limiter;
@@ -156,7 +156,6 @@ pub(crate) struct RoomView {
     pub(crate) handle: Arc<RoomHandle>,
     pub(crate) request_ids: RequestIds,
     pub(crate) ticket_tokens: TicketTokens,
-    pub(crate) recent_places: RecentPlaces,
     /// Looks at the store for tickets that its board does not know.
     pub(crate) refreshes: Refreshes,
     /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
@@ -178,7 +177,6 @@ impl RoomView {
             handle,
             request_ids,
             ticket_tokens,
-            recent_places: RecentPlaces::default(),
             refreshes: Refreshes::default(),
             changing: tokio::sync::Mutex::default(),
             repeatable_joins: Arc::default(),
@@ -222,35 +220,5 @@ impl RoomView {
                 .open(id, |ticket| board.recognise(ticket, now) == Recognition::Ours)
                 .filter(|ticket| !board.is_moved(ticket))
         })
-    }
-}
-
-/// How long the place of a served ticket is remembered.
-const PLACE_REMEMBERED_MILLIS: u64 = 1_000;
-/// How many places a room remembers. Beyond it, it forgets all of them, which costs some a look-up.
-const PLACES_MAX: usize = 4_096;
-
-/// Where served tickets stood a moment ago, so that polling them costs their room one look-up a second.
-#[derive(Default)]
-pub(crate) struct RecentPlaces(Mutex<HashMap<Ticket, (UnixMillis, Place)>>);
-
-impl RecentPlaces {
-    pub(crate) fn get(&self, ticket: &Ticket, now: UnixMillis) -> Option<Place> {
-        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, place) = places.get(ticket)?;
-        (now.since(*at) < PLACE_REMEMBERED_MILLIS).then(|| place.clone())
-    }
-
-    pub(crate) fn remember(&self, ticket: &Ticket, place: Place, now: UnixMillis) {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if places.len() >= PLACES_MAX {
-            places.clear();
-        }
-        places.insert(*ticket, (now, place));
-    }
-
-    /// After a change, the next look is a fresh one.
-    pub(crate) fn forget(&self, ticket: &Ticket) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
     }
 }

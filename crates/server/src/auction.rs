@@ -288,7 +288,6 @@ async fn admit(app: &App, shown: &Shown) -> Result<Answered, ApiError> {
     let claiming = permit(&app.auctions.claims).await?;
     let begun = passes::begin(app, room, *ticket, *request_id, Overrides::default(), Actor::Visitor).await;
     drop(claiming);
-    room.recent_places.forget(ticket);
     let begun = begun?;
     let _signing = permit(&app.auctions.signings).await?;
     let pass = passes::sign_begun(app, room, begun).await?;

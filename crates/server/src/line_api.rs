@@ -91,7 +91,6 @@ impl PassDesk for Desk {
         let request_id = room.request_ids.seal(&ticket);
         let begun =
             passes::begin(&app, &room, ticket, request_id, Overrides::default(), Actor::Visitor).await;
-        room.recent_places.forget(&ticket);
         let passed = match begun {
             // A visit by cookie may outlive its pass, which then lets nobody in.
             Ok(begun) if begun.expires_in == 0 => return Claimed::Over,

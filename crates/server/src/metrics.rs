@@ -161,6 +161,7 @@ impl Collector for Figures {
             ConstCounter::new(value).encode(metric)
         };
         counter("joins", "Places handed out", load(&engine.joins))?;
+        counter("place_lookups", "Looks at places of served tickets", load(&engine.place_looks))?;
         counter("sessions_begun", "Sessions begun", load(&engine.sessions_begun))?;
         counter("passes_signed", "Passes signed, three signatures each", app.signer.signings())?;
         counter(

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use anteroom_core::estimate::next_poll_seconds;
 use anteroom_core::{
-    Answer, Board, Operation, Place, RequestId, RoomState, Session, SessionKey, Standing, Ticket,
+    Answer, Board, Operation, Place, Refusal, RequestId, RoomState, Session, SessionKey, Standing, Ticket,
 };
+use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
 use anteroom_tokens::{Code, request_id, ticket_token};
 use axum::body::Body;
@@ -214,17 +215,8 @@ fn status_from_board(app: &App, shown: &Shown) -> Option<Status> {
 
 /// The status of a ticket within the frontier, from its room, at most once a second.
 async fn status_from_room(app: &App, shown: &Shown) -> Result<Status, ApiError> {
-    let now = app.now();
-    if let Some(place) = shown.room.recent_places.get(&shown.ticket, now) {
-        return Ok(status_of(&place, shown, app));
-    }
-    let inspect = Operation::Inspect { ticket: shown.ticket };
-    let Answer::Place(place) = shown.room.handle.operate(inspect, Actor::Visitor).await? else {
-        return Err(ApiError::unavailable("The room did not answer"));
-    };
-    let status = status_of(&place, shown, app);
-    shown.room.recent_places.remember(&shown.ticket, place, now);
-    Ok(status)
+    let place = shown.room.handle.place(shown.ticket, app.now()).await?;
+    Ok(status_of(&place, shown, app))
 }
 
 fn status_of(place: &Place, shown: &Shown, app: &App) -> Status {
@@ -375,7 +367,6 @@ pub(crate) fn the_same_room(
 async fn admit(app: &App, mut shown: Shown) -> Result<Result<Answered, Shown>, ApiError> {
     let Shown { room, ticket, request_id, .. } = &shown;
     let claimed = passes::claim(app, room, *ticket, *request_id, Overrides::default(), Actor::Visitor).await;
-    room.recent_places.forget(ticket);
     match claimed {
         Ok(pass) => {
             shown.look_again();
@@ -473,16 +464,36 @@ async fn claimant(app: &App, parameters: &Parameters, request: Request<Body>) ->
 }
 
 /// The pass that a code stands for, for the first who brings it. Whoever names his room gets nothing for a code of another.
+///
+/// The code is used up last, when the pass is there: while passes cannot be signed it stays good, and its visitor is not lost. Whoever
+/// brings a used one costs a look, and no signature.
 async fn by_code(app: &App, code: &str, wanted: Option<&str>) -> Outcome {
     let no_good = || ApiError::problem(Problem::CodeUsed, "The code is too old, or not one of ours");
     let code = app.codes.open_hand_off(code, app.now());
     let code = code.filter(|code| wanted.is_none_or(|wanted| wanted == code.room.as_str()));
     let Code { room, ticket, issued_at } = code.ok_or_else(no_good)?;
     let room = app.room(room.as_str()).ok_or_else(no_good)?;
+    let used = |session: &Session| issued_at <= session.redeemed_at;
+    if matches!(room.handle.place(ticket, app.now()).await?, Place::Claimed(session) if used(&session)) {
+        return Err(Refusal::CodeUsed.into());
+    }
     let key = SessionKey { generation: ticket.generation, position: ticket.position };
-    let redeem = Operation::Redeem { key, issued_at };
-    room.handle.operate(redeem, Actor::Visitor).await?;
-    admit(app, Shown::of_new(room, ticket)).await?.map_err(|_| no_good())
+    let shown = Shown::of_new(Arc::clone(&room), ticket);
+    exchanged(
+        async { admit(app, shown).await?.map_err(|_| no_good()) },
+        room.handle.operate(Operation::Redeem { key, issued_at }, Actor::Visitor),
+    )
+    .await
+}
+
+/// What is made, once it is there and the code for it could be used up.
+async fn exchanged<Made>(
+    making: impl Future<Output = Result<Made, ApiError>>,
+    use_up: impl Future<Output = Result<Answer, EngineError>>,
+) -> Result<Made, ApiError> {
+    let pass = making.await?;
+    use_up.await?;
+    Ok(pass)
 }
 
 /// The ticket of a call that may carry it in `Authorization` or in its body.
@@ -513,10 +524,9 @@ pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: R
         Claimant::Ticket(shown) => shown,
         Claimant::Code { code, room } => return by_code(&app, &code, room.as_deref()).await,
     };
-    let not_served = anteroom_core::Refusal::NotServed;
     admit(&app, shown).await?.map_err(|shown| {
         auction::note_presence(&app, &shown.room, &shown.ticket);
-        not_served.into()
+        Refusal::NotServed.into()
     })
 }
 
@@ -531,7 +541,6 @@ pub(crate) async fn move_place(
     let Answer::Moved { ticket } = shown.room.handle.operate(operation, Actor::Visitor).await? else {
         return Err(ApiError::unavailable("The room did not answer"));
     };
-    shown.room.recent_places.forget(&shown.ticket);
     let shown = Shown::of_new(shown.room, ticket);
     let status = match status_from_board(&app, &shown) {
         Some(status) => status,
@@ -545,7 +554,6 @@ pub(crate) async fn leave(State(app): Shared, parameters: Parameters, request: R
     let shown = shown_anywhere(&app, &parameters, request).await?;
     let leave = Operation::Leave { ticket: shown.ticket };
     shown.room.handle.operate(leave, Actor::Visitor).await?;
-    shown.room.recent_places.forget(&shown.ticket);
     Ok(told(&json!({"status": "left"})))
 }
 
@@ -593,5 +601,28 @@ pub(crate) async fn status_for_operators(
     match status_from_board(app, &shown) {
         Some(status) => Ok(status),
         None => status_from_room(app, &shown).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_code_is_used_up_when_its_pass_is_there_and_not_before() {
+        let is_used_up = Cell::new(false);
+        let use_up = async || {
+            is_used_up.set(true);
+            Ok(Answer::Done)
+        };
+        let overloaded = async { Err::<(), _>(ApiError::unavailable("Too many passes are being signed")) };
+        assert!(exchanged(overloaded, use_up()).await.is_err_and(|error| error.is(Problem::Unavailable)));
+        assert!(!is_used_up.get(), "it can be brought again");
+        assert!(exchanged(async { Ok(7) }, use_up()).await.is_ok_and(|made| made == 7) && is_used_up.get());
+        let used_before = async { Err(EngineError::Refused(Refusal::CodeUsed)) };
+        let refused = exchanged(async { Ok(7) }, used_before).await;
+        assert!(refused.is_err_and(|error| error.is(Problem::CodeUsed)), "no pass leaves for it");
     }
 }

@@ -123,8 +123,13 @@ impl Problem {
 
     /// The address of its entry.
     pub(crate) fn address(self, public_url: &str) -> String {
-        format!("{}{PREFIX}/problems#{}", public_url.trim_end_matches('/'), self.slug())
+        format!("{}#{}", page_address(public_url), self.slug())
     }
+}
+
+/// The address of the page with all entries.
+pub(crate) fn page_address(public_url: &str) -> String {
+    format!("{}{PREFIX}/problems", public_url.trim_end_matches('/'))
 }
 
 /// The reference as Markdown: `docs/api/problems.md` is exactly this.
@@ -179,6 +184,14 @@ mod tests {
         }
         let written = std::fs::read_to_string(path).unwrap();
         assert_eq!(written, reference(), "run this test with ANTEROOM_WRITE_REFERENCES=1 to write it anew");
+    }
+
+    #[test]
+    fn the_gateway_names_problems_as_they_are_named_here() {
+        for (status, slug, title) in anteroom_gateway::LINE_PROBLEMS {
+            let problem = Problem::ALL.iter().find(|problem| problem.slug() == slug).expect(slug);
+            assert_eq!((problem.status(), problem.title()), (status, title), "{slug}");
+        }
     }
 
     #[test]

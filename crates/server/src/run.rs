@@ -35,6 +35,7 @@ use crate::line_api::Desk;
 use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::page_templates;
+use crate::problem;
 use crate::rooms::ConfiguredRoom;
 use crate::routes::Listener;
 use crate::service::Services;
@@ -304,6 +305,7 @@ fn gateway(
         public_is_tls: public_url.starts_with("https://"),
         public_url: config.public_url.clone(),
         pages: Arc::clone(pages),
+        problems: problem::page_address(public_url),
     });
     gateway.map_err(|error| {
         let hint = "origin is the address of your site, such as http://127.0.0.1:3000".into();

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anteroom_gateway::Calm;
 use anteroom_gateway::client::{Peer, identify};
 use anteroom_gateway::limiter::{Asked, Class, Decision, Quota};
 use axum::Router;
@@ -328,7 +329,8 @@ impl Phases {
         let (metrics, listener) = (&self.app.metrics, self.listener.name());
         let is_for_own_pages = answered.extensions_mut().remove::<ForOwnPages>().is_some();
         // Whoever waits is told so by a status that the operator chose; it is no trouble of ours.
-        if waits || is_for_own_pages {
+        let is_calm = answered.extensions_mut().remove::<Calm>().is_some();
+        if waits || is_calm {
             metrics.answered_calmly(listener, self.path, status.as_u16());
         } else {
             metrics.answered(listener, self.path, status.as_u16());
@@ -364,7 +366,8 @@ fn strip_prefix<B>(request: &mut Request<B>) {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
-    let mut parts = http::uri::Parts::default();
+    // Over HTTP/2 the host stands nowhere else.
+    let mut parts = uri.clone().into_parts();
     parts.path_and_query = PathAndQuery::from_maybe_shared(Bytes::from(path_and_query)).ok();
     if let Ok(uri) = Uri::from_parts(parts) {
         *request.uri_mut() = uri;

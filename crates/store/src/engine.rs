@@ -12,6 +12,7 @@ mod handle;
 mod jitter;
 pub mod lookout;
 mod owner;
+mod places;
 mod remembered;
 pub mod restore;
 mod troubles;
@@ -104,6 +105,8 @@ pub struct EngineCounters {
     pub joins: AtomicU64,
     /// Sessions begun.
     pub sessions_begun: AtomicU64,
+    /// Places of served tickets that rooms were asked for.
+    pub place_looks: AtomicU64,
     /// Conflicts met.
     pub conflicts: AtomicU64,
     /// Commits that failed or whose outcome is unknown.

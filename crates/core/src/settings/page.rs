@@ -1,14 +1,18 @@
 //! The kinds of settings that the waiting page heeds: how it looks, what happens at the turn, and where it may hand visitors on to.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
+use super::Settings;
 use super::gateway::{HostName, Listed, PathPrefix, words};
-use super::kinds::{Kind, Value};
+use super::kinds::{Kind, Value, WebAddress};
 
 /// Longest heading of a page, in bytes.
 pub const HEADING_MAX_LENGTH: usize = 120;
 /// Longest logo, in bytes: it travels in the first answer.
 pub const LOGO_MAX_LENGTH: usize = 8_192;
+/// The one name without a dot that a cookie can be shared under.
+const THIS_MACHINE: &str = "localhost";
 /// Longest name of a template, in bytes.
 pub const TEMPLATE_NAME_MAX_LENGTH: usize = 64;
 
@@ -40,11 +44,6 @@ impl ReturnAddress {
     /// Whether an address is this one or lies below it. One that browsers could read in more than one way is not.
     pub fn covers(&self, address: &str) -> bool {
         split(address).is_some_and(|(site, path)| site == self.site && self.path.covers(path))
-    }
-
-    /// Scheme, host and port: what a browser calls the origin.
-    pub fn site(&self) -> &str {
-        &self.site
     }
 }
 
@@ -92,6 +91,49 @@ fn split(address: &str) -> Option<(String, &str)> {
     }
     let site = format!("{scheme}{authority}").to_ascii_lowercase();
     Some((site, if path.is_empty() { "/" } else { path }))
+}
+
+/// Why a browser would not take a cookie of that domain, or not show it to the site that it is meant for.
+pub(super) fn handoff_contradiction(settings: &Settings) -> Option<&'static str> {
+    if settings.handoff != HandOff::Cookie {
+        return None;
+    }
+    let Some(domain) = &settings.handoff_domain else {
+        return Some("`handoff` \"cookie\" needs `handoff_domain`, the domain that both sites share");
+    };
+    let domain = domain.as_str();
+    let is_address = domain.starts_with('[') || domain.parse::<Ipv4Addr>().is_ok();
+    // Browsers keep a cookie of a name without a dot for that very host alone: good for trying things out on one machine.
+    let is_this_machine = domain == THIS_MACHINE;
+    if is_address || !domain.contains('.') && !is_this_machine {
+        return Some(
+            "`handoff_domain` must be a domain such as \"example.com\": browsers take no cookie for an IP address or a name without a dot, except \"localhost\"",
+        );
+    }
+    let is_below = |address: &str| {
+        let host = host_of(address).to_ascii_lowercase();
+        let above = host.strip_suffix(domain);
+        above.is_some_and(|above| above.is_empty() || above.ends_with('.') && !is_this_machine)
+    };
+    let listed = settings.return_addresses.as_slice().iter().map(|address| &*address.site);
+    let backend = settings.backend_uri.as_ref().map(WebAddress::as_str);
+    if !listed.chain(backend).all(is_below) {
+        return Some(
+            "with `handoff` \"cookie\" the hosts of `return_addresses` and of `backend_uri` must be `handoff_domain` or below it: others would not get the cookie",
+        );
+    }
+    None
+}
+
+/// The host that an address names, without its port.
+fn host_of(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, authority)| authority);
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
+    }
 }
 
 /// A few words, without line ends.
@@ -295,5 +337,50 @@ mod tests {
         assert_eq!(set("handoff", "post"), Some(Value::Text("post".into())));
         assert_eq!(set("handoff", "mail"), None);
         assert_eq!(set("handoff_domain", "Example.com"), Some(Value::Text("example.com".into())));
+    }
+
+    #[test]
+    fn a_cookie_is_shared_by_hosts_of_its_domain_alone() {
+        let check = |domain: &str, listed: &[&str], backend: Option<&str>| {
+            let mut settings = Settings::default();
+            settings.set("handoff", &Value::Text("cookie".into())).unwrap();
+            settings.set("handoff_domain", &Value::Text(domain.into())).unwrap();
+            let listed = listed.iter().map(|&address| address.into()).collect();
+            settings.set("return_addresses", &Value::List(listed)).unwrap();
+            if let Some(backend) = backend {
+                settings.set("backend_uri", &Value::Text(backend.into())).unwrap();
+            }
+            settings.check().map_err(|error| error.to_string())
+        };
+        for (domain, listed, backend) in [
+            ("example.com", &["https://example.com", "https://Shop.Example.com:8443/a"][..], None),
+            ("Example.com", &[], Some("https://shop.EXAMPLE.com/enter?a=1")),
+            ("example.com", &[], None),
+            ("localhost", &["http://localhost:3000"], Some("http://localhost:3000/")),
+        ] {
+            assert_eq!(check(domain, listed, backend), Ok(()), "{domain} {listed:?} {backend:?}");
+        }
+        for (domain, listed, backend, about) in [
+            ("127.0.0.1", &["http://127.0.0.1:3000"][..], None, "IP address"),
+            ("[::1]", &["http://[::1]:3000"], None, "IP address"),
+            ("com", &["https://example.com"], None, "dot"),
+            ("example.com", &["https://shop.example.com", "https://shop.example.org"], None, "below it"),
+            ("example.com", &["https://badexample.com"], None, "below it"),
+            ("example.com", &["https://example.com.evil.test"], None, "below it"),
+            ("shop.example.com", &["https://example.com"], None, "below it"),
+            ("example.com", &["http://127.0.0.1:3000"], None, "below it"),
+            ("example.com", &["https://example.com"], Some("https://site.example.org/"), "below it"),
+            ("localhost", &["http://shop.localhost:3000"], None, "below it"),
+        ] {
+            let refused = check(domain, listed, backend).unwrap_err();
+            assert!(refused.contains(about), "{domain} {listed:?} {backend:?}: {refused}");
+        }
+        // What is not used is not checked.
+        let mut settings = Settings::default();
+        settings.set("handoff_domain", &Value::Text("localhost".into())).unwrap();
+        settings.check().unwrap();
+        settings.set("handoff", &Value::Text("cookie".into())).unwrap();
+        settings.set("handoff_domain", &Value::None).unwrap();
+        assert!(settings.check().is_err());
     }
 }

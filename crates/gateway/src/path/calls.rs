@@ -15,9 +15,6 @@ use crate::page::Reader;
 use crate::reject::{self, Looks, Rejection};
 use crate::verdict::Entering;
 
-/// What is answered about the line of a room that is not there.
-const NO_SUCH_ROOM: Rejection = Rejection::Line(StatusCode::NOT_FOUND, "There is no room of this name");
-
 impl Gateway {
     /// The answer to a call about the line of a room, on whatever host. Its client is within its budgets.
     pub async fn answer_about_line<B>(
@@ -29,7 +26,7 @@ impl Gateway {
         let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
         let reader = Reader::of(&self.writer, request).below_prefix();
         let Some(rule) = room.and_then(|room| self.rooms.named(room.as_str())) else {
-            return reject::answer(&NO_SUCH_ROOM, &reader, None);
+            return reject::answer(&Rejection::UnknownRoom, &reader, None);
         };
         let case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
         line::answer(self.called(case, reader, is_tls), request).await
@@ -46,7 +43,7 @@ impl Gateway {
         let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
         let reader = Reader::of(&self.writer, request).below_prefix();
         let Some(rule) = self.rooms.named(room) else {
-            return reject::answer(&NO_SUCH_ROOM, &reader, None);
+            return reject::answer(&Rejection::UnknownRoom, &reader, None);
         };
         let looks = Looks { room: rule.room.handle.id(), settings: &rule.settings };
         let client = client::identify(peer, request.headers(), &self.identification);

@@ -1,6 +1,3 @@
-use anteroom_core::Settings;
-use anteroom_core::settings::Value as Setting;
-
 use super::*;
 
 /// The example of the documentation.
@@ -57,6 +54,75 @@ fn an_unknown_name_is_told_with_its_line() {
     let problem = check("{{ place.wait }}").unwrap_err();
     assert!(problem.reason.contains("situation"), "without a place there is no wait: {problem}");
     assert_eq!(check("{% if place %}{{ place.wait }}{% endif %}"), Ok(()));
+}
+
+#[test]
+fn what_stands_behind_a_condition_is_tried_too() {
+    let names = ["open_address", "notice", "heading", "logo", "enter_address", "join_address"];
+    let conditions = names.map(str::to_owned).into_iter().chain(["place and place.remaining".to_owned()]);
+    for condition in conditions {
+        let behind = |inner: &str| format!("{{% if {condition} %}}{inner}{{% endif %}}");
+        assert_eq!(check(&behind("{{ title }}")), Ok(()), "{condition}");
+        for mistake in ["{{ nobody }}", "{{ texts.nobody }}", "{{ title|nothing }}", "{{ remarks }}"] {
+            assert!(check(&behind(mistake)).is_err(), "{condition}: {mistake}");
+        }
+    }
+    // What no sample comes to.
+    let problem = check("\n{% if phase == \"never\" %}{{ place.nobody }}{% endif %}").unwrap_err();
+    assert_eq!((problem.line, problem.reason.contains("place.nobody")), (Some(2), true), "{problem}");
+    let never = |inner: &str| format!("{{% if phase == \"never\" %}}{inner}{{% endif %}}");
+    for good in [
+        "{{ place.wait }}",
+        "{{ texts.leave_button }}",
+        "{% for remark in remarks %}{{ loop.index }}{{ remark }}{% endfor %}",
+    ] {
+        assert_eq!(check(&never(good)), Ok(()), "{good}");
+    }
+    for bad in ["{{ tilte }}", "{{ title.wait }}", "{{ texts.leave_buton }}", "{{ loop.index }}"] {
+        assert!(check(&never(bad)).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn every_name_that_is_documented_is_given() {
+    let document = include_str!("../../../../docs/operating/waiting-page.md");
+    let (_, section) = document.split_once("### What it is given\n").expect("the document has the section");
+    let (section, _) = section.split_once("\n### ").expect("another section follows");
+    let (names, of_place) = section.split_once("| `place.` | |").expect("two tables");
+    let first_column = |table: &str| -> Vec<String> {
+        let cells =
+            table.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+    };
+    let names = first_column(names).into_iter();
+    let all: Vec<String> =
+        names.chain(first_column(of_place).into_iter().map(|name| format!("place.{name}"))).collect();
+    assert!(all.len() > 25, "{all:?}");
+    for name in all {
+        assert_eq!(check(&format!("{{% if place and {name} %}}{{% endif %}}")), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn no_step_copies_much() {
+    // Each of these would cost one step of fuel, and copy or compare as much as it likes.
+    let loops = "{% for a in title %}{% for b in title %}{% for c in title %}";
+    let ends = "{% endfor %}".repeat(3);
+    let long = "x".repeat(50_000);
+    for attack in [
+        format!("{loops}{{% if \"{long}\"|upper == title %}}{{% endif %}}{ends}"),
+        format!("{loops}{{% if script|upper == title %}}{{% endif %}}{ends}"),
+        "{% for a in \"xx\" recursive %}{{ loop(\"xx\") }}xxxxxxxxxxxxxxxx{% endfor %}".to_owned(),
+        "{% for a in title %}{{ loop(title) }}{% endfor %}".to_owned(),
+        "{% for a in ((title,title),1) %}{% for b in ((a,a),1) %}{% if b == b %}{% endif %}{% endfor %}{% endfor %}"
+            .to_owned(),
+    ] {
+        assert!(check(&attack).is_err(), "{attack}");
+    }
+    let settings = settings(&[("page_logo", &format!("/{}", "a".repeat(8_000))), ("notice", "Soon")]);
+    let page = sample(Situation::Waiting, Some(&settings));
+    assert!(write_one("{{ logo|lower }}", &page).is_err());
+    assert_eq!(write_one("{{ notice|upper }}", &page).unwrap(), "SOON");
 }
 
 #[test]

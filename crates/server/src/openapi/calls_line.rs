@@ -145,6 +145,7 @@ pub(super) fn take() -> Call {
         Problem::Forbidden,
         Problem::Moved,
         Problem::Conflict,
+        Problem::Unavailable,
     ])
 }
 
@@ -161,13 +162,14 @@ pub(super) fn wait() -> Call {
         "waitPage",
         "The waiting page for a site elsewhere",
         "A site without a gateway sends its visitors here. They take a place, wait, and at their turn are handed over to `return` with their pass, as `handoff` \
-         says: `query` adds `anteroom_code`, which the site exchanges at `/claim`; `cookie` sets `anteroom_pass` for `handoff_domain`; `post` posts a form. In rooms \
-         whose `auto_enter` is false there is a button. A program that asks for JSON is told where the browser stands.",
+         says: `query` adds `anteroom_code`, which the site exchanges at `/claim`; `cookie` sets `anteroom_pass_{room}` for `handoff_domain`; `post` posts a form. In rooms \
+         whose `auto_enter` is false there is a button. A program that asks for JSON is told where the browser stands. In a frame of another page, or as part of one \
+         (`Sec-Fetch-Dest`), it is refused: it wants a window of its own.",
     ));
     line_answers(call)
         .empty(303, "His turn has come: he goes on to `return`.")
         .json(410, MOVED, &moved())
-        .problems(&[Problem::UnknownRoom, Problem::BadRequest])
+        .problems(&[Problem::UnknownRoom, Problem::BadRequest, Problem::Forbidden])
 }
 
 pub(super) fn enter_elsewhere() -> Call {

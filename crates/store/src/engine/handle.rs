@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anteroom_core::{Answer, Board, Operation, Room, RoomId, RoomState, Settings, Ticket};
+use anteroom_core::{
+    Answer, Board, Operation, Place, Room, RoomId, RoomState, Settings, Standing, Ticket, UnixMillis,
+};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::places::{Known, RecentPlaces, Touched};
 use super::{Actor, EngineCounters, EngineError, OPERATORS_RESERVE, count};
 use crate::codec;
 use crate::contract::{AnswerKey, Glance, Lineage, Store};
@@ -72,6 +75,7 @@ pub struct RoomHandle {
     lease: AtomicBool,
     /// That of the store when the board was made.
     lineage: Mutex<Lineage>,
+    places: RecentPlaces,
     counters: Arc<EngineCounters>,
     store: Arc<dyn Store>,
 }
@@ -88,7 +92,8 @@ impl RoomHandle {
         let board = ArcSwap::from_pointee(Board::of(room));
         let (deleted, replaced) = (AtomicBool::new(false), AtomicBool::new(false));
         let (lease, lineage) = (AtomicBool::new(!store.is_shared()), Mutex::new(lineage));
-        Self { id, board, changes, queue, deleted, replaced, lease, lineage, counters, store }
+        let places = RecentPlaces::default();
+        Self { id, board, changes, queue, deleted, replaced, lease, lineage, places, counters, store }
     }
 
     /// Its name.
@@ -223,8 +228,29 @@ impl RoomHandle {
         joined.inspect_err(|error| self.counters.troubles.note(JOIN, error))
     }
 
+    /// Where a served ticket stands, as the room itself knows it; asked at most once a second for each ticket. What this node has
+    /// done to the place is seen at once.
+    pub async fn place(&self, ticket: Ticket, now: UnixMillis) -> Result<Place, EngineError> {
+        let is_offered =
+            self.with_board(|board| matches!(board.standing(&ticket, now), Standing::Offered { .. }));
+        let look = match self.places.ask(&ticket, is_offered, now) {
+            Known::Said(said) => return said.map_err(EngineError::Refused),
+            Known::Nothing(look) => look,
+        };
+        count(&self.counters.place_looks, 1);
+        let said = match self.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
+            Ok(Answer::Place(place)) => Ok(place),
+            Ok(other) => unreachable!("a look was answered by {other:?}"),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            Err(error) => return Err(error),
+        };
+        self.places.remember(&ticket, look, &said);
+        said.map_err(EngineError::Refused)
+    }
+
     /// Does something to the room; answered when it is durable.
     pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
+        let _forgetting = self.places.forgetting(Touched::by(&operation));
         let (answer, answered) = oneshot::channel();
         let name = operation.name();
         let done = match self.send(Request::Operate { operation, actor, answer }) {
@@ -243,6 +269,8 @@ impl RoomHandle {
     ) -> Result<Vec<Result<Answer, EngineError>>, EngineError> {
         let permits =
             self.queue.try_reserve_many(operations.len()).map_err(|refused| self.refused(&refused))?;
+        let _forgetting: Vec<_> =
+            operations.iter().map(|operation| self.places.forgetting(Touched::by(operation))).collect();
         let answers: Vec<_> = permits
             .zip(operations)
             .map(|(permit, operation)| {

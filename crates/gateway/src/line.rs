@@ -16,6 +16,7 @@ use crate::body::GatewayBody;
 use crate::classify::Kind;
 use crate::cookies::{self, CookieKind};
 use crate::figures::Figures;
+use crate::limiter::Class;
 use crate::page::{self, Reader};
 use crate::path::set_cookie;
 use crate::place::host_of;
@@ -30,7 +31,7 @@ use crate::wait::{self, Shown, Wait, Waiter, WayIn};
 const HOME: &str = "/";
 
 /// How a call that takes a place ends.
-pub(crate) const JOIN: &str = "/join";
+const JOIN: &str = "/join";
 const LEAVE: &str = "/leave";
 const ENTER: &str = "/enter";
 const MOVE: &str = "/move";
@@ -54,6 +55,15 @@ pub(crate) struct Called<'request> {
 pub(crate) fn call_of(path: &str) -> Option<&str> {
     let path = path.strip_prefix("/.anteroom").unwrap_or(path);
     path.strip_prefix("/line").filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What a call is charged as beside being one at the gateway.
+pub(crate) fn class_of<B>(request: &Request<B>) -> Option<Class> {
+    match call_of(request.uri().path())? {
+        JOIN => Some(Class::Join),
+        TAKE if request.method() == Method::POST => Some(Class::Move),
+        _ => None,
+    }
 }
 
 /// Whether a page of another site has the browser send this: it could throw its readers out of a line.

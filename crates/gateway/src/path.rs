@@ -279,8 +279,10 @@ impl Gateway {
         let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
-            let would_join = request.uri().path().ends_with(line::JOIN);
-            if would_join && let Some(refused) = self.limited(Class::Join, &request, &client).await {
+            let class = line::class_of(&request);
+            if let Some(class) = class
+                && let Some(refused) = self.limited(class, &request, &client).await
+            {
                 return refuse(&refused, &reader, Some(rule), &mut account);
             }
             return line::answer(self.called(case, reader, is_tls), &request).await;
@@ -440,7 +442,12 @@ fn refuse(
 }
 
 /// The first of the room's cookies of this kind that opens.
-fn cookie_of(rule: &Rule, headers: &HeaderMap, kind: CookieKind, is_tls: bool) -> Option<CookieContent> {
+pub(crate) fn cookie_of(
+    rule: &Rule,
+    headers: &HeaderMap,
+    kind: CookieKind,
+    is_tls: bool,
+) -> Option<CookieContent> {
     let name = rule.room.cookie_names.name(kind, is_tls);
     cookies::all(headers, name).find_map(|value| rule.room.cookies.open(value))
 }

@@ -223,6 +223,41 @@ fn drain(scene: &Scene, offered: &[String], places: &[Place]) {
     serve_everybody(scene.nodes.all(), "Hall", places);
 }
 
+/// The new primary has heard of a place, and not of its move: the nodes have.
+#[test]
+fn a_place_that_had_moved_is_not_back_on_its_old_device_after_a_failover() {
+    if !require_redis() {
+        return;
+    }
+    let scene = Scene::start();
+    let servers = scene.nodes.all();
+    let joined = servers[0].visitor().post("/join", &json!({ "room": "Hand" })).expect("an answer").json();
+    let old = joined["ticket"].as_str().expect("a ticket");
+    scene.replica.wait_until_in_sync(&scene.primary);
+    scene.link.set(Mode::Always(Fault::BlackHole(Direction::Both)));
+    let request = Request::new("POST", "/move").header("Authorization", old);
+    let request = request.header("Idempotency-Key", "0123456789abcdef-telephone");
+    let moved = servers[0].visitor().send(&request).expect("an answer");
+    assert_eq!(moved.status, 200, "{moved:?}");
+    let status = |node: usize, ticket: &str| {
+        native::status(&mut servers[node].visitor(), "Hand", ticket).expect("an answer").status
+    };
+    let nodes = 0..servers.len();
+    wait_until("all nodes have seen it", PATIENCE, || nodes.clone().all(|node| status(node, old) == 410));
+    scene.replica.promote();
+    scene.spare.replica_of(scene.replica.port());
+    nodes.clone().for_each(|node| scene.switch(node));
+    scene
+        .nodes
+        .agreed_when("Hand", |room| room["generations"].as_array().is_some_and(|lines| lines.len() == 2));
+    for node in nodes {
+        assert_eq!(status(node, old), 410, "the new primary was told what it had not heard");
+        let again = servers[node].visitor().send(&request).expect("an answer");
+        assert_eq!(again.json()["request_id"], moved.json()["request_id"], "{again:?}");
+        assert_eq!(status(node, again.json()["ticket"].as_str().expect("a ticket")), 200);
+    }
+}
+
 /// A side whose nodes are lost together with its primary: only the visitors themselves know of their places.
 #[test]
 fn tickets_that_no_node_remembers_are_honoured_when_they_are_shown_and_served_first() {

@@ -275,6 +275,42 @@ fn a_place_moves_to_another_device_and_the_old_one_is_told() {
 }
 
 #[test]
+fn a_link_leads_to_a_host_that_the_room_names_or_to_the_public_address() {
+    let config = "public_url = \"http://wait.example\"\n[[room]]\nid = \"Hall\"\ninlet = \"max-size\"\n\
+                  total_active_users = 0\nhosts = [\"shop.example\"]\norigins = [\"ORIGIN\"]\n";
+    let stand = Stand::configured(config);
+    for (host, site) in [("shop.example", "http://shop.example/"), ("10.0.0.7", "http://wait.example/")] {
+        let mut browser = stand.browser().of_host(host);
+        let call = |method: &str, call: &str| {
+            Request::new(method, &format!("{LINE}{call}?room=Hall")).header("Accept", "application/json")
+        };
+        assert_eq!(browser.send(call("POST", "/join")).json()["status"], "waiting", "{host}");
+        let link = browser.send(call("GET", "/move")).json()["url"].as_str().expect("a link").to_owned();
+        assert!(link.starts_with(site), "{host}: {link}");
+    }
+}
+
+#[test]
+fn one_address_cannot_take_places_without_end() {
+    let config = "limits_exempt = \"none\"\norigin = \"ORIGIN\"\n[[room]]\nid = \"Hall\"\ninlet = \"max-size\"\ntotal_active_users = 0\n";
+    let stand = Stand::configured(config);
+    let mut browser = stand.browser();
+    // Whether they are any good is not known before.
+    let take = || {
+        Request::new("POST", &format!("{LINE}/take?room=Hall&code=x")).header("Accept", "application/json")
+    };
+    let allowed = (0..1_000).take_while(|_| browser.send(take()).status == 410).count();
+    assert!((60..100).contains(&allowed), "{allowed}");
+    let refused = browser.send(take());
+    assert_eq!(
+        (refused.status, refused.json()["violated-policies"].clone()),
+        (429, json!(["move"])),
+        "{refused:?}"
+    );
+    assert_eq!(browser.send(Request::new("GET", LINE).header("Accept", "application/json")).status, 200);
+}
+
+#[test]
 fn the_line_of_any_room_answers_on_any_host() {
     let config = "[[room]]\nid = \"Hall\"\ninlet = \"max-size\"\ntotal_active_users = 0\nhosts = [\"shop.example\"]\norigins = [\"ORIGIN\"]\n\
                   [[room]]\nid = \"Plain\"\ninlet = \"max-size\"\ntotal_active_users = 1\n";

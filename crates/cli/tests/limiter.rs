@@ -214,6 +214,25 @@ fn without_a_word_joins_have_a_budget_that_a_whole_company_can_share() {
 }
 
 #[test]
+fn without_a_word_one_address_moves_few_places() {
+    let server = server("").memory().start().unwrap();
+    let mut client = server.visitor();
+    let ticket = join(&mut client, "203.0.113.7").json()["ticket"].as_str().unwrap().to_owned();
+    let moved = |client: &mut anteroom_testkit::Client, address: &str| {
+        let request = Request::new("POST", "/move").header("X-Forwarded-For", address);
+        client.send(&request.header("Authorization", &ticket)).unwrap()
+    };
+    let first = moved(&mut client, "203.0.113.7");
+    let policy = ("move".to_owned(), vec![("q".to_owned(), 20), ("w".to_owned(), 60)]);
+    assert_eq!(members(&first, "RateLimit-Policy"), [policy]);
+    assert_eq!((first.status, remaining(&first, "move")), (200, 59));
+    let allowed = (0..1_000).take_while(|_| moved(&mut client, "203.0.113.7").status != 429).count();
+    assert!((59..100).contains(&allowed), "{allowed}");
+    assert_eq!(moved(&mut client, "203.0.113.8").status, 410, "others have a budget of their own");
+    assert_eq!(join(&mut client, "203.0.113.7").status, 200, "and who has used it up may do everything else");
+}
+
+#[test]
 fn a_flood_of_addresses_buys_neither_memory_nor_a_budget() {
     const KEYS_MAX: usize = 1_000;
     let config = format!("limits_keys_max = {KEYS_MAX}\n{}", joins("join", "ip", 2));
@@ -246,7 +265,7 @@ fn mistakes_in_limits_keep_the_server_from_starting_and_are_told_all_at_once() {
         ".toml:1: limits_exempt = \"everybody\": `everybody` is no network",
         ".toml:2: limits_budget_milliseconds = 0: expected a whole number from 1 to 1000",
         ".toml:3: this [[limit]] has no `per_seconds`",
-        ".toml:6: class = \"joins\": expected one of \"join\", \"claim\", \"read\", \"gateway\", \"all\"",
+        ".toml:6: class = \"joins\": expected one of \"join\", \"claim\", \"move\", \"read\", \"gateway\", \"all\"",
         ".toml:12: cost = 5: a request that costs 5 is never allowed with a burst of 1",
     ] {
         assert!(ended.stderr.contains(told), "{told}:\n{}", ended.stderr);

@@ -78,6 +78,60 @@ fn a_place_keeps_having_moved_over_a_restart() {
     assert_eq!(status_of(&mut server.visitor(), text(&moved.json(), "ticket")), "waiting");
 }
 
+fn moved_with_key(client: &mut Client, ticket: &str, key: &str) -> Answer {
+    let request =
+        Request::new("POST", "/move").header("Authorization", ticket).header("Idempotency-Key", key);
+    client.send(&request).expect("an answer as it should be")
+}
+
+#[test]
+fn a_move_whose_answer_was_lost_is_answered_the_same_again_also_after_a_restart() {
+    let mut server = start();
+    let old = join(&mut server.visitor());
+    let (ticket, id) = (text(&old, "ticket").to_owned(), text(&old, "request_id").to_owned());
+    let (key, other) = ("0123456789abcdef-phone", "0123456789abcdef-other");
+    let first = moved_with_key(&mut server.visitor(), &ticket, key);
+    assert_eq!(first.status, 200, "{first:?}");
+    // Nobody has read it. Whoever asks again gets it, by either form of the ticket, and nobody else does.
+    for shown in [&ticket, &id] {
+        let again = moved_with_key(&mut server.visitor(), shown, key);
+        assert_eq!(
+            (again.status, &again.json()["request_id"]),
+            (200, &first.json()["request_id"]),
+            "{again:?}"
+        );
+        assert_problem(&moved_with_key(&mut server.visitor(), shown, other), 410, "moved");
+        assert_problem(&with_ticket(&mut server.visitor(), "POST", "/move", shown), 410, "moved");
+    }
+    let figures = server.operator().get("/metrics").expect("figures").text();
+    assert!(figures.contains("anteroom_places_moved_total{room=\"Sample\"} 1\n"), "it has moved once");
+    assert_problem(&moved_with_key(&mut server.visitor(), &ticket, "short"), 400, "bad-request");
+    server.restart().expect("the server starts again");
+    let again = moved_with_key(&mut server.visitor(), &ticket, key);
+    assert_eq!((again.status, &again.json()["request_id"]), (200, &first.json()["request_id"]), "{again:?}");
+    assert_eq!(status_of(&mut server.visitor(), text(&again.json(), "ticket")), "waiting");
+    // The old ticket says so also when the new one has been given up, long before its turn.
+    assert_eq!(
+        with_ticket(&mut server.visitor(), "POST", "/leave", text(&again.json(), "ticket")).status,
+        200
+    );
+    assert_problem(&with_ticket(&mut server.visitor(), "GET", "/status", &ticket), 410, "moved");
+}
+
+#[test]
+fn a_join_that_is_repeated_when_its_place_has_moved_gets_no_dead_ticket() {
+    let server = start();
+    let mut client = server.visitor();
+    let join = Request::new("POST", "/join").header("Idempotency-Key", "0123456789abcdef-join");
+    let first = client.send(&join).expect("an answer as it should be");
+    let ticket = text(&first.json(), "ticket").to_owned();
+    assert_eq!(client.send(&join).expect("an answer").json()["request_id"], first.json()["request_id"]);
+    assert_eq!(with_ticket(&mut client, "POST", "/move", &ticket).status, 200);
+    assert_problem(&client.send(&join).expect("an answer as it should be"), 410, "moved");
+    let board = server.operator().get("/rooms/Sample").expect("an answer").json();
+    assert_eq!(board["figures"]["joined"], 1, "nor another place");
+}
+
 #[test]
 fn a_code_that_is_none_of_ours_is_refused() {
     let server = start();

@@ -90,6 +90,22 @@ fn a_join_repeated_on_another_node_is_the_same_place() {
 }
 
 #[test]
+fn a_move_repeated_on_another_node_is_answered_the_same() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let nodes = two_nodes(&redis, "");
+    let joined = nodes[0].visitor().send(&Request::new("POST", "/join")).expect("an answer").json();
+    let ticket = joined["ticket"].as_str().expect("a ticket");
+    let key = "0123456789abcdef0123456789abcdef";
+    let moves = Request::new("POST", "/move").header("Authorization", ticket).header("Idempotency-Key", key);
+    let [first, again] = nodes.each_ref().map(|node| node.visitor().send(&moves).expect("an answer"));
+    assert_eq!((first.status, again.status), (200, 200), "{first:?} {again:?}");
+    assert_eq!(first.json()["request_id"], again.json()["request_id"]);
+}
+
+#[test]
 fn keys_are_made_and_revoked_for_all_nodes() {
     if !require_redis() {
         return;

@@ -257,7 +257,7 @@ fn a_place_is_taken_to_another_device_by_its_link_once() {
     // Opening it takes nothing: programs that preview links open them too.
     let asked = new.open(target);
     assert_eq!((asked.status, asked.situation().as_deref()), (200, Some("move-in")), "{asked:?}");
-    assert!(asked.set_cookies().is_empty() && status(&mut old)["status"] == "waiting");
+    assert!(status(&mut new)["status"] == "none" && status(&mut old)["status"] == "waiting");
     let mut late = browser(&server);
     let asked_too = late.open(target);
     let here = new.press(&asked, "/line/take");
@@ -283,6 +283,85 @@ fn a_place_is_taken_to_another_device_by_its_link_once() {
     assert_eq!(status(&mut new)["status"], "waiting");
     assert_eq!(first.post(LEAVE, "").status, 200);
     through(&mut new, WAIT);
+}
+
+/// Somebody in line behind somebody who is inside by `/wait`, and the target of the link to his place.
+fn linked(server: &Server) -> (Browser, Browser, String) {
+    let mut inside = browser(server);
+    inside.open(WAIT);
+    location(&inside.open(WAIT));
+    let (mut waiting, page) = in_line(server, WAIT);
+    let shown = waiting.open(&page.link("/line/move").expect("a link"));
+    let link = shown.field("link").expect("the link");
+    let target = link.strip_prefix(&format!("http://{}", server.public())).expect("a link to this host");
+    (inside, waiting, target.to_owned())
+}
+
+#[test]
+fn whoever_took_a_place_and_never_read_the_answer_has_it_when_he_asks_again() {
+    let server = start("");
+    let (mut first, mut old, target) = linked(&server);
+    let mut phone = browser(&server);
+    let asked = phone.open(&target);
+    // He says yes, twice; the network loses both answers, and his browser knows nothing of them.
+    for _ in 0..2 {
+        let lost = phone.copy().press(&asked, "/line/take");
+        assert_eq!(lost.situation().as_deref(), Some("waiting"), "{lost:?}");
+    }
+    assert_eq!(
+        (status(&mut phone)["status"].clone(), status(&mut old)["status"].clone()),
+        (json!("none"), json!("moved"))
+    );
+    // Nobody else has it by the same link.
+    assert_eq!(browser(&server).open(&target).status, 410);
+    assert_eq!(browser(&server).post(&target, "").status, 410);
+    // Opening the link again tells, and he has his place.
+    let here = phone.open(&target);
+    assert_eq!(here.status, 303, "{here:?}");
+    assert_eq!(status(&mut phone)["status"], "waiting");
+    let figures = server.operator().get("/metrics").expect("figures").text();
+    assert!(figures.contains("anteroom_places_moved_total{room=\"Hall\"} 1\n"), "it has moved once");
+    assert_eq!(first.post(LEAVE, "").status, 200);
+    through(&mut phone, WAIT);
+    // Come in, he presses once more.
+    assert_eq!(phone.post(&target, "").status, 303);
+}
+
+#[test]
+fn nobody_who_is_inside_is_thrown_out_by_taking_another_place_and_he_has_none_to_give() {
+    let server = start("");
+    let (mut inside, mut waiting, target) = linked(&server);
+    assert_eq!(inside.post(&target, "").status, 409, "he is inside, by a site elsewhere");
+    let figures = server.operator().get("/rooms/Hall").expect("an answer").json()["figures"].clone();
+    assert_eq!((&figures["active"], &figures["abandoned"]), (&json!(1), &json!(0)), "{figures}");
+    assert_eq!(status(&mut waiting)["status"], "waiting", "and the place is where it was");
+    let move_out = Request::new("GET", "/.anteroom/line/move?room=Hall").header("Accept", "application/json");
+    assert_eq!(inside.send(move_out).status, 409, "a link of his would lead to nothing");
+    let address = location(&inside.open(WAIT));
+    assert_eq!(exchange(&server, &code_of(&address)).status, 200, "his pass is as good as before");
+}
+
+#[test]
+fn there_is_no_link_to_a_place_that_is_gone_and_none_that_is_too_long_to_be_read() {
+    let server = start("queue_position_expiry_period = 1");
+    let (mut first, mut late, _) = linked(&server);
+    let move_out = |more: &str| {
+        let target = format!("/.anteroom/line/move?room=Hall{more}");
+        Request::new("GET", &target).header("Accept", "application/json")
+    };
+    let url = |answer: Answer| answer.json()["url"].as_str().expect("a link").to_owned();
+    let short = url(late.send(move_out("&return=/cart")));
+    assert!(short.ends_with("&return=/cart"), "{short}");
+    let long = url(late.send(move_out(&format!("&return=/{}", "a".repeat(2_900)))));
+    assert!(!long.contains("return=") && long.len() < 500, "{long}");
+    assert_eq!(first.post(LEAVE, "").status, 200);
+    wait_until("his turn is over", PATIENCE, || status(&mut late)["status"] == "expired");
+    let gone = late.send(move_out(""));
+    assert_eq!(
+        (gone.status, gone.header("Content-Type")),
+        (410, Some("application/problem+json")),
+        "{gone:?}"
+    );
 }
 
 #[test]
@@ -372,6 +451,8 @@ fn a_code_of_another_room_is_refused_where_the_room_is_named_and_stays_good() {
     assert_eq!(bring(json!({ "code": code, "room": "Cellar" })).status, 410);
     assert_eq!(bring(json!({ "code": code, "room": "Hall" })).status, 200);
     assert_eq!(bring(json!({ "code": code, "room": "Hall" })).status, 410);
+    let figures = server.operator().get("/metrics").expect("figures").text();
+    assert!(figures.contains("anteroom_codes_exchanged_total{room=\"Hall\"} 1\n"), "once");
 }
 
 #[test]

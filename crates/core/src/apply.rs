@@ -122,12 +122,7 @@ fn change(
             Some(_) => visits::end(room, now, Outcome::Abandoned, session, spread_millis, effects),
             None => leave(room, ticket, effects),
         },
-        Operation::Move { ticket } => {
-            moves::refuse_older(room, ticket, session.as_ref())?;
-            let moved = moves::change(room, ticket, session.as_ref())?;
-            effects.changed = true;
-            Ok(moved)
-        }
+        Operation::Move { ticket, by } => moves::change(room, ticket, *by, session.as_ref(), effects),
         Operation::Redeem { issued_at, .. } => visits::redeem(now, *issued_at, session, effects),
         Operation::Close { outcome, .. } => visits::end(room, now, *outcome, session, spread_millis, effects),
         Operation::Touch { stay_millis, confirms, .. } => {
@@ -144,7 +139,7 @@ fn change(
         Operation::Reset { .. } => unreachable!("a reset is not a change of the line but another one"),
         Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, 0, effects),
         Operation::Mend(mend) => losses::mend(room, now, mend, effects),
-        Operation::Recall { lines } => Ok(losses::recall(room, now, lines, effects)),
+        Operation::Recall { lines, moved } => Ok(losses::recall(room, now, lines, moved, effects)),
         Operation::Show { ticket } => losses::show(room, now, ticket, effects),
         Operation::Report(report) => match room.reports.take(now, &room.settings, report) {
             Reported::TooMany => Err(Refusal::TooManyReporters),
@@ -307,7 +302,6 @@ fn leave(room: &mut Room, ticket: &Ticket, effects: &mut Effects) -> Result<Answ
     }
     segment.counts.left += 1;
     segment.take(position, effects);
-    moves::settle(room, key_of(ticket));
     if let Some(auction) = &mut room.auction {
         auction.wins.remove(&key_of(ticket));
     }

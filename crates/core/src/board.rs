@@ -6,7 +6,7 @@ use crate::auction::Auction;
 use crate::forecast::{Estimator, Forecast, Wait};
 use crate::ids::{Generation, Ticket, UnixMillis};
 use crate::inlet::Move;
-use crate::moves::MovedPlaces;
+use crate::moves::{MovedPlaces, Mover};
 use crate::operation::key_of;
 use crate::reports::Reports;
 use crate::room::{Room, RoomState};
@@ -190,6 +190,11 @@ impl Board {
     /// Whether a ticket is an older copy of a place that has moved to another device.
     pub fn is_moved(&self, ticket: &Ticket) -> bool {
         crate::moves::is_moved(&self.moved, ticket)
+    }
+
+    /// Whether it was this very ticket that somebody has taken to another device: he may ask for the new one again.
+    pub fn is_moved_by(&self, ticket: &Ticket, by: Mover) -> bool {
+        crate::moves::is_moved_by(&self.moved, ticket, by)
     }
 
     /// Whether a decoded ticket can be one of this room's. What is not `Ours` is worth nothing.

@@ -41,6 +41,7 @@ pub use forecast::{Forecast, Wait};
 pub use ids::{Generation, MAX_POSITION, Position, RequestId, RoomId, Ticket, UnixMillis};
 pub use inlet::{Move, MovedBy};
 pub use losses::{Line, Losses, Mend};
+pub use moves::{Moved, MovedPlaces, Mover};
 pub use operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal};
 pub use reports::{Report, Reported, Reporter, Reports};
 pub use room::{Room, RoomState};

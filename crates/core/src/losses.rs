@@ -2,7 +2,7 @@
 //!
 //! A store can come back with less than it had acknowledged: a replica that was promoted too early, a disk that was behind, a
 //! memory that is empty. The room must then hand out no position twice, must not move its frontier back, and must not let
-//! more people in than fit. It gets there by three means.
+//! more people in than fit. It gets there by four means.
 //!
 //! *A new line.* The line that was interrupted is closed to joins, and a new one opens behind it whose numbers begin beyond
 //! everything anybody has seen ([`mend`]). Tickets of the old line keep their precedence.
@@ -12,6 +12,9 @@
 //! ([`show`]). Where nobody remembers a line at all, the first ticket of it starts [`LEARNING_MILLIS`] without offers, so that
 //! those who stood in front have time to show themselves.
 //!
+//! *Moves.* Nodes remember which places have moved to another device too, and of several copies the highest counts: else the older
+//! device would hold the place again, beside the newer one.
+//!
 //! *Phantoms.* A pass that left may have no session any more. It counts as one visitor inside until it has surely ended.
 
 use crate::apply::open_segment;
@@ -19,7 +22,8 @@ use crate::board::CLOCK_SKEW_MAX_SECONDS;
 use crate::effects::Effects;
 use crate::ids::{Generation, MAX_POSITION, Ticket, UnixMillis};
 use crate::inlet::make_offers;
-use crate::operation::{Answer, Refusal, SERVING_MAX};
+use crate::moves::{self, Moved, MovedPlaces, Mover};
+use crate::operation::{Answer, Refusal, SERVING_MAX, key_of};
 use crate::room::{Room, SEGMENTS_MAX};
 use crate::segment::Segment;
 
@@ -97,7 +101,7 @@ pub const fn margin(recent_joins: u64) -> u64 {
 }
 
 /// What mends a room after its store may have lost something.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mend {
     /// Random, see [`Generation`].
     pub incarnation: u8,
@@ -109,6 +113,8 @@ pub struct Mend {
     pub oldest: Option<Generation>,
     /// Whether the records of all sessions are gone.
     pub sessions_lost: bool,
+    /// The places that he has seen to move.
+    pub moved: MovedPlaces,
 }
 
 /// Part of every tick.
@@ -155,6 +161,7 @@ pub(crate) fn mend(
             give_back(room, now, line);
         }
     }
+    moves::recall(room, &mend.moved);
     room.losses.offers_recalled += make_offers(room, now, effects);
     // Where the newest line was lost too, there is another newest now.
     close_before(room, now, mend.oldest, effects);
@@ -239,7 +246,13 @@ fn add_phantoms(room: &mut Room, now: UnixMillis, count: u64) {
 }
 
 /// Takes in what a node remembers of lines that are closed to joins.
-pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: &mut Effects) -> Answer {
+pub(crate) fn recall(
+    room: &mut Room,
+    now: UnixMillis,
+    lines: &[Line],
+    moved: &MovedPlaces,
+    effects: &mut Effects,
+) -> Answer {
     let newest = room.newest().generation;
     let known: Vec<_> = room.segments.iter().cloned().collect();
     for line in lines.iter().filter(|line| line.generation < newest) {
@@ -249,7 +262,7 @@ pub(crate) fn recall(room: &mut Room, now: UnixMillis, lines: &[Line], effects: 
             give_back(room, now, line);
         }
     }
-    effects.changed |= !room.segments.iter().eq(known.iter());
+    effects.changed |= !room.segments.iter().eq(known.iter()) | moves::recall(room, moved);
     room.losses.offers_recalled += make_offers(room, now, effects);
     Answer::Done
 }
@@ -381,6 +394,11 @@ pub(crate) fn show(
             }
         }
         _ => return Err(Refusal::UnknownTicket),
+    }
+    if ticket.copy > 0 {
+        // Whoever shows it proves that the place had moved to him.
+        let newest = Moved { copy: ticket.copy, by: Mover::UNNAMED };
+        moves::recall(room, &MovedPlaces::new([(key_of(ticket), newest)].into()));
     }
     effects.changed = true;
     Ok(Answer::Done)

@@ -1,12 +1,17 @@
 //! How a place in line moves to another device: under a new ticket with the same position, whose `copy` is one higher. From then on
 //! the older ticket is worth nothing.
 //!
-//! A place that never moved costs nothing; the room remembers those that did for as long as they wait (a claim takes the copy over into
-//! the session). They travel with every commit, so there is a limit to how many they are; beyond it places stay where they are.
+//! *Invariant:* a move is repeatable. Its answer can be lost on the way, and then nobody would hold the newer ticket; so the room
+//! remembers who moved a place, and answers him the same again, on whatever node and after whatever restart.
+//!
+//! A place that never moved costs nothing; the room remembers those that did until everything up to them is settled, also when their
+//! holder gave them up: the older device is told the truth all the while. (A claim takes the copy over into the session.) They travel
+//! with every commit, so there is a limit to how many they are; beyond it places stay where they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::effects::Effects;
 use crate::ids::{COPY_MAX, Ticket};
 use crate::operation::{Answer, Refusal, key_of};
 use crate::room::Room;
@@ -15,12 +20,42 @@ use crate::session::{Session, SessionKey};
 /// How many places that have moved a room remembers at once.
 pub const MOVED_MAX: usize = 1_024;
 
-/// The newest copy of each place that has moved and still waits.
-pub type MovedPlaces = Arc<BTreeMap<SessionKey, u8>>;
+/// Who moves a place: the beginning of a digest of something that only he can say again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mover(pub u64);
+
+impl Mover {
+    /// Somebody who says nothing by which he could be known again: he is answered once.
+    pub const UNNAMED: Self = Self(0);
+
+    /// Whoever has what this is a digest of.
+    pub fn of_digest(digest: &[u8; 32]) -> Self {
+        let (first, _) = digest.split_at(8);
+        Self(first.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)).max(1))
+    }
+}
+
+/// Where a place has moved to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// The newest copy of its ticket.
+    pub copy: u8,
+    /// Who has it.
+    pub by: Mover,
+}
+
+/// The places that have moved and are not settled yet.
+pub type MovedPlaces = Arc<BTreeMap<SessionKey, Moved>>;
 
 /// Whether a ticket is an older copy of a place that has moved.
 pub(crate) fn is_moved(moved: &MovedPlaces, ticket: &Ticket) -> bool {
-    moved.get(&key_of(ticket)).is_some_and(|&newest| ticket.copy < newest)
+    moved.get(&key_of(ticket)).is_some_and(|newest| ticket.copy < newest.copy)
+}
+
+/// Whether it was this very ticket that somebody has moved, and nobody after him.
+pub(crate) fn is_moved_by(moved: &MovedPlaces, ticket: &Ticket, by: Mover) -> bool {
+    let newest = moved.get(&key_of(ticket));
+    by != Mover::UNNAMED && newest.is_some_and(|newest| newest.copy == ticket.copy + 1 && newest.by == by)
 }
 
 /// Refuses a ticket whose place has moved, before or after it was claimed.
@@ -41,15 +76,25 @@ pub(crate) fn tick(room: &mut Room) {
     }
 }
 
-/// A place is claimed or given up: its session knows the copy, or nobody can use it any more.
+/// A place is claimed: from now on its session knows the copy.
 pub(crate) fn settle(room: &mut Room, key: SessionKey) {
     if room.moved.contains_key(&key) {
         Arc::make_mut(&mut room.moved).remove(&key);
     }
 }
 
-/// A place that waits, or is offered, goes to another device.
-pub(crate) fn change(room: &mut Room, ticket: &Ticket, session: Option<&Session>) -> Result<Answer, Refusal> {
+/// A place that waits, or is offered, goes to another device. Whoever has moved it gets the same answer again.
+pub(crate) fn change(
+    room: &mut Room,
+    ticket: &Ticket,
+    by: Mover,
+    session: Option<&Session>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let is_repeated = is_moved_by(&room.moved, ticket, by);
+    if !is_repeated {
+        refuse_older(room, ticket, session)?;
+    }
     let key = key_of(ticket);
     let segment = room.segments.iter().find(|segment| segment.generation == key.generation);
     let segment = segment.ok_or(Refusal::UnknownTicket)?;
@@ -68,8 +113,41 @@ pub(crate) fn change(room: &mut Room, ticket: &Ticket, session: Option<&Session>
         return Err(Refusal::NotMovable);
     }
     let ticket = Ticket { copy: ticket.copy + 1, ..*ticket };
-    Arc::make_mut(&mut room.moved).insert(key, ticket.copy);
-    Ok(Answer::Moved { ticket })
+    if !is_repeated {
+        Arc::make_mut(&mut room.moved).insert(key, Moved { copy: ticket.copy, by });
+        effects.changed = true;
+    }
+    Ok(Answer::Moved { ticket, is_repeated })
+}
+
+/// Which of these moves a room has forgotten: of places that may still be claimed by an older copy.
+pub fn forgotten(room: &Room, seen: &MovedPlaces) -> Vec<(SessionKey, Moved)> {
+    let is_open = |key: &SessionKey| {
+        let segment = room.segments.iter().find(|segment| segment.generation == key.generation);
+        let position = key.position.get();
+        segment.is_some_and(|segment| {
+            position > segment.floor && position <= segment.joined && !segment.taken.contains(position)
+        })
+    };
+    let is_newer = |key: &SessionKey, moved: &Moved| {
+        moved.copy <= COPY_MAX && room.moved.get(key).is_none_or(|known| known.copy < moved.copy)
+    };
+    let entries = seen.iter().map(|(&key, &moved)| (key, moved));
+    entries.filter(|(key, moved)| is_newer(key, moved) && is_open(key)).collect()
+}
+
+/// Takes in what somebody has seen to move, where the room has forgotten it: the highest copy counts, because nobody has a ticket that
+/// was never made.
+pub(crate) fn recall(room: &mut Room, seen: &MovedPlaces) -> bool {
+    let forgotten = forgotten(room, seen);
+    let mut has_changed = false;
+    for (key, newest) in forgotten {
+        if room.moved.len() < MOVED_MAX || room.moved.contains_key(&key) {
+            Arc::make_mut(&mut room.moved).insert(key, newest);
+            has_changed = true;
+        }
+    }
+    has_changed
 }
 
 #[cfg(test)]
@@ -106,9 +184,16 @@ mod tests {
         })
     }
 
+    const PHONE: Mover = Mover(11);
+    const TABLET: Mover = Mover(12);
+
+    fn moves(ticket: Ticket) -> Operation {
+        Operation::Move { ticket, by: PHONE }
+    }
+
     fn moved(room: &mut Room, ticket: Ticket) -> Ticket {
-        match perform(room, &Operation::Move { ticket }, None) {
-            Ok(Answer::Moved { ticket }) => ticket,
+        match perform(room, &moves(ticket), None) {
+            Ok(Answer::Moved { ticket, is_repeated: false }) => ticket,
             other => panic!("{other:?}"),
         }
     }
@@ -126,7 +211,8 @@ mod tests {
             claim(old),
             Operation::Leave { ticket: old },
             Operation::Inspect { ticket: old },
-            Operation::Move { ticket: old },
+            Operation::Move { ticket: old, by: TABLET },
+            Operation::Move { ticket: old, by: Mover::UNNAMED },
         ] {
             assert_eq!(perform(&mut room, &operation, None), Err(Refusal::Moved), "{operation:?}");
         }
@@ -139,7 +225,7 @@ mod tests {
         assert_eq!(perform(&mut room, &claim(old), Some(session.clone())), Err(Refusal::Moved));
         let again = perform(&mut room, &claim(new), Some(session.clone()));
         assert_eq!(again, Ok(Answer::Claimed { session: session.clone(), begun: false }));
-        let moved_inside = perform(&mut room, &Operation::Move { ticket: new }, Some(session));
+        let moved_inside = perform(&mut room, &moves(new), Some(session));
         assert_eq!(moved_inside, Err(Refusal::NotMovable), "who is inside holds no place any more");
     }
 
@@ -149,13 +235,13 @@ mod tests {
         for _ in 0..COPY_MAX {
             ticket = moved(&mut room, ticket);
         }
-        assert_eq!(perform(&mut room, &Operation::Move { ticket }, None), Err(Refusal::NotMovable));
+        assert_eq!(perform(&mut room, &moves(ticket), None), Err(Refusal::NotMovable));
         perform(&mut room, &Operation::Join { count: 5_000 }, None).unwrap();
         let at = |position| Ticket { position: Position::new(position).unwrap(), copy: 0, ..ticket };
         for position in 3..=MOVED_MAX as u64 + 1 {
             moved(&mut room, at(position));
         }
-        let one_more = Operation::Move { ticket: at(4_999) };
+        let one_more = moves(at(4_999));
         assert_eq!(perform(&mut room, &one_more, None), Err(Refusal::NotMovable));
         room.assert_sound();
         moved(&mut room, Ticket { copy: 1, ..at(3) });
@@ -169,9 +255,8 @@ mod tests {
         let first = Ticket { position: Position::new(1).unwrap(), copy: 0, ..ticket };
         perform(&mut room, &Operation::Leave { ticket: first }, None).unwrap();
         perform(&mut room, &Operation::Leave { ticket }, None).unwrap();
-        assert!(room.moved.is_empty(), "whoever left has no place that could have moved");
         let old = Ticket { copy: 0, ..ticket };
-        assert_eq!(perform(&mut room, &Operation::Leave { ticket: old }, None), Err(Refusal::Gone));
+        assert_eq!(perform(&mut room, &Operation::Leave { ticket: old }, None), Err(Refusal::Moved));
         let last = Ticket { position: Position::new(3).unwrap(), copy: 0, ..ticket };
         moved(&mut room, last);
         let lapsed = NOW.plus(3_600_000);
@@ -179,6 +264,55 @@ mod tests {
         assert!(room.newest().floor >= 3 && room.moved.is_empty());
         let room = apply(room, lapsed, &Operation::Reset { incarnation: 9 }, Reads::default()).room;
         assert!(room.moved.is_empty());
+    }
+
+    #[test]
+    fn whoever_moved_a_place_is_answered_the_same_again_and_nobody_else_is() {
+        let (mut room, old) = room_with_three();
+        let new = moved(&mut room, old);
+        let known = room.clone();
+        for _ in 0..3 {
+            let again = perform(&mut room, &moves(old), None);
+            assert_eq!(again, Ok(Answer::Moved { ticket: new, is_repeated: true }));
+        }
+        assert_eq!(room.moved, known.moved, "asking again moves nothing further");
+        let applied = apply(room.clone(), NOW, &moves(old), Reads::default());
+        assert!(!applied.effects.changed, "and there is nothing to write");
+        // From there it goes on, and whoever had it in between has it no more.
+        let Ok(Answer::Moved { ticket: newest, .. }) =
+            perform(&mut room, &Operation::Move { ticket: new, by: TABLET }, None)
+        else {
+            panic!("it moves on")
+        };
+        assert_eq!(perform(&mut room, &moves(old), None), Err(Refusal::Moved));
+        assert_eq!(perform(&mut room, &moves(new), None), Err(Refusal::Moved));
+        // What is given up cannot be moved, however often that was asked for before.
+        perform(&mut room, &Operation::Leave { ticket: newest }, None).unwrap();
+        let again = perform(&mut room, &Operation::Move { ticket: new, by: TABLET }, None);
+        assert_eq!(again, Err(Refusal::Gone));
+    }
+
+    #[test]
+    fn whoever_cannot_be_known_again_is_answered_once() {
+        let (mut room, old) = room_with_three();
+        let unnamed = Operation::Move { ticket: old, by: Mover::UNNAMED };
+        assert!(matches!(perform(&mut room, &unnamed, None), Ok(Answer::Moved { is_repeated: false, .. })));
+        assert_eq!(perform(&mut room, &unnamed, None), Err(Refusal::Moved));
+        assert_ne!(Mover::of_digest(&[0; 32]), Mover::UNNAMED);
+        let mut digest = [0; 32];
+        (digest[6], digest[7], digest[8]) = (1, 2, 3);
+        assert_eq!(Mover::of_digest(&digest), Mover(0x102));
+    }
+
+    #[test]
+    fn the_old_device_is_told_the_truth_also_when_the_new_one_has_left() {
+        let (mut room, old) = room_with_three();
+        let new = moved(&mut room, old);
+        perform(&mut room, &Operation::Leave { ticket: new }, None).unwrap();
+        perform(&mut room, &Operation::Tick, None).unwrap();
+        assert!(Board::of(&room).is_moved(&old), "the turn of this position has not come yet");
+        assert_eq!(perform(&mut room, &Operation::Inspect { ticket: old }, None), Err(Refusal::Moved));
+        assert_eq!(perform(&mut room, &Operation::Leave { ticket: new }, None), Err(Refusal::Gone));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::ids::{Generation, Position, RequestId, Ticket, UnixMillis};
 use crate::losses::{Line, Mend};
+use crate::moves::{MovedPlaces, Mover};
 use crate::reports::{REPORTERS_MAX, Report, Reported};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::session::{Outcome, Session, SessionKey};
@@ -27,10 +28,12 @@ pub enum Operation {
         /// Whose place.
         ticket: Ticket,
     },
-    /// A visitor takes his place to another device.
+    /// A visitor takes his place to another device, or asks for the answer to that again.
     Move {
         /// Whose place.
         ticket: Ticket,
+        /// Who takes it.
+        by: Mover,
     },
     /// A code is exchanged for the pass that it stands for. Each is good once.
     Redeem {
@@ -84,6 +87,8 @@ pub enum Operation {
     Recall {
         /// What it remembers.
         lines: Vec<Line>,
+        /// The places that it has seen to move.
+        moved: MovedPlaces,
     },
     /// A visitor shows a genuine ticket of a line that had come further than the room knows.
     Show {
@@ -184,7 +189,9 @@ impl Operation {
     pub fn session_key(&self) -> Option<SessionKey> {
         match self {
             Self::Claim(claim) => Some(key_of(&claim.ticket)),
-            Self::Leave { ticket } | Self::Inspect { ticket } | Self::Move { ticket } => Some(key_of(ticket)),
+            Self::Leave { ticket } | Self::Inspect { ticket } | Self::Move { ticket, .. } => {
+                Some(key_of(ticket))
+            }
             Self::Close { key, .. }
             | Self::Touch { key, .. }
             | Self::Redeem { key, .. }
@@ -267,6 +274,8 @@ pub enum Answer {
     Moved {
         /// The same place.
         ticket: Ticket,
+        /// Whether it had moved before, and this says so again.
+        is_repeated: bool,
     },
     /// The session as it is now.
     Session(Session),

@@ -12,6 +12,8 @@ const PREFIX: &str = "anteroom-";
 const HOST_PREFIX: &str = "__Host-anteroom-";
 /// The cookie of somebody who was let in while the store was lost stands beside that of his place.
 const LOSS_SUFFIX: &str = "~loss";
+/// So does the one by which a browser is known again that has asked for somebody's place.
+const MOVE_SUFFIX: &str = "~move";
 /// How long a place in line is remembered by a browser: longer than anybody waits, because only the server knows when it is over, and
 /// pages that stay open do not renew it.
 pub(crate) const WAITING_MAX_AGE_SECONDS: u64 = 7 * 24 * 3600;
@@ -24,29 +26,36 @@ const TARGETED: [HeaderName; 2] =
 /// The names of a room's cookies.
 #[derive(Debug)]
 pub(crate) struct CookieNames {
-    clear: [String; 2],
-    over_tls: [String; 2],
+    clear: [String; 3],
+    over_tls: [String; 3],
 }
 
-/// Which of a room's two cookies.
+/// Which of a room's cookies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CookieKind {
     /// The place or the visit.
     Place,
     /// The visit of somebody who was let in while the store was lost.
     Loss,
+    /// Who has opened a link to another device's place.
+    Move,
 }
 
 impl CookieNames {
     pub(crate) fn of(room: &RoomId) -> Self {
-        let names = |prefix: &str| [format!("{prefix}{room}"), format!("{prefix}{room}{LOSS_SUFFIX}")];
+        let names =
+            |prefix: &str| ["", LOSS_SUFFIX, MOVE_SUFFIX].map(|suffix| format!("{prefix}{room}{suffix}"));
         Self { clear: names(PREFIX), over_tls: names(HOST_PREFIX) }
     }
 
     /// The name by which it travels.
     pub(crate) fn name(&self, kind: CookieKind, is_tls: bool) -> &str {
         let names = if is_tls { &self.over_tls } else { &self.clear };
-        &names[usize::from(kind == CookieKind::Loss)]
+        &names[match kind {
+            CookieKind::Place => 0,
+            CookieKind::Loss => 1,
+            CookieKind::Move => 2,
+        }]
     }
 
     /// A cookie for the browser to keep. Over TLS it also comes with what other sites send here, such as the way back from a

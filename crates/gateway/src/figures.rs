@@ -21,11 +21,21 @@ struct HandOffLabels {
 pub(crate) struct Figures {
     moves: Family<RoomLabels, Counter>,
     hand_offs: Family<HandOffLabels, Counter>,
+    exchanges: Family<RoomLabels, Counter>,
 }
 
 impl Figures {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register("places_moved", "Places taken to another device by their link", self.moves.clone());
+        registry.register(
+            "places_moved",
+            "Places taken to another device, by their link or by a program",
+            self.moves.clone(),
+        );
+        registry.register(
+            "codes_exchanged",
+            "Codes that sites elsewhere have exchanged for the passes they stand for",
+            self.exchanges.clone(),
+        );
         registry.register(
             "hand_offs",
             "Visitors handed over to a site elsewhere with their pass, by how",
@@ -36,6 +46,11 @@ impl Figures {
     /// A place has moved.
     pub(crate) fn moved(&self, room: &str) {
         self.moves.get_or_create(&RoomLabels { room: room.to_owned() }).inc();
+    }
+
+    /// A site got the pass of a code.
+    pub(crate) fn code_exchanged(&self, room: &str) {
+        self.exchanges.get_or_create(&RoomLabels { room: room.to_owned() }).inc();
     }
 
     /// Somebody was handed over.

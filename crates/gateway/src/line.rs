@@ -63,7 +63,8 @@ pub(crate) fn class_of<B>(request: &Request<B>) -> Option<Class> {
     }
     match call_of(request.uri().path())? {
         JOIN => Some(Class::Join),
-        ENTER | LEAVE | TAKE => Some(Class::Claim),
+        ENTER | LEAVE => Some(Class::Claim),
+        TAKE => Some(Class::Move),
         _ => None,
     }
 }

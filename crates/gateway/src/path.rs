@@ -446,7 +446,12 @@ fn refuse(
 }
 
 /// The first of the room's cookies of this kind that opens.
-fn cookie_of(rule: &Rule, headers: &HeaderMap, kind: CookieKind, is_tls: bool) -> Option<CookieContent> {
+pub(crate) fn cookie_of(
+    rule: &Rule,
+    headers: &HeaderMap,
+    kind: CookieKind,
+    is_tls: bool,
+) -> Option<CookieContent> {
     let name = rule.room.cookie_names.name(kind, is_tls);
     cookies::all(headers, name).find_map(|value| rule.room.cookies.open(value))
 }

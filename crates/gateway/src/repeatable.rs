@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anteroom_core::{Operation, Recognition, Ticket, UnixMillis};
+use anteroom_core::{Operation, Recognition, Refusal, Ticket, UnixMillis};
 use anteroom_store::{Actor, EngineError, RoomHandle};
 use tokio::sync::watch;
 
@@ -51,8 +51,23 @@ enum Join {
 impl RepeatableJoins {
     /// The place of this key: the one it got before, or a new one. Once begun, a join is finished even if its client goes
     /// away in the middle, so that the client finds its place when it asks again. A place that is not `known` any more, because the
-    /// line was reset, is forgotten.
+    /// line was reset, is forgotten. One that has moved to another device since is refused: its ticket is worth nothing, and who took it
+    /// elsewhere has not asked for a second place.
     pub async fn join(
+        self: &Arc<Self>,
+        room: &Arc<RoomHandle>,
+        key: JoinKey,
+        now: UnixMillis,
+        known: impl Fn(&Ticket) -> bool,
+    ) -> Result<Ticket, EngineError> {
+        let ticket = self.place_of(room, key, now, known).await?;
+        if room.with_board(|board| board.is_moved(&ticket)) {
+            return Err(EngineError::Refused(Refusal::Moved));
+        }
+        Ok(ticket)
+    }
+
+    async fn place_of(
         self: &Arc<Self>,
         room: &Arc<RoomHandle>,
         key: JoinKey,

@@ -73,8 +73,12 @@ pub(crate) struct Rule {
 
 impl Rule {
     fn serves(&self, host: &str) -> bool {
-        let hosts = self.settings.hosts.as_slice();
-        hosts.is_empty() || hosts.iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
+        self.settings.hosts.as_slice().is_empty() || self.names(host)
+    }
+
+    /// Whether the room names this very host.
+    pub(crate) fn names(&self, host: &str) -> bool {
+        self.settings.hosts.as_slice().iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
     }
 
     /// How well a request fits: whether its host is named, and how much of its path.

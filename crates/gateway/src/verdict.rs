@@ -336,6 +336,7 @@ impl Case<'_> {
             let known = |ticket: &Ticket| board.recognise(ticket, self.now) != Recognition::Foreign;
             return match room.joins.join(&room.handle, key, self.now, known).await {
                 Ok(ticket) => self.just_joined(ticket).await,
+                Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
                 Err(error) => self.not_joined(board, &error),
             };
         }

@@ -54,8 +54,8 @@ pub(crate) fn class_of(method: &Method, path: &str) -> Class {
     }
     match path {
         "/join" | "/assign_queue_num" | "/auction" | "/line/join" => Class::Join,
-        "/generate_token" | "/claim" | "/refresh" | "/leave" | "/move" | "/line/enter" | "/line/leave"
-        | "/line/take" => Class::Claim,
+        "/generate_token" | "/claim" | "/refresh" | "/leave" | "/line/enter" | "/line/leave" => Class::Claim,
+        "/move" | "/line/take" => Class::Move,
         path if is_wait(path) && path.ends_with("/enter") => Class::Claim,
         _ => Class::Read,
     }

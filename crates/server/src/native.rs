@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anteroom_core::estimate::next_poll_seconds;
 use anteroom_core::{
-    Answer, Board, Operation, Place, Refusal, RequestId, RoomState, Session, SessionKey, Standing, Ticket,
+    Answer, Board, Mover, Operation, Place, Refusal, RequestId, RoomState, Session, SessionKey, Standing,
+    Ticket,
 };
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -250,8 +251,13 @@ pub(crate) fn shown_text(headers: &HeaderMap) -> Option<&str> {
     }
 }
 
-/// A shown ticket whose room's present board knows it; no waiting. Everything else goes the careful way.
+/// A shown ticket whose room's present board knows it, and whose place has not moved; no waiting. Everything else goes the careful way.
 pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Shown> {
+    find_known(app, room, text).filter(|shown| !shown.board.is_moved(&shown.ticket))
+}
+
+/// The same, wherever its place has moved to.
+fn find_known(app: &App, room: Option<&str>, text: &str) -> Option<Shown> {
     let now = app.now();
     if text.contains('.') {
         let named = ticket_token::audience(text)?;
@@ -259,9 +265,6 @@ pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Sh
         let board = room.handle.board();
         let ours = |ticket: &Ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours;
         let (request_id, ticket) = room.ticket_tokens.open_ticket(text, &room.request_ids, ours)?;
-        if board.is_moved(&ticket) {
-            return None;
-        }
         return Some(Shown { room, ticket, request_id, board, token: Some(text.to_owned()) });
     }
     let room = app.room_or_default(room)?;
@@ -269,14 +272,22 @@ pub(crate) fn open_known(app: &App, room: Option<&str>, text: &str) -> Option<Sh
     let board = room.handle.board();
     let ticket = room
         .request_ids
-        .open(request_id, |ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours)
-        .filter(|ticket| !board.is_moved(ticket))?;
+        .open(request_id, |ticket| board.recognise(ticket, now) == anteroom_core::Recognition::Ours)?;
     Some(Shown { room, ticket, request_id, board, token: None })
 }
 
-/// A shown ticket, also one that is newer than this node's board.
+/// A shown ticket, also one that is newer than this node's board. One whose place has moved to another device is refused.
 pub(crate) async fn open(app: &App, room: Option<&str>, text: &str) -> Result<Shown, ApiError> {
-    if let Some(shown) = open_known(app, room, text) {
+    let shown = find(app, room, text).await?;
+    if shown.board.is_moved(&shown.ticket) {
+        return Err(Refusal::Moved.into());
+    }
+    Ok(shown)
+}
+
+/// The same, wherever its place has moved to.
+async fn find(app: &App, room: Option<&str>, text: &str) -> Result<Shown, ApiError> {
+    if let Some(shown) = find_known(app, room, text) {
         return Ok(shown);
     }
     let unknown = || ApiError::problem(Problem::UnknownTicket, "The ticket is not of this room's line");
@@ -290,7 +301,7 @@ pub(crate) async fn open(app: &App, room: Option<&str>, text: &str) -> Result<Sh
         (room, request_id::parse(text).ok_or_else(unknown)?, None)
     };
     let proof = if token.is_some() { Proof::Signed } else { Proof::Deciphered };
-    let (ticket, board) = room.open(request_id, proof, app.now()).await?.ok_or_else(unknown)?;
+    let (ticket, board) = room.find(request_id, proof, app.now()).await?.ok_or_else(unknown)?;
     Ok(Shown { room, ticket, request_id, board, token })
 }
 
@@ -479,11 +490,13 @@ async fn by_code(app: &App, code: &str, wanted: Option<&str>) -> Outcome {
     }
     let key = SessionKey { generation: ticket.generation, position: ticket.position };
     let shown = Shown::of_new(Arc::clone(&room), ticket);
-    exchanged(
+    let pass = exchanged(
         async { admit(app, shown).await?.map_err(|_| no_good()) },
         room.handle.operate(Operation::Redeem { key, issued_at }, Actor::Visitor),
     )
-    .await
+    .await?;
+    app.gateway.note_code_exchanged(room.handle.id());
+    Ok(pass)
 }
 
 /// What is made, once it is there and the code for it could be used up.
@@ -513,9 +526,18 @@ async fn shown_in(
     in_header: Option<String>,
     body: TicketBody,
 ) -> Result<Shown, ApiError> {
-    let text = in_header.or(body.ticket).ok_or_else(ticket_missing)?;
-    let room = the_same_room(parameters.one("room")?.map(str::to_owned), body.room)?;
+    let (room, text) = named_in(parameters, in_header, body)?;
     open(app, room.as_deref(), &text).await
+}
+
+/// The room, if one is named, and the ticket as it is written.
+fn named_in(
+    parameters: &Parameters,
+    in_header: Option<String>,
+    body: TicketBody,
+) -> Result<(Option<String>, String), ApiError> {
+    let text = in_header.or(body.ticket).ok_or_else(ticket_missing)?;
+    Ok((the_same_room(parameters.one("room")?.map(str::to_owned), body.room)?, text))
 }
 
 /// POST `/claim`: an offer becomes a pass, the same on every call.
@@ -530,17 +552,26 @@ pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: R
     })
 }
 
-/// POST `/move`: the place goes on under a new ticket, for another device. The old one is worth nothing any more.
+/// POST `/move`: the place goes on under a new ticket, for another device. The old one is worth nothing any more, except that whoever
+/// shows it with the same `Idempotency-Key` gets the same new one again.
 pub(crate) async fn move_place(
     State(app): Shared,
     parameters: Parameters,
     request: Request<Body>,
 ) -> Outcome {
-    let shown = shown_anywhere(&app, &parameters, request).await?;
-    let operation = Operation::Move { ticket: shown.ticket };
-    let Answer::Moved { ticket } = shown.room.handle.operate(operation, Actor::Visitor).await? else {
+    let by = idempotency::key_of(request.headers())?.map_or(Mover::UNNAMED, |key| Mover::of_digest(&key));
+    let in_header = shown_text(request.headers()).map(str::to_owned);
+    let (room, text) = named_in(&parameters, in_header, read_optional_json(request).await?)?;
+    // Whether the place has moved, and by whom, is for the room to say.
+    let shown = find(&app, room.as_deref(), &text).await?;
+    let operation = Operation::Move { ticket: shown.ticket, by };
+    let answer = shown.room.handle.operate(operation, Actor::Visitor).await?;
+    let Answer::Moved { ticket, is_repeated } = answer else {
         return Err(ApiError::unavailable("The room did not answer"));
     };
+    if !is_repeated {
+        app.gateway.note_moved(shown.room.handle.id());
+    }
     let shown = Shown::of_new(shown.room, ticket);
     let status = match status_from_board(&app, &shown) {
         Some(status) => status,

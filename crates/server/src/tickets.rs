@@ -19,13 +19,23 @@ impl RoomView {
         proof: Proof,
         now: UnixMillis,
     ) -> Result<Option<(Ticket, Arc<Board>)>, EngineError> {
+        match self.find(id, proof, now).await? {
+            Some((ticket, board)) if board.is_moved(&ticket) => Err(EngineError::Refused(Refusal::Moved)),
+            found => Ok(found),
+        }
+    }
+
+    /// The same, wherever its place has moved to.
+    pub(crate) async fn find(
+        &self,
+        id: RequestId,
+        proof: Proof,
+        now: UnixMillis,
+    ) -> Result<Option<(Ticket, Arc<Board>)>, EngineError> {
         let board = self.handle.board();
         let newer_or_ours = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
         let Some(ticket) = self.request_ids.open(id, newer_or_ours) else { return Ok(None) };
         let board = recognise(&self.handle, &self.refreshes, ticket, proof, now).await?;
-        match board {
-            Some(board) if board.is_moved(&ticket) => Err(EngineError::Refused(Refusal::Moved)),
-            board => Ok(board.map(|board| (ticket, board))),
-        }
+        Ok(board.map(|board| (ticket, board)))
     }
 }

@@ -30,23 +30,25 @@ fn find<'a>(limits: &'a [Policy], name: &str) -> &'a Policy {
 }
 
 #[test]
-fn tables_say_what_is_allowed_and_the_default_stays_unless_it_is_replaced() {
+fn tables_say_what_is_allowed_and_the_defaults_stay_unless_they_are_replaced() {
     let text = "limits_key_header = \"X-Client-Key\"\n\
         [[limit]]\nname = \"site\"\nclass = \"gateway\"\nrequests = 100\nper_seconds = 10\n\
         [[limit]]\nname = \"keys\"\nby = \"key\"\nrequests = 7\nper_seconds = 1\nburst = 70\n\
         [[limit]]\nname = \"site\"\npaths = [\"/search\"]\nmethods = [\"GET\"]\ncost = 10\n";
     let loaded = load(text, &[]).unwrap();
-    assert_eq!(loaded.limits.len(), 3);
+    assert_eq!(loaded.limits.len(), 4);
     let (site, keys) = (find(&loaded.limits, "site"), find(&loaded.limits, "keys"));
     assert_eq!((site.by(), site.budget()), (By::Ip, Budget { requests: 100, per_seconds: 10, burst: 100 }));
     assert_eq!((keys.by(), keys.budget()), (By::Key, Budget { requests: 7, per_seconds: 1, burst: 70 }));
     let join = find(&loaded.limits, "join");
     assert_eq!(join.budget(), Budget { requests: 1_200, per_seconds: 60, burst: 1_200 });
+    let moves = find(&loaded.limits, "move");
+    assert_eq!((moves.by(), moves.budget()), (By::Ip, Budget { requests: 20, per_seconds: 60, burst: 60 }));
     assert_eq!(loaded.config.limits_key_header.unwrap(), "x-client-key");
 
     let replaced =
         load("[[limit]]\nname = \"join\"\nclass = \"join\"\nrequests = 1\nper_seconds = 2\n", &[]).unwrap();
-    assert_eq!(replaced.limits.len(), 1);
+    assert_eq!(replaced.limits.len(), 2, "and that of moves");
     assert_eq!(replaced.limits[0].budget(), Budget { requests: 1, per_seconds: 2, burst: 1 });
 }
 
@@ -80,7 +82,7 @@ fn each_mistake_is_told_with_its_line() {
     let number = "expected a whole number from 1 to 1000000000000";
     let paths = "expected a list of 1 to 64 paths, such as [\"/search\", \"/api/\"]";
     let methods = "expected a list of 1 to 64 methods, such as [\"GET\", \"POST\"]";
-    let class = "expected one of \"join\", \"claim\", \"read\", \"gateway\", \"all\"";
+    let class = "expected one of \"join\", \"claim\", \"move\", \"read\", \"gateway\", \"all\"";
     let cases: &[(&str, String)] = &[
         ("[[limit]]\nrequests = 1\nper_seconds = 1", "anteroom.toml:1: this [[limit]] has no `name`".into()),
         ("[[limit]]\nname = \"a\"\nper_seconds = 1", "anteroom.toml:1: this [[limit]] has no `requests`".into()),
@@ -142,6 +144,6 @@ fn all_mistakes_are_told_together() {
 fn there_is_an_end_to_the_number_of_limits() {
     let table = |number: usize| format!("[[limit]]\nname = \"a{number}\"\nrequests = 1\nper_seconds = 1\n");
     let many = |count: usize| (0..count).map(table).collect::<String>();
-    assert_eq!(load(&many(63), &[]).unwrap().limits.len(), 64);
-    assert_eq!(messages(&many(64)), ["anteroom.toml:253: at most 64 limits are taken"]);
+    assert_eq!(load(&many(62), &[]).unwrap().limits.len(), 64);
+    assert_eq!(messages(&many(63)), ["anteroom.toml:249: at most 64 limits are taken"]);
 }

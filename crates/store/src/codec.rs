@@ -27,7 +27,9 @@ const ROOM_FORMAT_WITH_LOSSES: u8 = 3;
 /// And they show visits that were ended a moment ago. Those without are still read.
 const ROOM_FORMAT_WITH_DEPARTED: u8 = 4;
 /// And they know which places have moved to another device. Those without are still read.
-const ROOM_FORMAT: u8 = 5;
+const ROOM_FORMAT_WITH_MOVES: u8 = 5;
+/// And who moved them. Those without are still read.
+const ROOM_FORMAT: u8 = 6;
 /// Sessions may have a time until which their pass must be used. Those of the first format are still read.
 const SESSION_FORMAT_WITH_ENTER_BY: u8 = 2;
 /// And a stay, where a cookie goes with them. Those without are still read.
@@ -246,8 +248,8 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
     if format >= ROOM_FORMAT_WITH_DEPARTED {
         stays::decode_departed(&mut reader, &mut room)?;
     }
-    if format >= ROOM_FORMAT {
-        moves::decode(&mut reader, &mut room)?;
+    if format >= ROOM_FORMAT_WITH_MOVES {
+        moves::decode(&mut reader, &mut room, format >= ROOM_FORMAT)?;
     }
     reader.end()?;
     Ok(room)

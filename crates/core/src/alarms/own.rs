@@ -16,8 +16,10 @@ pub const PREFIX_DEFAULT: &str = "Anteroom";
 /// The longest beginning of a name, in characters.
 pub const PREFIX_MAX_LENGTH: usize = 32;
 /// The operations that are watched: those that somebody asks for. They are called as [`crate::Operation::name`] has it.
-pub const OPERATIONS: [&str; 10] =
-    ["join", "claim", "leave", "inspect", "close", "exits", "report", "advance", "change", "reset"];
+pub const OPERATIONS: [&str; 12] = [
+    "join", "claim", "leave", "inspect", "close", "exits", "report", "advance", "change", "reset", "move",
+    "redeem",
+];
 /// What is watched of listeners.
 const LISTENERS: [&str; 4] = ["Public-4xx", "Public-5xx", "Private-4xx", "Private-5xx"];
 /// How many own alarms there are.

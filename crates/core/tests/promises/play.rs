@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use anteroom_core::ids::COPY_MAX;
 use anteroom_core::settings::{Bounded, People, Seconds};
 use anteroom_core::{
-    Answer, Board, Claim, InletKind, Operation, Outcome, Position, Reads, Reconfigure, Refusal, RequestId,
-    Room, RoomState, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
+    Answer, Board, Claim, InletKind, Mover, Operation, Outcome, Position, Reads, Reconfigure, Refusal,
+    RequestId, Room, RoomState, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
 };
 
 use super::model::{Model, Story, Told, Visitor};
@@ -103,7 +103,7 @@ impl Play {
                 self.show_as_many_as_fit();
                 return None;
             }
-            Step::Move(index) => Operation::Move { ticket: self.ticket(*index) },
+            Step::Move(index) => Operation::Move { ticket: self.ticket(*index), by: Mover(7) },
             Step::Leave(index) => Operation::Leave { ticket: self.ticket(*index) },
             Step::Close(index, completed) => Operation::Close {
                 key: key_of(&self.ticket(*index)),
@@ -210,9 +210,13 @@ impl Play {
                 self.handed_out.push(SessionKey { generation, position });
             }
         }
-        if let (Operation::Move { ticket: old }, Ok(Answer::Moved { ticket: new })) =
+        if let (Operation::Move { ticket: old, .. }, Ok(Answer::Moved { ticket: new, .. })) =
             (&operation, &applied.answer)
         {
+            // An answer that was lost on the way can be had again, and changes nothing.
+            let again = apply(self.room.clone(), self.now, &operation, Reads::default());
+            let repeated = Answer::Moved { ticket: *new, is_repeated: true };
+            assert_eq!((again.answer, &again.room.moved), (Ok(repeated), &self.room.moved));
             let place = self.tickets.iter_mut().find(|ticket| *ticket == old).unwrap();
             *place = *new;
         }
@@ -248,7 +252,7 @@ impl Play {
                 self.check_touch(*key, *stay_millis, *confirms, session, answer);
             }
             Operation::Leave { ticket } => self.check_leave(ticket, session, answer),
-            Operation::Move { ticket } => self.check_move(ticket, session, answer),
+            Operation::Move { ticket, .. } => self.check_move(ticket, session, answer),
             Operation::Close { outcome, .. } => self.check_end(*outcome, session, answer),
             Operation::Exits { count } => {
                 let counted = (*count).min(model.active - model.credits);
@@ -316,7 +320,10 @@ impl Play {
             Some(_) if session.is_some() => Err(Refusal::NotMovable),
             Some(Story::Left | Story::Lapsed | Story::Claimed) => Err(Refusal::Gone),
             Some(_) if ticket.copy == COPY_MAX => Err(Refusal::NotMovable),
-            Some(_) => Ok(Answer::Moved { ticket: Ticket { copy: ticket.copy + 1, ..*ticket } }),
+            Some(_) => {
+                let ticket = Ticket { copy: ticket.copy + 1, ..*ticket };
+                Ok(Answer::Moved { ticket, is_repeated: false })
+            }
         };
         assert_eq!(answer, &expected);
     }

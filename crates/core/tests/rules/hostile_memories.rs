@@ -137,7 +137,8 @@ fn any_mending_is_survived() {
                     if sessions_lost {
                         story.sessions.clear();
                     }
-                    let mend = Mend { incarnation: 200, margin, lines: told, oldest: None, sessions_lost };
+                    let mend =
+                        Mend { incarnation: 200, margin, lines: told, sessions_lost, ..Mend::default() };
                     story.does(Operation::Mend(mend));
                     assert!(story.room.newest().generation.opened < newest.opened + 100, "time runs out");
                     still_works(&mut story);
@@ -179,7 +180,7 @@ fn thousands_of_lines_fill_a_room_no_further_than_it_goes() {
     assert_eq!(story.room.segments.len(), SEGMENTS_MAX);
     let oldest = Some(Generation { opened: u32::MAX, incarnation: 255 });
     let lines = (1..5_000).map(line).collect();
-    story.does(Operation::Mend(Mend { incarnation: 1, margin: 1, lines, oldest, sessions_lost: false }));
+    story.does(Operation::Mend(Mend { incarnation: 1, margin: 1, lines, oldest, ..Mend::default() }));
     assert!(story.room.segments.len() <= SEGMENTS_MAX);
     let first = story.join();
     story.claim(first);

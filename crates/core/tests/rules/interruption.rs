@@ -1,7 +1,7 @@
 //! What the stories of lost stores share: replicas, memories, and the operations that mend a room.
 
 use anteroom_core::losses::{Line, MARGIN_MIN, Mend};
-use anteroom_core::{Answer, Generation, Operation, Position, Refusal, Room, Ticket};
+use anteroom_core::{Answer, Generation, MovedPlaces, Operation, Position, Refusal, Room, Ticket};
 
 use super::story::Story;
 
@@ -38,7 +38,7 @@ pub(crate) fn mend_without_sessions(story: &mut Story, lines: Vec<Line>) -> Gene
 
 fn mend_as(story: &mut Story, lines: Vec<Line>, sessions_lost: bool) -> Generation {
     let oldest = lines.iter().map(|line| line.generation).min();
-    let mend = Mend { incarnation: 9, margin: MARGIN_MIN, lines, oldest, sessions_lost };
+    let mend = Mend { incarnation: 9, margin: MARGIN_MIN, lines, oldest, sessions_lost, ..Mend::default() };
     match story.does(Operation::Mend(mend)) {
         Answer::LineOpened(_) => story.room.newest().generation,
         other => panic!("{other:?}"),
@@ -47,7 +47,7 @@ fn mend_as(story: &mut Story, lines: Vec<Line>, sessions_lost: bool) -> Generati
 
 /// Another node tells what it remembers.
 pub(crate) fn recall(story: &mut Story, lines: Vec<Line>) {
-    assert_eq!(story.does(Operation::Recall { lines }), Answer::Done);
+    assert_eq!(story.does(Operation::Recall { lines, moved: MovedPlaces::default() }), Answer::Done);
 }
 
 /// A visitor shows his ticket.

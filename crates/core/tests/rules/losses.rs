@@ -3,7 +3,7 @@
 
 use anteroom_core::losses::{Line, MARGIN_MIN, Mend};
 use anteroom_core::room::SEGMENTS_MAX;
-use anteroom_core::{Answer, Operation, Refusal, Standing, Standstill, Ticket};
+use anteroom_core::{Answer, MovedPlaces, Mover, Operation, Refusal, Standing, Standstill, Ticket};
 
 use super::interruption::{
     ORDERS, let_everybody_through, memory_of, mend, mend_without_sessions, recall, replica_of, show,
@@ -331,8 +331,7 @@ fn two_primaries_without_place_for_another_line_hand_out_different_numbers() {
     let mut handed_out = std::collections::BTreeSet::new();
     for incarnation in 0..=u8::MAX {
         let mut side = replica_of(&story);
-        let mend =
-            Mend { incarnation, margin: MARGIN_MIN, lines: vec![], oldest: None, sessions_lost: false };
+        let mend = Mend { incarnation, margin: MARGIN_MIN, ..Mend::default() };
         side.does(Operation::Mend(mend));
         for ticket in side.join_many(MARGIN_MIN) {
             assert!(handed_out.insert((ticket.generation, ticket.position)), "{ticket:?} came twice");
@@ -372,7 +371,7 @@ fn a_line_without_numbers_left_is_followed_by_one_that_begins_anew() {
 fn a_margin_is_never_wider_than_the_widest() {
     let (mut story, _) = full_of_lines(Story::manual());
     let joined = story.room.newest().joined;
-    let mend = Mend { incarnation: 1, margin: u64::MAX, lines: vec![], oldest: None, sessions_lost: false };
+    let mend = Mend { incarnation: 1, margin: u64::MAX, ..Mend::default() };
     story.does(Operation::Mend(mend));
     assert_eq!(story.room.newest().joined, joined + anteroom_core::losses::MARGIN_MAX);
 }
@@ -413,4 +412,81 @@ fn a_line_between_others_that_is_over_makes_place_and_its_tickets_stay_gone() {
     assert!(!left.contains(&gone.generation));
     assert_eq!(show(&mut story, gone), Err(Refusal::UnknownTicket), "whoever gave up does not come back");
     assert_eq!(story.room.waiting(), 3 + 2 * (SEGMENTS_MAX as u64 - 2));
+}
+
+/// A place that has moved on the primary since the replica heard of it; returns both tickets.
+fn moved_unheard(primary: &mut Story, old: Ticket) -> Ticket {
+    match primary.does(Operation::Move { ticket: old, by: Mover(5) }) {
+        Answer::Moved { ticket, .. } => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_place_that_moved_is_not_back_on_its_old_device_because_a_store_has_forgotten_it() {
+    let mut primary = Story::manual();
+    let tickets = primary.join_many(6);
+    let (before, mut replica) = (primary.room.moved.clone(), replica_of(&primary));
+    let early = moved_unheard(&mut primary, tickets[2]);
+    let seen_early = primary.room.moved.clone();
+    let late = moved_unheard(&mut primary, early);
+    let gone = moved_unheard(&mut primary, tickets[3]);
+    primary.does(Operation::Leave { ticket: gone });
+    // The first node has seen less than the second, and a third nothing at all.
+    let mend = Mend { incarnation: 9, margin: MARGIN_MIN, moved: seen_early, ..Mend::default() };
+    replica.does(Operation::Mend(mend));
+    assert!(replica.board().is_moved(&tickets[2]) && !replica.board().is_moved(&early));
+    for moved in [primary.room.moved.clone(), before, primary.room.moved.clone()] {
+        replica.does(Operation::Recall { lines: vec![], moved });
+        assert!(
+            replica.board().is_moved(&early) && !replica.board().is_moved(&late),
+            "the highest copy counts"
+        );
+    }
+    replica.advance(6);
+    for old in [tickets[2], early] {
+        assert_eq!(replica.try_claim(old), Err(Refusal::Moved));
+    }
+    // Whoever moved it gets his answer again, also here.
+    let again = replica.attempt(&Operation::Move { ticket: early, by: Mover(5) });
+    assert_eq!(again, Ok(Answer::Moved { ticket: late, is_repeated: true }));
+    replica.claim(late);
+    // What is settled by now is not remembered again.
+    replica.does(Operation::Recall { lines: vec![], moved: primary.room.moved.clone() });
+    assert!(
+        !replica.room.moved.contains_key(&anteroom_core::SessionKey {
+            generation: late.generation,
+            position: late.position
+        })
+    );
+}
+
+#[test]
+fn what_somebody_remembers_of_moves_fills_no_room_further_than_it_goes() {
+    let mut story = Story::manual();
+    let tickets = story.join_many(3_000);
+    let key = |ticket: &Ticket| anteroom_core::SessionKey {
+        generation: ticket.generation,
+        position: ticket.position,
+    };
+    let entry = |ticket: &Ticket| (key(ticket), anteroom_core::Moved { copy: 1, by: Mover(1) });
+    let mut moved: std::collections::BTreeMap<_, _> = tickets.iter().map(entry).collect();
+    moved.insert(key(&tickets[0]), anteroom_core::Moved { copy: 200, by: Mover(1) });
+    let moved = MovedPlaces::new(moved);
+    story.does(Operation::Recall { lines: vec![], moved: moved.clone() });
+    assert_eq!(story.room.moved.len(), anteroom_core::moves::MOVED_MAX);
+    assert!(!story.board().is_moved(&tickets[0]), "there is no such copy");
+    story.does(Operation::Mend(Mend { incarnation: 1, margin: 1, moved, ..Mend::default() }));
+    assert_eq!(story.room.moved.len(), anteroom_core::moves::MOVED_MAX);
+}
+
+#[test]
+fn a_ticket_of_a_lost_line_proves_that_its_place_had_moved() {
+    let mut story = Story::manual();
+    let old = story.join_many(5)[4];
+    mend(&mut story, vec![]);
+    let lost = Ticket { position: anteroom_core::Position::new(9).unwrap(), copy: 2, ..old };
+    assert_eq!(show(&mut story, lost), Ok(Answer::Done));
+    let board = story.board();
+    assert!(board.is_moved(&Ticket { copy: 1, ..lost }) && !board.is_moved(&lost));
 }

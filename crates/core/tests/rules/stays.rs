@@ -303,8 +303,12 @@ fn a_lost_visit_counts_until_its_cookie_has_surely_run_out() {
     });
     let_in(&mut story, STAY);
     story.sessions.clear();
-    let lost =
-        anteroom_core::Mend { incarnation: 3, margin: 256, lines: vec![], oldest: None, sessions_lost: true };
+    let lost = anteroom_core::Mend {
+        incarnation: 3,
+        margin: 256,
+        sessions_lost: true,
+        ..anteroom_core::Mend::default()
+    };
     story.does(Operation::Mend(lost));
     story.later(304);
     assert_eq!((story.room.losses.phantoms, story.room.held()), (1, 1));

@@ -23,6 +23,8 @@ pub enum Class {
     Join,
     /// Turns a place into a pass, renews it, or gives it up.
     Claim,
+    /// Takes a place to another device.
+    Move,
     /// Everything else of our own API: looks, and changes nothing.
     Read,
     /// For the protected site.
@@ -31,13 +33,14 @@ pub enum Class {
 
 impl Class {
     /// Every class.
-    pub const ALL: [Self; 4] = [Self::Join, Self::Claim, Self::Read, Self::Gateway];
+    pub const ALL: [Self; 5] = [Self::Join, Self::Claim, Self::Move, Self::Read, Self::Gateway];
 
     /// Its name in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Join => "join",
             Self::Claim => "claim",
+            Self::Move => "move",
             Self::Read => "read",
             Self::Gateway => "gateway",
         }
@@ -292,10 +295,10 @@ mod tests {
         ] {
             assert_eq!(policy.cost_of(&asked(class, &method, path)), cost, "{class:?} {method} {path}");
         }
-        assert_eq!(Class::ALL.map(|class| policy.concerns(class)), [true; 4]);
+        assert_eq!(Class::ALL.map(|class| policy.concerns(class)), [true; 5]);
         let joins = Charge { class: Some(Class::Join), ..charge() };
         let policy = Policy::new("joins", By::Ip, BUDGET, vec![joins]).unwrap();
-        assert_eq!(Class::ALL.map(|class| policy.concerns(class)), [true, false, false, false]);
+        assert_eq!(Class::ALL.map(|class| policy.concerns(class)), [true, false, false, false, false]);
     }
 
     #[test]

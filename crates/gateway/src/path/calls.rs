@@ -72,6 +72,16 @@ impl Gateway {
         elsewhere.answer(request).await
     }
 
+    /// Counts a place that a program has taken to another device.
+    pub fn note_moved(&self, room: &RoomId) {
+        self.figures.moved(room.as_str());
+    }
+
+    /// Counts a code that a site elsewhere has exchanged.
+    pub fn note_code_exchanged(&self, room: &RoomId) {
+        self.figures.code_exchanged(room.as_str());
+    }
+
     /// What somebody beyond his budget reads, where he reads a page.
     pub fn limited_page<B>(&self, request: &Request<B>, quota: &Quota) -> Option<Response<GatewayBody>> {
         let reader = Reader::of(&self.writer, request).below_prefix();

@@ -33,10 +33,13 @@ const REQUESTS_MAX: u64 = 1_000_000_000_000;
 /// The word for requests of every class.
 const ALL_CLASSES: &str = "all";
 
-/// The budget that there is unless a table of this name replaces it. Generous: a whole company or a mobile network may share
-/// one address, and hundreds of its people may come in the same minute.
-const DEFAULT_NAME: &str = "join";
-const DEFAULT_BUDGET: Budget = Budget { requests: 1_200, per_seconds: 60, burst: 1_200 };
+/// The budgets that there are unless a table of the same name replaces them. Generous: a whole company or a mobile network may share
+/// one address, and hundreds of its people may come in the same minute. Few of them take their place to another device, and a room
+/// remembers no more than [`MOVED_MAX`](anteroom_core::moves::MOVED_MAX) places that have moved: one address shall not use them up.
+const DEFAULTS: [(&str, Class, Budget); 2] = [
+    ("join", Class::Join, Budget { requests: 1_200, per_seconds: 60, burst: 1_200 }),
+    ("move", Class::Move, Budget { requests: 20, per_seconds: 60, burst: 60 }),
+];
 
 /// Where budgets are kept, if the operator says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,19 +113,18 @@ pub(super) fn read(source: &mut Source<'_>, has_key_header: bool) -> Vec<Policy>
         let (place, name) = (draft.place.clone(), draft.name.clone());
         source.problems.push(Problem::NoKeyHeader { place, name });
     }
-    if let Some(draft) = drafts.get(POLICIES_MAX - 1) {
+    if let Some(draft) = drafts.get(POLICIES_MAX - DEFAULTS.len()) {
         source.problems.push(Problem::TooManyLimits { place: draft.place.clone() });
     }
     let mut policies: Vec<Policy> = drafts.into_iter().filter_map(|draft| draft.finished(source)).collect();
-    if !policies.iter().any(|policy| policy.name() == DEFAULT_NAME) {
-        policies.push(default_policy());
+    for (name, class, budget) in DEFAULTS {
+        if !policies.iter().any(|policy| policy.name() == name) {
+            let charge = Charge { class: Some(class), paths: vec![], methods: vec![], cost: 1 };
+            let policy = Policy::new(name, By::Ip, budget, vec![charge]);
+            policies.push(policy.expect("the default limits are some"));
+        }
     }
     policies
-}
-
-fn default_policy() -> Policy {
-    let joins = Charge { class: Some(Class::Join), paths: vec![], methods: vec![], cost: 1 };
-    Policy::new(DEFAULT_NAME, By::Ip, DEFAULT_BUDGET, vec![joins]).expect("the default limit is one")
 }
 
 /// One `[[limit]]`, with where everything stands in it.

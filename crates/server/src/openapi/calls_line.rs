@@ -107,7 +107,7 @@ pub(super) fn move_out() -> Call {
     let call = of_room(new(
         "lineMove",
         "A link that takes the place to another device",
-        "Opened there, it asks, and takes the place. It works for ten minutes, and once.",
+        "Opened there, it asks, and takes the place. It works for ten minutes, and once. Whoever has come in has no place to take elsewhere: `conflict`.",
     ));
     call.json(200, "The link.", &link)
         .json(
@@ -116,7 +116,7 @@ pub(super) fn move_out() -> Call {
             &LineAnswer { status: "moved", ..LineAnswer::default() },
         )
         .json(503, "The line cannot be reached.", &LineAnswer { status: "held", ..waiting() })
-        .problems(&[Problem::UnknownRoom, Problem::Conflict, Problem::BadRequest])
+        .problems(&[Problem::UnknownRoom, Problem::Conflict, Problem::BadRequest, Problem::PlaceGone])
 }
 
 pub(super) fn ask_to_take() -> Call {
@@ -125,7 +125,7 @@ pub(super) fn ask_to_take() -> Call {
     of_room(new(
         "lineTakeAsk",
         "The link to another device: asks",
-        "Nothing is taken by opening it: programs that preview links open them too.",
+        "Nothing is taken by opening it: programs that preview links open them too. It sets a cookie by which the browser is known again: if the answer to the `POST` is lost, opening the link again gives the browser the place that it took.",
     ))
     .optional_query::<String>("code", CODE, "AQ")
     .json(200, "It works.", &movable)
@@ -137,7 +137,8 @@ pub(super) fn take() -> Call {
     let call = of_room(new(
         "lineTake",
         "Takes the place to this device",
-        "The device that had it is told `moved` from then on. A browser is sent on to `return`.",
+        "The device that had it is told `moved` from then on. A browser is sent on to `return`. Asked again with the cookie of the question, it answers the same. A room remembers 1,024 \
+         places that have moved and whose turn has not passed; beyond that, and for whoever is inside already, the answer is `conflict`.",
     ))
     .optional_query::<String>("code", CODE, "AQ");
     line_answers(call).empty(303, "A browser is sent on to `return`.").problems(&[

@@ -95,7 +95,7 @@ pub(super) fn join() -> Call {
         "Takes a place in line",
         "The place is durable when this is answered. Where it is served at once, it is claimed in the same call: the status is `admitted`, and \
          the pass is there too. A client whose connection broke may ask again with the same `Idempotency-Key` within two minutes, and gets \
-         the same place.\n\nThe room is named in the body or in the query.",
+         the same place; if it has moved to another device since, that is `moved`.\n\nThe room is named in the body or in the query.",
     )
     .optional_query::<RoomName>("room", "The room, if the body does not name it; else the default room.", "Sample")
     .header::<IdempotencyKey>("Idempotency-Key", "Makes the call repeatable.", REQUEST_ID)
@@ -112,6 +112,7 @@ pub(super) fn join() -> Call {
         Problem::UnknownTicket,
         Problem::NotJoinable,
         Problem::PlaceGone,
+        Problem::Moved,
         Problem::SessionEnded,
         Problem::RoomClosed,
     ])
@@ -187,6 +188,7 @@ pub(super) fn auction() -> Call {
         Problem::Conflict,
         Problem::NoSlot,
         Problem::PlaceGone,
+        Problem::Moved,
         Problem::SessionEnded,
         Problem::RoomClosed,
     ])
@@ -196,10 +198,11 @@ pub(super) fn move_place() -> Call {
     new(
         "move",
         "Takes the place to another device",
-        "The place goes on under a new ticket with the same position. The old one answers `moved` from then on. A place can move fifteen times.",
+        "The place goes on under a new ticket with the same position. The old one answers `moved` from then on. A place can move fifteen times, and a room remembers 1,024 places that have moved and whose turn has not passed; beyond that the answer is `conflict`.\n\nA client whose connection broke may ask again with the same ticket and the same `Idempotency-Key`, for as long as the place waits, and gets the same new ticket. Without a key a place whose answer is lost is lost with it.",
     )
     .ticket(Ticket::InHeaderOrBody)
     .optional_query::<RoomName>("room", ROOM, "Sample")
+    .header::<IdempotencyKey>("Idempotency-Key", "Makes the call repeatable.", REQUEST_ID)
     .optional_body::<TicketBody>(json!({"ticket": JWT}))
     .json(200, "The new ticket.", &waiting())
     .leads_to("leave", &[("body.ticket", "$response.body#/ticket")])

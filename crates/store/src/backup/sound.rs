@@ -51,7 +51,7 @@ pub(crate) fn unsound(room: &Room) -> Option<&'static str> {
         Some("its exits")
     } else if unsound_departed(room) {
         Some("the visits it shows as ended")
-    } else if room.moved.len() > MOVED_MAX || room.moved.values().any(|&copy| copy > COPY_MAX) {
+    } else if room.moved.len() > MOVED_MAX || room.moved.values().any(|moved| moved.copy > COPY_MAX) {
         Some("the places that have moved")
     } else {
         clockwork::unsound(room)

@@ -4,20 +4,22 @@ use std::sync::Arc;
 
 use anteroom_core::ids::COPY_MAX;
 use anteroom_core::moves::MOVED_MAX;
-use anteroom_core::{Position, Room, SessionKey};
+use anteroom_core::{Moved, Mover, Position, Room, SessionKey};
 
 use super::{Corrupt, Reader, Writer};
 
 pub(super) fn encode(writer: &mut Writer, room: &Room) {
     writer.number(room.moved.len() as u64);
-    for (key, &copy) in &*room.moved {
+    for (key, moved) in &*room.moved {
         writer.generation(key.generation);
         writer.number(key.position.get());
-        writer.byte(copy);
+        writer.byte(moved.copy);
+        writer.number(moved.by.0);
     }
 }
 
-pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Corrupt> {
+/// Rooms of an earlier format do not say who moved a place: nobody can ask for the answer to that again.
+pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room, has_movers: bool) -> Result<(), Corrupt> {
     let length = reader.length()?;
     if length > MOVED_MAX {
         return Err(Corrupt("room"));
@@ -25,7 +27,9 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Cor
     let moved = (0..length).map(|_| {
         let generation = reader.generation()?;
         let position = Position::new(reader.number()?).ok_or(Corrupt("room"))?;
-        Ok((SessionKey { generation, position }, decode_copy(reader)?))
+        let copy = decode_copy(reader)?;
+        let by = if has_movers { Mover(reader.number()?) } else { Mover::UNNAMED };
+        Ok((SessionKey { generation, position }, Moved { copy, by }))
     });
     room.moved = Arc::new(moved.collect::<Result<_, Corrupt>>()?);
     Ok(())
@@ -53,6 +57,10 @@ mod tests {
         SessionKey { generation: room().newest().generation, position: Position::new(position).unwrap() }
     }
 
+    fn moved(copy: u8, by: u64) -> Moved {
+        Moved { copy, by: Mover(by) }
+    }
+
     fn session() -> Session {
         Session {
             key: key(2),
@@ -74,16 +82,19 @@ mod tests {
     #[test]
     fn places_that_moved_read_back_and_no_more_than_fit() {
         let mut room = room();
-        room.moved = Arc::new((1..=3).map(|position| (key(position), 2)).collect());
+        room.moved =
+            Arc::new((1..=3).map(|position| (key(position), moved(2, u64::MAX - position))).collect());
         let bytes = encode_room(&room);
         assert_eq!(decode_room(&bytes).unwrap(), room);
         for length in 0..bytes.len() {
             assert!(decode_room(&bytes[..length]).is_err(), "cut at {length}");
         }
         let mut damaged = bytes;
-        *damaged.last_mut().unwrap() = COPY_MAX + 1;
+        let copy = damaged.len() - 9;
+        damaged[copy] = COPY_MAX + 1;
         assert!(decode_room(&damaged).is_err(), "no ticket has that copy");
-        room.moved = Arc::new((1..=MOVED_MAX as u64 + 1).map(|position| (key(position), 1)).collect());
+        room.moved =
+            Arc::new((1..=MOVED_MAX as u64 + 1).map(|position| (key(position), moved(1, 5))).collect());
         assert!(decode_room(&encode_room(&room)).is_err());
     }
 
@@ -94,13 +105,34 @@ mod tests {
         older[0] = 4;
         let read = decode_room(&older).unwrap();
         assert_eq!(read, room());
-        assert_eq!(encode_room(&read)[0], 5);
+        assert_eq!(encode_room(&read)[0], 6);
         let mut older = encode_session(&session());
         older.truncate(older.len() - 9);
         older[0] = 3;
         let read = decode_session(&older).unwrap();
         assert_eq!(read, session());
         assert_eq!(encode_session(&read)[0], 4);
+    }
+
+    #[test]
+    fn what_was_written_before_movers_were_known_is_read() {
+        let mut room = room();
+        room.moved = Arc::new((1..=3).map(|position| (key(position), moved(2, 77))).collect());
+        let bytes = encode_room(&room);
+        // An entry is a line, a position, a copy and the mover; the last eight bytes are new.
+        let (head, entries) = bytes.split_at(bytes.len() - 3 * 26);
+        let mut older = head.to_vec();
+        older[0] = 5;
+        for entry in entries.chunks_exact(26) {
+            older.extend_from_slice(&entry[..18]);
+        }
+        let read = decode_room(&older).unwrap();
+        let unnamed = Moved { copy: 2, by: Mover::UNNAMED };
+        assert_eq!(read.moved, Arc::new((1..=3).map(|position| (key(position), unnamed)).collect()));
+        assert_eq!(encode_room(&read)[0], 6);
+        for length in 0..older.len() {
+            assert!(decode_room(&older[..length]).is_err(), "cut at {length}");
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anteroom_core::settings::Seconds;
-use anteroom_core::{Answer, Operation, Outcome, Session, SessionStatus, Settings, Ticket, UnixMillis};
+use anteroom_core::{
+    Answer, Mover, Operation, Outcome, Session, SessionStatus, Settings, Ticket, UnixMillis,
+};
 
 use super::caller::{Caller, HOUR_MILLIS, claim};
 use crate::clock::{Clock, Stopwatch, SystemClock};
@@ -128,12 +130,17 @@ pub(super) async fn a_place_that_moved_and_a_code_that_was_redeemed_are_remember
     let mut caller = Caller::open(&store, "room").await;
     caller.perform(Operation::Join { count: 2 }).await;
     let old = caller.ticket(2);
-    let moved = caller.perform(Operation::Move { ticket: old }).await;
+    let moved = caller.perform(Operation::Move { ticket: old, by: Mover(7) }).await;
     let new = Ticket { copy: 1, ..old };
-    assert_eq!(moved, Answer::Moved { ticket: new });
+    assert_eq!(moved, Answer::Moved { ticket: new, is_repeated: false });
     let stored = store.load(&caller.id, caller.node).await.unwrap().unwrap();
     let board = anteroom_core::Board::of(&stored.room);
     assert!(board.is_moved(&old) && !board.is_moved(&new));
+    // Whoever reads the room later answers its mover the same again: another node, or this one after a restart.
+    assert!(board.is_moved_by(&old, Mover(7)) && !board.is_moved_by(&old, Mover(8)));
+    caller.room = stored.room;
+    let again = caller.perform(Operation::Move { ticket: old, by: Mover(7) }).await;
+    assert_eq!(again, Answer::Moved { ticket: new, is_repeated: true });
     caller.perform(Operation::Advance { by: 2 }).await;
     let claimed = caller.perform(claim(new, None)).await;
     let Answer::Claimed { session, begun: true } = claimed else { panic!("{claimed:?}") };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anteroom_core::losses::{Line, Mend, margin};
-use anteroom_core::{Generation, Room, UnixMillis};
+use anteroom_core::{Generation, MovedPlaces, Room, UnixMillis, moves};
 
 /// How far back joins are counted for the margin, in milliseconds.
 const RECENT_MILLIS: u64 = 30_000;
@@ -35,6 +35,8 @@ pub(super) fn note_confirmed(confirmed: &Confirmed, claims: &[(Generation, u64)]
 pub(super) struct Remembered {
     lines: Vec<Line>,
     pub(super) confirmed: Confirmed,
+    /// The places that have moved to another device.
+    moved: MovedPlaces,
     /// When, and how many had joined the newest line by then; oldest first.
     joins: VecDeque<(UnixMillis, u64)>,
 }
@@ -68,6 +70,7 @@ impl Remembered {
                 None => self.lines.push(seen),
             }
         }
+        self.moved = Arc::clone(&room.moved);
         self.count_joins(room);
     }
 
@@ -115,6 +118,11 @@ impl Remembered {
         lines
     }
 
+    /// Those of the places it has seen to move of which the room does not know that.
+    pub(super) fn moved_beyond(&self, room: &Room) -> MovedPlaces {
+        Arc::new(moves::forgotten(room, &self.moved).into_iter().collect())
+    }
+
     /// What mends a room that may have lost something.
     pub(super) fn mend(&self, incarnation: u8, sessions_lost: bool) -> Mend {
         let lines = self.lines();
@@ -124,14 +132,15 @@ impl Remembered {
             _ => 0,
         };
         let oldest = lines.first().map(|line| line.generation);
-        Mend { incarnation, margin: margin(recent), lines, oldest, sessions_lost }
+        let moved = Arc::clone(&self.moved);
+        Mend { incarnation, margin: margin(recent), lines, oldest, sessions_lost, moved }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use anteroom_core::losses::{MARGIN_MAX, MARGIN_MIN};
-    use anteroom_core::{Operation, Reads, Settings, apply};
+    use anteroom_core::{Mover, Operation, Position, Reads, Settings, Ticket, apply};
 
     use super::*;
 
@@ -156,6 +165,31 @@ mod tests {
         room = joined(room, now.plus(1), 1_000_000);
         remembered.see(&room);
         assert_eq!(remembered.mend(1, false).margin, MARGIN_MAX);
+    }
+
+    #[test]
+    fn a_node_remembers_which_places_have_moved_until_the_room_knows_it_again() {
+        let now = UnixMillis(1_800_000_000_000);
+        let early = joined(Room::open(Settings::default(), now, 1), now, 5);
+        let generation = early.newest().generation;
+        let position = Position::new(3).unwrap();
+        let ticket = Ticket { lane: 0, generation, position, entered: 0, copy: 0 };
+        let moves = Operation::Move { ticket, by: Mover(7) };
+        let late = apply(early.clone(), now, &moves, Reads::default()).room;
+        let mut remembered = Remembered::default();
+        remembered.see(&late);
+        assert!(remembered.moved_beyond(&late).is_empty());
+        let mended =
+            apply(early.clone(), now, &Operation::Mend(remembered.mend(9, false)), Reads::default()).room;
+        assert_eq!(mended.moved, late.moved);
+        // Where another node has mended it, the rest is told.
+        let others = Remembered::default().mend(9, false);
+        let mended = apply(early, now, &Operation::Mend(others), Reads::default()).room;
+        let moved = remembered.moved_beyond(&mended);
+        assert_eq!(moved.len(), 1);
+        let recall = Operation::Recall { lines: remembered.beyond(&mended), moved };
+        let recalled = apply(mended, now, &recall, Reads::default());
+        assert!(recalled.effects.changed && remembered.moved_beyond(&recalled.room).is_empty());
     }
 
     #[test]

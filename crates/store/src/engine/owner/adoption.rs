@@ -66,13 +66,13 @@ impl Owner {
                 Some(Operation::Mend(self.remembered.mend(incarnation, false)))
             }
             Duty::Recall => {
-                let lines = self.remembered.beyond(room);
-                if lines.is_empty() {
+                let (lines, moved) = (self.remembered.beyond(room), self.remembered.moved_beyond(room));
+                if lines.is_empty() && moved.is_empty() {
                     self.duty = Duty::None;
                     return None;
                 }
-                tracing::warn!(room = %self.id, lines = lines.len(), "telling the room what the store has lost");
-                Some(Operation::Recall { lines })
+                tracing::warn!(room = %self.id, lines = lines.len(), moved = moved.len(), "telling the room what the store has lost");
+                Some(Operation::Recall { lines, moved })
             }
         }
     }

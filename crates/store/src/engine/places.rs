@@ -138,7 +138,7 @@ const fn key_of(ticket: &Ticket) -> SessionKey {
 
 #[cfg(test)]
 mod tests {
-    use anteroom_core::{Generation, Position};
+    use anteroom_core::{Generation, Mover, Position};
 
     use super::*;
 
@@ -199,7 +199,7 @@ mod tests {
         drop(places.forgetting(Touched::by(&Operation::Leave { ticket: own })));
         // A look that began before something else happened is not remembered either.
         let number = look(&places, &own, NOW);
-        drop(places.forgetting(Touched::by(&Operation::Move { ticket: own })));
+        drop(places.forgetting(Touched::by(&Operation::Move { ticket: own, by: Mover::UNNAMED })));
         places.remember(&own, number, &Ok(Place::Offered));
         look(&places, &own, NOW);
         assert_eq!(places.ask(&other, true, NOW), Known::Said(Ok(Place::Offered)));

@@ -235,9 +235,9 @@ fn a_place_that_had_moved_is_not_back_on_its_old_device_after_a_failover() {
     let old = joined["ticket"].as_str().expect("a ticket");
     scene.replica.wait_until_in_sync(&scene.primary);
     scene.link.set(Mode::Always(Fault::BlackHole(Direction::Both)));
-    let moves = Request::new("POST", "/move").header("Authorization", old);
-    let moves = moves.header("Idempotency-Key", "0123456789abcdef-telephone");
-    let moved = servers[0].visitor().send(&moves).expect("an answer");
+    let request = Request::new("POST", "/move").header("Authorization", old);
+    let request = request.header("Idempotency-Key", "0123456789abcdef-telephone");
+    let moved = servers[0].visitor().send(&request).expect("an answer");
     assert_eq!(moved.status, 200, "{moved:?}");
     let status = |node: usize, ticket: &str| {
         native::status(&mut servers[node].visitor(), "Hand", ticket).expect("an answer").status
@@ -252,7 +252,7 @@ fn a_place_that_had_moved_is_not_back_on_its_old_device_after_a_failover() {
         .agreed_when("Hand", |room| room["generations"].as_array().is_some_and(|lines| lines.len() == 2));
     for node in nodes {
         assert_eq!(status(node, old), 410, "the new primary was told what it had not heard");
-        let again = servers[node].visitor().send(&moves).expect("an answer");
+        let again = servers[node].visitor().send(&request).expect("an answer");
         assert_eq!(again.json()["request_id"], moved.json()["request_id"], "{again:?}");
         assert_eq!(status(node, again.json()["ticket"].as_str().expect("a ticket")), 200);
     }

@@ -174,8 +174,8 @@ mod tests {
         let generation = early.newest().generation;
         let position = Position::new(3).unwrap();
         let ticket = Ticket { lane: 0, generation, position, entered: 0, copy: 0 };
-        let moves = Operation::Move { ticket, by: Mover(7) };
-        let late = apply(early.clone(), now, &moves, Reads::default()).room;
+        let taking = Operation::Move { ticket, by: Mover(7) };
+        let late = apply(early.clone(), now, &taking, Reads::default()).room;
         let mut remembered = Remembered::default();
         remembered.see(&late);
         assert!(remembered.moved_beyond(&late).is_empty());

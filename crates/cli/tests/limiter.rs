@@ -274,11 +274,12 @@ fn mistakes_in_limits_keep_the_server_from_starting_and_are_told_all_at_once() {
 }
 
 #[test]
-fn entering_leaving_and_taking_a_place_are_charged_as_claims_also_on_the_host_of_a_site() {
+fn entering_and_leaving_are_charged_as_claims_and_taking_a_place_as_a_move_also_on_the_host_of_a_site() {
     for origin in ["", "origin = \"http://127.0.0.1:9\"\n"] {
         let claims =
             joins("claim", "ip", 3).replace("class = \"join\"", "class = \"claim\"\npaths = [\"/line\"]");
-        let server = server(&format!("{origin}{claims}")).memory().start().unwrap();
+        let moves = claims.replace("\"claim\"", "\"move\"").replace("requests = 3", "requests = 1");
+        let server = server(&format!("{origin}{claims}{moves}")).memory().start().unwrap();
         let mut client = server.visitor();
         let mut call = |method: &str, call: &str, address: &str| {
             let request = Request::new(method, &format!("/.anteroom/line{call}?room=Hall&code=x"))
@@ -292,7 +293,7 @@ fn entering_leaving_and_taking_a_place_are_charged_as_claims_also_on_the_host_of
             assert_eq!(call("GET", "/take", "203.0.113.7"), 410, "{origin}");
         }
         assert_ne!(call("POST", "/join", "203.0.113.7"), 429, "{origin}");
-        for each in ["/enter", "/leave", "/take"] {
+        for each in ["/enter", "/leave", "/leave", "/take"] {
             assert_ne!(call("POST", each, "203.0.113.7"), 429, "{origin} {each}");
         }
         for each in ["/enter", "/leave", "/take"] {

@@ -128,13 +128,17 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
         (_, Some(place)) => place.refresh_seconds,
         (_, None) => HELD_REFRESH_SECONDS,
     };
-    let mut response = if shown.reader.wants_page {
-        as_page(status, wait, place.as_ref(), refresh_seconds, shown)
+    let (mut response, retry_after_seconds) = if shown.reader.wants_page {
+        let pace = Pace {
+            script_seconds: refresh_seconds,
+            page_seconds: page_refresh_seconds(wait, refresh_seconds, &shown.board.settings),
+        };
+        (as_page(status, wait, place.as_ref(), pace, shown), pace.page_seconds)
     } else {
-        as_json(status, wait, place.as_ref(), refresh_seconds, shown)
+        (as_json(status, wait, place.as_ref(), refresh_seconds, shown), refresh_seconds)
     };
     if !matches!(wait, Wait::Moved) {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(refresh_seconds));
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
     }
     // Only a lost store is trouble.
     if !matches!(wait, Wait::Held(_)) {
@@ -221,11 +225,18 @@ fn rounds_attended(board: &Board, likely_seconds: Option<u64>) -> Option<u64> {
     (board.settings.is_auction() && is_near).then_some(round_seconds.max(1))
 }
 
+/// How soon a page asks again: by its script, or by being loaded anew.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    script_seconds: u64,
+    page_seconds: u64,
+}
+
 fn as_page(
     status: StatusCode,
     wait: Wait,
     place: Option<&Place>,
-    refresh_seconds: u64,
+    pace: Pace,
     shown: &Shown<'_>,
 ) -> Response<GatewayBody> {
     let situation = match wait {
@@ -253,8 +264,8 @@ fn as_page(
         room: Some(shown.room.handle.id().as_str()),
         is_standing_still: is_standing_still(shown.board),
         place: place.map(|place| place.shown(shown.now)),
-        live: place.map(|place| live(place, refresh_seconds, shown)),
-        refresh_seconds: (!is_over).then(|| page_refresh_seconds(wait, refresh_seconds, settings)),
+        live: place.map(|place| live(place, pace.script_seconds, shown)),
+        refresh_seconds: (!is_over).then_some(pace.page_seconds),
         home: (!is_over).then(|| shown.address.to_owned()),
         join: is_over.then(|| shown.line("/join")),
         enter: has_button.then_some(enter),

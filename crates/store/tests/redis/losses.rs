@@ -53,6 +53,8 @@ async fn a_promoted_replica_goes_on_under_another_lineage() {
     let proxy = ChaosProxy::before(primary.port());
     let link = ChaosProxy::before(primary.port());
     replica.replica_of(link.port());
+    // Its first replica gives a primary another lineage, which is not what is meant here.
+    replica.wait_until_in_sync(&primary);
     let store = Arc::new(open(&primary.url_through(proxy.port())).await);
     let mut writer = Writer::make(store, "room").await;
     assert_eq!(writer.join(5).await, 1);

@@ -129,11 +129,11 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
         (_, None) => HELD_REFRESH_SECONDS,
     };
     let (mut response, retry_after_seconds) = if shown.reader.wants_page {
-        let pace = Pace {
+        let rhythm = Rhythm {
             script_seconds: refresh_seconds,
             page_seconds: page_refresh_seconds(wait, refresh_seconds, &shown.board.settings),
         };
-        (as_page(status, wait, place.as_ref(), pace, shown), pace.page_seconds)
+        (as_page(status, wait, place.as_ref(), rhythm, shown), rhythm.page_seconds)
     } else {
         (as_json(status, wait, place.as_ref(), refresh_seconds, shown), refresh_seconds)
     };
@@ -227,7 +227,7 @@ fn rounds_attended(board: &Board, likely_seconds: Option<u64>) -> Option<u64> {
 
 /// How soon a page asks again: by its script, or by being loaded anew.
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct Rhythm {
     script_seconds: u64,
     page_seconds: u64,
 }
@@ -236,7 +236,7 @@ fn as_page(
     status: StatusCode,
     wait: Wait,
     place: Option<&Place>,
-    pace: Pace,
+    rhythm: Rhythm,
     shown: &Shown<'_>,
 ) -> Response<GatewayBody> {
     let situation = match wait {
@@ -264,8 +264,8 @@ fn as_page(
         room: Some(shown.room.handle.id().as_str()),
         is_standing_still: is_standing_still(shown.board),
         place: place.map(|place| place.shown(shown.now)),
-        live: place.map(|place| live(place, pace.script_seconds, shown)),
-        refresh_seconds: (!is_over).then_some(pace.page_seconds),
+        live: place.map(|place| live(place, rhythm.script_seconds, shown)),
+        refresh_seconds: (!is_over).then_some(rhythm.page_seconds),
         home: (!is_over).then(|| shown.address.to_owned()),
         join: is_over.then(|| shown.line("/join")),
         enter: has_button.then_some(enter),

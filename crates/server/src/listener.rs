@@ -9,6 +9,7 @@
 //! leak or double it.
 
 pub mod connection;
+mod heads;
 pub mod takeout;
 mod traffic;
 pub mod transport;
@@ -33,8 +34,12 @@ use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 use transport::Transport;
 
-/// How long a client may take to send a request's header, and how long a connection may idle between two requests.
+/// How long a client may take to send a request's header.
 pub const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may idle between two requests: longer than the minute for which nginx and most load balancers keep
+/// theirs to us. Then an HTTP/1 connection is closed and an HTTP/2 client asked to go; what it still has in flight goes on, but
+/// once it takes nothing for [`WRITE_STALL_TIMEOUT`] it is closed.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// How many connections one listener holds at once, unless the caller derives a figure from the descriptor limit.
 pub const MAX_CONNECTIONS: u64 = 8192;
 /// Request line and header fields together; the same as nginx allows by default.
@@ -47,9 +52,6 @@ pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take none of the bytes we have for it before the connection is closed.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// After this long without a new request and without a response that moves, an HTTP/2 client is asked to go. What it
-/// still has in flight goes on, but once it takes nothing for [`WRITE_STALL_TIMEOUT`] it is closed.
-pub const HTTP2_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long one response of an HTTP/2 connection may stand still, whoever it waits for, before the connection is closed.
 /// A stream of events has to say something more often than this.
 pub const RESPONSE_STALL_TIMEOUT: Duration = Duration::from_mins(2);
@@ -74,6 +76,8 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nc
 pub struct Limits {
     /// See [`HEADER_READ_TIMEOUT`].
     pub header_read_timeout: Duration,
+    /// See [`IDLE_TIMEOUT`].
+    pub idle_timeout: Duration,
     /// See [`MAX_CONNECTIONS`].
     pub max_connections: u64,
     /// See [`MAX_HEADER_BYTES`].
@@ -86,8 +90,6 @@ pub struct Limits {
     pub drain_timeout: Duration,
     /// See [`WRITE_STALL_TIMEOUT`].
     pub write_stall_timeout: Duration,
-    /// See [`HTTP2_IDLE_TIMEOUT`].
-    pub http2_idle_timeout: Duration,
     /// See [`RESPONSE_STALL_TIMEOUT`].
     pub response_stall_timeout: Duration,
     /// The paths whose handlers may take a clear HTTP/1.1 socket out of hyper; see [`takeout`].
@@ -98,13 +100,13 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             header_read_timeout: HEADER_READ_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
             max_connections: MAX_CONNECTIONS,
             max_header_bytes: MAX_HEADER_BYTES,
             max_headers: MAX_HEADERS,
             tls_handshake_timeout: TLS_HANDSHAKE_TIMEOUT,
             drain_timeout: DRAIN_TIMEOUT,
             write_stall_timeout: WRITE_STALL_TIMEOUT,
-            http2_idle_timeout: HTTP2_IDLE_TIMEOUT,
             response_stall_timeout: RESPONSE_STALL_TIMEOUT,
             takeout_paths: &[],
         }

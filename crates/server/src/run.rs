@@ -156,6 +156,7 @@ pub async fn run(
     let (app, first_start) = compose(&config, &secrets, &rooms, policies, &addresses, (watch, pages)).await?;
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
+        idle_timeout: config.idle_timeout_seconds,
         drain_timeout: config.drain_timeout_seconds,
         max_connections,
         ..Limits::default()

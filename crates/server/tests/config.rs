@@ -62,6 +62,7 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert_eq!(config.signing_algorithm, SigningAlgorithm::Rs256);
     assert_eq!(config.max_connections, None);
     assert_eq!(config.header_read_timeout_seconds, Duration::from_secs(10));
+    assert_eq!(config.idle_timeout_seconds, Duration::from_secs(75));
     assert_eq!(config.drain_timeout_seconds, Duration::from_secs(10));
     assert_eq!(config.request_body_max_bytes, 16_384);
     assert_eq!(config.watch_interval_milliseconds, 1_000);
@@ -110,10 +111,16 @@ fn the_sample_begins_with_the_generated_reference() {
 }
 
 #[test]
-fn every_room_setting_is_in_the_sample_and_in_the_document() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating/configuration.md");
-    let document = std::fs::read_to_string(document).unwrap();
+fn every_setting_is_in_the_sample_and_in_the_document() {
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating");
+    let [document, origins] =
+        ["configuration.md", "origins.md"].map(|name| std::fs::read_to_string(documents.join(name)).unwrap());
     let sample = std::fs::read_to_string(sample_path()).unwrap();
+    for setting in SETTINGS {
+        let name = format!("`{}`", setting.name);
+        let has_a_row = |line: &str| line.split('|').nth(1).is_some_and(|first| first.contains(&name));
+        assert!(document.lines().chain(origins.lines()).any(has_a_row), "no row for {name}");
+    }
     for field in anteroom_core::settings::FIELDS {
         let name = field.name;
         let in_sample =
@@ -324,6 +331,7 @@ fn messages_about_the_file() {
         ("max_connections = \"5\"", "anteroom.toml:1: max_connections = \"5\": expected a whole number from 1 to 1000000".into()),
         ("max_connections = 1.5", "anteroom.toml:1: max_connections = 1.5: expected a whole number from 1 to 1000000".into()),
         ("max_connections = 99999999999999999999999", "anteroom.toml:1: max_connections = 99999999999999999999999: expected a whole number from 1 to 1000000".into()),
+        ("idle_timeout_seconds = 0", "anteroom.toml:1: idle_timeout_seconds = 0: expected a whole number of seconds from 1 to 3600".into()),
         ("header_read_timeout_seconds = 301", "anteroom.toml:1: header_read_timeout_seconds = 301: expected a whole number of seconds from 1 to 300".into()),
         ("drain_timeout_seconds = -1", "anteroom.toml:1: drain_timeout_seconds = -1: expected a whole number of seconds from 0 to 3600".into()),
         ("request_body_max_bytes = 1023", "anteroom.toml:1: request_body_max_bytes = 1023: expected a whole number from 1024 to 1048576".into()),

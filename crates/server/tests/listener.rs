@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anteroom_server::listener::{Limits, MAX_HEADERS};
 use listener_support::{Server, eventually, within_deadline};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longer than any test's deadline: what ends before was not ended by this.
@@ -49,12 +49,62 @@ async fn a_client_that_sends_nothing_is_closed() {
 
 #[tokio::test]
 async fn an_idle_connection_is_closed_after_its_last_answer() {
-    let limits = Limits { header_read_timeout: SHORT, ..Limits::default() };
+    let limits = Limits { idle_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, None).await;
     let mut client = server.connect().await;
     assert_eq!(client.get("/").await.status(), "200");
     client.read_to_close().await;
     eventually("the slot is free", || server.counters.open() == 0).await;
+}
+
+#[tokio::test]
+async fn a_connection_may_idle_for_longer_than_a_header_may_take() {
+    let limits = Limits { header_read_timeout: SHORT, ..Limits::default() };
+    let server = Server::start(limits, None).await;
+    let mut client = server.connect().await;
+    for _ in 0..2 {
+        assert_eq!(client.get("/").await.status(), "200");
+        // Several header time-outs pass on another connection, measured by the server itself.
+        for _ in 0..3 {
+            server.connect().await.read_to_close().await;
+        }
+    }
+    assert_eq!(client.get("/").await.status(), "200", "still open");
+    // The next header has no more time than the first.
+    client.send(b"GET / HTTP/1.1\r\nx: ").await;
+    assert!(client.read_to_close().await.is_empty());
+    eventually("the slot is free", || server.counters.open() == 0).await;
+    assert_eq!(server.calls.started(), 3);
+}
+
+#[tokio::test]
+async fn in_a_crowd_a_connection_may_idle_no_longer_than_a_header_may_take() {
+    let limits = Limits { header_read_timeout: SHORT, max_connections: 3, ..Limits::default() };
+    let server = Server::start(limits, None).await;
+    let mut early = server.connect().await;
+    assert_eq!(early.get("/").await.status(), "200");
+    let mut late = server.connect().await;
+    assert_eq!(late.get("/").await.status(), "200");
+    late.read_to_close().await;
+    assert_eq!(early.get("/").await.status(), "200", "the one that came first may stay");
+}
+
+#[tokio::test]
+async fn a_tunnel_may_be_silent_for_longer_than_a_header_may_take() {
+    let limits = Limits { header_read_timeout: SHORT, idle_timeout: SHORT, ..Limits::default() };
+    let server = Server::start(limits, None).await;
+    let mut client = server.connect().await;
+    client.send(b"GET /tunnel HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n").await;
+    assert_eq!(client.read_answer().await.unwrap().status(), "101");
+    for word in ["one", "two"] {
+        client.send(word.as_bytes()).await;
+        let mut echo = [0; 3];
+        within_deadline(client.0.read_exact(&mut echo)).await.unwrap();
+        assert_eq!(echo, word.as_bytes());
+        for _ in 0..2 {
+            server.connect().await.read_to_close().await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -414,7 +414,7 @@ async fn http2_requests_that_outlast_the_drain_are_cut() {
 async fn an_http2_client_that_takes_nothing_is_asked_to_go_and_then_closed() {
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT, ..Limits::default() };
+    let limits = Limits { idle_timeout: SHORT, write_stall_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
     let mut client = Stingy::connect(&server, &pair).await;
     assert!(client.ask(1, &GET_ROOT).await);
@@ -467,7 +467,7 @@ async fn an_answer_that_never_comes_ends_its_http2_connection() {
 async fn a_client_asked_to_go_still_gets_what_it_waits_for() {
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT, ..Limits::default() };
+    let limits = Limits { idle_timeout: SHORT, write_stall_timeout: SHORT, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
     let mut client = Stingy::connect(&server, &pair).await;
     assert!(client.ask(1, &GET_SLOW).await && client.open_window(1, 1024).await);
@@ -485,7 +485,7 @@ async fn a_slow_download_outlasts_the_last_deadline_while_it_moves() {
     const STEP_BYTES: u32 = 48 * 1024;
     let pair = pair();
     let files = Files::of(&pair);
-    let limits = Limits { http2_idle_timeout: SHORT, write_stall_timeout: SHORT * 4, ..Limits::default() };
+    let limits = Limits { idle_timeout: SHORT, write_stall_timeout: SHORT * 4, ..Limits::default() };
     let server = Server::start(limits, Some(files.load())).await;
     let mut client = Stingy::connect(&server, &pair).await;
     assert!(client.open_window(0, 16 * 1024 * 1024).await);

@@ -132,8 +132,12 @@ settings! {
     /// Connections each listener holds at once; one more is answered with 503.
     /// When unset: derived from the limit on open files.
     max_connections: Optional<Integer<1, 1_000_000>> = "8192";
-    /// How long a client may take for a request's header, and idle between two requests.
+    /// How long a client may take for a request's header.
     header_read_timeout_seconds: Required<Seconds<1, 300>> = "10";
+    /// How long a connection may idle between two requests. Keep it longer than the proxy before this server does, or
+    /// now and then a request meets a connection that is being closed: nginx and most load balancers keep theirs for 60 s. While more
+    /// than half of `max_connections` are taken, new HTTP/1.1 connections may idle for no longer than `header_read_timeout_seconds`.
+    idle_timeout_seconds: Required<Seconds<1, 3600>> = "75";
     /// How long requests in flight may take to finish once the server is told to stop.
     drain_timeout_seconds: Required<Seconds<0, 3600>> = "10";
     /// The largest request body that our own API reads.

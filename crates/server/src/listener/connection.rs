@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
+use super::heads::{HeadsInTime, Stage, noted};
 use super::takeout::{Offering, Takeout};
 use super::traffic::{Traffic, Verdict, Watched};
 use super::transport::Transport;
@@ -123,11 +124,18 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let limits = &context.limits;
+    // Idle connections are a comfort that a full house cannot afford.
+    let is_crowded = context.counters.open() > limits.max_connections / 2;
+    let idle_timeout =
+        if is_crowded { limits.idle_timeout.min(limits.header_read_timeout) } else { limits.idle_timeout };
+    let stage = Stage::default();
+    let io = HeadsInTime::new(io, stage.clone(), limits.header_read_timeout);
+    let service = noted(service, stage);
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // Runs from the moment a request may begin, so it closes idle and half-open connections too.
-        .header_read_timeout(limits.header_read_timeout)
+        // Runs from the moment a request may begin, so it closes idle connections. A header that has begun gets less time.
+        .header_read_timeout(idle_timeout)
         .keep_alive(true)
         .half_close(false)
         .max_header_size(limits.max_header_bytes)

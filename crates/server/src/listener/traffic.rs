@@ -63,7 +63,7 @@ impl Traffic {
 
     /// How long after a connection's begin it has to be judged for the first time: nothing can be overdue before.
     pub(super) fn first_look(limits: &Limits) -> Duration {
-        limits.header_read_timeout.min(limits.http2_idle_timeout).min(limits.response_stall_timeout)
+        limits.header_read_timeout.min(limits.idle_timeout).min(limits.response_stall_timeout)
     }
 
     /// Judges the connection; `asked_to_go` runs since [`Verdict::AskToGo`] was followed.
@@ -85,7 +85,7 @@ impl Traffic {
             }
         }
         let Some(asked_to_go) = asked_to_go else {
-            return match limits.http2_idle_timeout.checked_sub(quiet) {
+            return match limits.idle_timeout.checked_sub(quiet) {
                 None | Some(Duration::ZERO) => Verdict::AskToGo,
                 Some(rest) => Verdict::Wait(wait.min(rest)),
             };

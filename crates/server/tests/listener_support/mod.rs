@@ -18,6 +18,8 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -107,10 +109,22 @@ async fn answer(
         }
         "/other" => Bytes::from("another"),
         "/big" => big,
+        "/tunnel" => {
+            spawn(echo(hyper::upgrade::on(request)));
+            let switching =
+                Response::builder().status(101).header("connection", "upgrade").header("upgrade", "echo");
+            return Ok(switching.body(Full::default()).unwrap());
+        }
         "/panic" => panic!("a handler's panic, on purpose"),
         _ => Bytes::from("hello"),
     };
     Ok(Response::new(Full::new(body)))
+}
+
+/// Sends back what comes.
+async fn echo(upgrade: OnUpgrade) {
+    let (mut from, mut to) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+    let _ = tokio::io::copy(&mut from, &mut to).await;
 }
 
 /// An HTTP/1.1 client that hides nothing.

@@ -255,6 +255,23 @@ fn an_answer_that_sets_our_cookie_is_for_one_person() {
 }
 
 #[test]
+fn a_place_in_line_is_remembered_for_longer_than_anybody_waits() {
+    let stand = Stand::open(1, "");
+    assert!(stand.browser().open("/").is_from_site());
+    let mut browser = stand.browser();
+    let arrived = browser.open("/");
+    let waits = browser.open("/");
+    assert!(waits.shown_position().is_some(), "{waits:?}");
+    let ages = [&arrived, &waits].map(|page| {
+        let set = page.set_cookies();
+        let ours = set.iter().find(|cookie| cookie.name == COOKIE).expect("our cookie");
+        ours.max_age_seconds().expect("an age")
+    });
+    assert_eq!(ages[0], 120, "an arrival, before there is a place");
+    assert_eq!(ages[1], 7 * 24 * 3600);
+}
+
+#[test]
 fn a_slot_whose_cookie_never_comes_back_goes_to_somebody_else() {
     let stand = Stand::open(1, "");
     let began = now();

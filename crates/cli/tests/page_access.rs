@@ -127,6 +127,14 @@ fn by_keyboard_alone_one_switches_cues_moves_and_leaves() {
     wait_until("the dialog is open", PATIENCE, || browser.shows(&format!("{MOVE_DIALOG} svg")));
     let within = format!("return document.activeElement.closest('{MOVE_DIALOG}') !== null");
     assert_eq!(browser.run(&within, &[]), true, "the dialog has the focus");
+    let copy = format!("{MOVE_DIALOG} [data-anteroom~=copy]");
+    tab_to(&browser, &copy);
+    browser.keys(&[Key::Enter]);
+    wait_until("it says that the link is copied", PATIENCE, || {
+        browser.text(&copy).as_deref() == Some("Copied")
+    });
+    let heard = browser.attribute(&copy, "aria-live");
+    assert_eq!(heard.as_deref(), Some("polite"), "and not only to those who see it");
     browser.keys(&[Key::Escape]);
     wait_until("the dialog is closed", PATIENCE, || !browser.shows(MOVE_DIALOG));
     assert_eq!(browser.focused(), "a#move", "the focus is back where it was");

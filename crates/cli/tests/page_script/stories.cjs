@@ -217,3 +217,15 @@ test("how long a place is held runs down: in minutes at first, in seconds at the
   assert.deepEqual(told.slice(0, 3), ["2 minutes", "119 seconds", "118 seconds"]);
   assert.ok(Number.parseInt(told.at(-1), 10) <= 2, told.at(-1));
 });
+
+test("a notification is left to be seen before the page goes on, unless the turn would be over", async () => {
+  for (const [remaining, pause] of [[120, 5], [4, 2]]) {
+    const remembered = { "anteroom-cue-notification": "on" };
+    const tab = await open({ data: page(), remembered, answer: () => standing(5_000, { claim_expires_in_seconds: remaining }) });
+    await tab.pass(60);
+    const [notified, again] = tab.since(0, "notify");
+    const [entered] = tab.since(0, "reload");
+    assert.ok(notified && !again, "one notification");
+    assert.equal(Math.round((entered.seconds - notified.seconds) * 10) / 10, pause, `with ${remaining} s left`);
+  }
+});

@@ -25,8 +25,9 @@ const element = () => ({
   focus() {},
 });
 
-// Opens a tab. `answer` is what the server says when it is asked: { status, headers, body }; without a body it is no JSON.
-const open = async ({ data, answer, isHidden = false, seed = 1 }) => {
+// Opens a tab. `answer` is what the server says when it is asked: { status, headers, body }; without a body it is no JSON. `remembered` is
+// what the browser knows of earlier visits.
+const open = async ({ data, answer, isHidden = false, seed = 1, remembered = {} }) => {
   const start = 1e12;
   let now = start;
   let count = 0;
@@ -67,8 +68,11 @@ const open = async ({ data, answer, isHidden = false, seed = 1 }) => {
     constructor(...given) { given.length ? super(...given) : super(now); }
     static now() { return now; }
   }
-  const storage = () => {
-    const kept = {};
+  class Notification {
+    static permission = "granted";
+    constructor() { note("notify"); }
+  }
+  const storage = (kept = {}) => {
     return { getItem: key => kept[key] ?? null, setItem: (key, value) => { kept[key] = String(value); } };
   };
   const document = {
@@ -109,7 +113,8 @@ const open = async ({ data, answer, isHidden = false, seed = 1 }) => {
     isSecureContext: true,
     addEventListener: listen,
     sessionStorage: storage(),
-    localStorage: storage(),
+    localStorage: storage(remembered),
+    Notification,
   };
   window.window = window;
 

@@ -13,8 +13,9 @@ const RECOVERY_MINUTE: u64 = 120;
 /// Rounds of ten seconds after which the law has settled. With visits of five minutes, half of those inside have left after 21.
 const SETTLING_ROUNDS: u64 = 60;
 const SETTLING_MINUTES: u64 = SETTLING_ROUNDS / 6;
-/// How far the number inside is from the best one then, in thousandths.
-const BAND_BELOW: u64 = 130;
+/// How far the number inside is from the best one then, in thousandths. Visits end by chance: in the worst of 60 sales it was 144 below
+/// for ten seconds.
+const BAND_BELOW: u64 = 150;
 const BAND_ABOVE: u64 = 60;
 
 fn scenario(seed: u64, changes: Vec<(u64, Change)>) -> Scenario {

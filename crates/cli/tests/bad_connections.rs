@@ -37,6 +37,27 @@ fn a_connection_that_says_nothing_is_closed() {
 }
 
 #[test]
+fn a_connection_between_two_requests_is_kept_for_as_long_as_configured() {
+    let ask = |wire: &mut Wire| {
+        wire.write(b"GET /serving_num?event_id=Patient HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is open");
+        let answer = wire.read_answer().expect("an answer in time");
+        assert_eq!(answer.map(|answer| answer.status), Some(200));
+    };
+    let server = start(CONFIG);
+    let mut kept = connect(&server);
+    ask(&mut kept);
+    // Longer than a header may take, twice, by the server's own measure.
+    for _ in 0..2 {
+        assert!(connect(&server).closed_within(CLOSED_WITHIN));
+    }
+    ask(&mut kept);
+    let hasty = start(&format!("idle_timeout_seconds = 1\n{CONFIG}"));
+    let mut kept = connect(&hasty);
+    ask(&mut kept);
+    assert!(kept.closed_within(CLOSED_WITHIN));
+}
+
+#[test]
 fn a_head_that_stops_half_way_is_closed() {
     let server = start(CONFIG);
     let heads =

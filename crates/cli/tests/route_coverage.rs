@@ -144,6 +144,7 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
                         .send(&Request::new(route.method.as_str(), &path).body(too_much.clone()))
                         .expect("an answer as it should be");
                     assert_eq!(answer.status, 413, "{name}: {answer:?}");
+                    assert_eq!(answer.header("Connection"), Some("close"), "{name}: {answer:?}");
                 }
                 BodyLimit::Fixed(limit) => {
                     let body = "x".repeat(limit + 1);
@@ -151,6 +152,7 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
                         .send(&Request::new(route.method.as_str(), &path).body(body))
                         .expect("an answer as it should be");
                     assert_eq!(answer.status, 413, "{name}: {answer:?}");
+                    assert_eq!(answer.header("Connection"), Some("close"), "{name}: {answer:?}");
                 }
                 BodyLimit::Streamed(limit) => assert!(limit > 0, "{name}"),
                 BodyLimit::Nothing => {

@@ -3,7 +3,8 @@
 //! A header has to come quickly, or a few slow clients would hold every slot. A connection between two requests had better stay
 //! open for longer than the proxy before us keeps it: one that we close just as the proxy sends a request on it is a request
 //! lost. hyper has a single time-out for both, so hyper's is the longer one, and the socket ([`HeadsInTime`]) gives up on a header
-//! that has begun and does not come to its end. Whether one has is told by the service ([`noted`]).
+//! that has begun and does not come to its end. Whether one has is told by the service ([`noted`]), which also says so where an
+//! answer is a connection's last.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, IoSlice};
@@ -14,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -76,9 +78,14 @@ where
         let answering = Answering(stage.clone());
         let answer = service.call(request);
         async move {
-            let response = answer.await?;
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                answering.0.set(TUNNEL);
+            let mut response = answer.await?;
+            match response.status() {
+                StatusCode::SWITCHING_PROTOCOLS => answering.0.set(TUNNEL),
+                // hyper closes a connection on which a body was not read to its end. Whoever is not told sends his next request on it.
+                StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                _ => {}
             }
             // Changes no error: it is the way to have something dropped together with the body.
             Ok::<_, Infallible>(response.map(|body| {

@@ -76,6 +76,30 @@ fn a_visit_and_a_place_of_one_node_are_honoured_by_the_other() {
     assert_eq!(scene.site.most_living(), 1);
 }
 
+/// Nodes that start together race for the room of their file. Each of them must stand before the site from its first answer on,
+/// also the one that finds the room created by another.
+#[test]
+fn eight_nodes_started_at_once_on_an_empty_redis_all_protect_the_site() {
+    const NODES: usize = 8;
+    if !require_redis() {
+        return;
+    }
+    let rounds = if full() { 60 } else { 8 };
+    for round in 0..rounds {
+        let (redis, site) = (RedisProcess::start(), Site::open());
+        let urls = vec![redis.url(); NODES];
+        let nodes = Nodes::start(BINARY, &hall(&site.url(), 1, "state = \"paused\""), &urls);
+        for (index, node) in nodes.all().iter().enumerate() {
+            let answer = Browser::new(node.public()).open("/");
+            assert!(
+                !answer.is_from_site(),
+                "round {round}: node {index} passes requests on unprotected: {answer:?}"
+            );
+            assert!(!node.stderr().contains("deleted by an operator"), "round {round}: node {index}");
+        }
+    }
+}
+
 /// One visit is ended through one node, while its cookie is shown to the other one all the time, and somebody waits there.
 fn end_under_watch(scene: &Scene, end: impl FnOnce(&mut Browser)) {
     let mut inside = scene.browser(0);

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use anteroom_core::{Board, UnixMillis};
+use anteroom_core::{Board, RoomId, UnixMillis};
 use anteroom_store::Engine;
 use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::random;
@@ -59,6 +59,8 @@ const REPORTER_NAME_BYTES: usize = 6;
 pub struct GatewayParts {
     /// The rooms.
     pub engine: Arc<Engine>,
+    /// Rooms that must exist: until each of them is known, nothing is passed on unprotected.
+    pub expected_rooms: Vec<RoomId>,
     /// What cookies are sealed with.
     pub secrets: Arc<MasterSecrets>,
     /// Where requests go whose room names no origins of its own; empty if there is no such place.
@@ -117,6 +119,7 @@ impl Gateway {
         let codes = Codes::new(&parts.secrets);
         let rooms = GatewayRooms::new(
             Arc::clone(&parts.engine),
+            parts.expected_rooms,
             parts.secrets,
             parts.proxy,
             default_origins,
@@ -266,6 +269,11 @@ impl Gateway {
             Found::Room(rule) => Some(rule),
             Found::Unprotected(origins) => {
                 return self.unprotected(request, &client, is_tls, &origins).await;
+            }
+            Found::NotReady => {
+                let (mut account, reader) =
+                    (Account::open(&self.no_room), Reader::of(&self.writer, &request));
+                return refuse(&Rejection::NotReady, &reader, None, &mut account);
             }
             Found::Nothing => None,
         };

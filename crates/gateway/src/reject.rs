@@ -58,6 +58,8 @@ pub(crate) enum Rejection {
     },
     /// No origin for this host.
     Misdirected,
+    /// A configured room is not known yet, so nothing is passed on.
+    NotReady,
     /// The origin did not do its part.
     Origin(ProxyError),
     /// A call about the line of a room that is not there.
@@ -74,6 +76,7 @@ impl Rejection {
             Self::Closed | Self::TurnedAway => Verdict::Closed,
             Self::NotInside { .. } => Verdict::NotInside,
             Self::Misdirected => Verdict::Misdirected,
+            Self::NotReady => Verdict::Held,
             Self::Origin(ProxyError::Request(_) | ProxyError::ClientStalled | ProxyError::ClientBroke) => {
                 Verdict::Malformed
             }
@@ -85,7 +88,9 @@ impl Rejection {
     fn status(&self) -> StatusCode {
         match self {
             Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Closed | Self::TurnedAway | Self::NotInside { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Closed | Self::TurnedAway | Self::NotInside { .. } | Self::NotReady => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::Origin(error) => error.status(),
             Self::UnknownRoom => UNKNOWN_ROOM.0,
@@ -101,7 +106,7 @@ impl Rejection {
             Self::NotInside { is_change: true } => Situation::NotDone,
             Self::NotInside { is_change: false } => Situation::Outside,
             Self::Misdirected => Situation::UnknownSite,
-            Self::Origin(_) => Situation::Failed,
+            Self::Origin(_) | Self::NotReady => Situation::Failed,
             Self::UnknownRoom | Self::Line(..) => Situation::Refused,
         }
     }
@@ -118,6 +123,7 @@ impl Rejection {
                 ("Not inside", "You are not inside. Open the site in a browser, or post to /.anteroom/line/join, to take a place in line.".into())
             }
             Self::Misdirected => ("Unknown site", "There is no site of this name here.".into()),
+            Self::NotReady => ("Not ready", "The rooms of this site are not known yet. Try again in a moment.".into()),
             Self::Origin(error) => ("The site does not answer", error.sentence().to_owned()),
             Self::UnknownRoom => (UNKNOWN_ROOM.2, "There is no room of this name".into()),
             Self::Line(_, text) => (self.line_problem().map_or("This did not work", |(_, title)| title), (*text).to_owned()),
@@ -144,7 +150,7 @@ impl Rejection {
     fn refresh_seconds(&self) -> Option<u64> {
         match self {
             Self::Limited(quota) => quota.retry_after_seconds(),
-            Self::Closed | Self::TurnedAway | Self::Origin(_) => self.retry_after_seconds(),
+            Self::Closed | Self::TurnedAway | Self::Origin(_) | Self::NotReady => self.retry_after_seconds(),
             Self::NotInside { .. } | Self::Misdirected | Self::UnknownRoom | Self::Line(..) => None,
         }
     }
@@ -152,7 +158,7 @@ impl Rejection {
     fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::Closed | Self::TurnedAway => Some(CLOSED_RETRY_AFTER_SECONDS),
-            Self::NotInside { .. } => Some(RETRY_AFTER_SECONDS),
+            Self::NotInside { .. } | Self::NotReady => Some(RETRY_AFTER_SECONDS),
             Self::Origin(error) if error.status() == StatusCode::SERVICE_UNAVAILABLE => {
                 Some(RETRY_AFTER_SECONDS)
             }
@@ -179,7 +185,8 @@ pub(crate) fn answer(
     let (title, detail) = rejection.texts();
     let mut response = if reader.wants_page {
         let is_about_a_line = matches!(rejection, Rejection::UnknownRoom | Rejection::Line(..));
-        let is_particular = is_about_a_line || matches!(rejection, Rejection::Origin(_));
+        let is_particular =
+            is_about_a_line || matches!(rejection, Rejection::Origin(_) | Rejection::NotReady);
         let page = Page {
             situation: rejection.situation(),
             settings: looks.map(|looks| looks.settings),

@@ -4,12 +4,12 @@
 //! request, one that names the host goes before one that takes any, and then the longest path.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::settings::BypassRule;
-use anteroom_core::{Board, SessionKey, Settings, UnixMillis};
+use anteroom_core::{Board, RoomId, SessionKey, Settings, UnixMillis};
 use anteroom_store::{Engine, RoomHandle};
 use anteroom_tokens::cookie::VisitorCookies;
 use anteroom_tokens::request_id::RequestIds;
@@ -142,6 +142,8 @@ pub(crate) enum Found {
     Room(Arc<Rule>),
     /// None, and the site is served all the same.
     Unprotected(Arc<Origins>),
+    /// A room that must exist is not known yet, so it is not known which requests it protects.
+    NotReady,
     /// The gateway has nothing to do with it.
     Nothing,
 }
@@ -162,6 +164,10 @@ impl Table {
 /// The rooms of the gateway, following those of the engine.
 pub(crate) struct GatewayRooms {
     engine: Arc<Engine>,
+    /// Rooms that must exist and have not been seen yet. Once seen, a room that is gone was deleted.
+    awaited: Mutex<Vec<RoomId>>,
+    /// Whether there are such rooms, without the lock.
+    is_waiting_for_rooms: AtomicBool,
     secrets: Arc<MasterSecrets>,
     proxy: ProxySettings,
     /// Where requests go whose room names no origins.
@@ -175,13 +181,23 @@ pub(crate) struct GatewayRooms {
 impl GatewayRooms {
     pub(crate) fn new(
         engine: Arc<Engine>,
+        expected: Vec<RoomId>,
         secrets: Arc<MasterSecrets>,
         proxy: ProxySettings,
         default_origins: Option<Arc<Origins>>,
         verdicts: Verdicts,
     ) -> Self {
-        let (table, replacing) = (ArcSwap::default(), Mutex::default());
-        let rooms = Self { engine, secrets, proxy, default_origins, verdicts, table, replacing };
+        let rooms = Self {
+            engine,
+            is_waiting_for_rooms: AtomicBool::new(!expected.is_empty()),
+            awaited: Mutex::new(expected),
+            secrets,
+            proxy,
+            default_origins,
+            verdicts,
+            table: ArcSwap::default(),
+            replacing: Mutex::default(),
+        };
         rooms.follow();
         rooms
     }
@@ -196,6 +212,7 @@ impl GatewayRooms {
             .max_by_key(|(fits, _)| *fits);
         match (best, &self.default_origins) {
             (Some((_, rule)), _) => Found::Room(Arc::clone(rule)),
+            (None, Some(_)) if self.is_waiting_for_rooms.load(Ordering::Acquire) => Found::NotReady,
             (None, Some(origins)) => Found::Unprotected(Arc::clone(origins)),
             (None, None) => Found::Nothing,
         }
@@ -264,6 +281,11 @@ impl GatewayRooms {
         let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.table.load();
         let handles = self.engine.rooms();
+        let seen_all = {
+            let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
+            awaited.retain(|expected| !handles.iter().any(|handle| handle.id() == expected));
+            awaited.is_empty()
+        };
         let is_alone = handles.len() == 1;
         let mut rules = vec![];
         for handle in handles {
@@ -285,6 +307,8 @@ impl GatewayRooms {
             tracing::warn!("no room stands before the origin any more: every request is passed on");
         }
         self.table.store(Arc::new(table));
+        // After the table: nobody may find a table without a room that is not awaited any more.
+        self.is_waiting_for_rooms.store(!seen_all, Ordering::Release);
     }
 
     /// Whether a room has to do with the gateway.
@@ -388,7 +412,41 @@ impl Drop for SpotPermit<'_> {
 
 #[cfg(test)]
 mod tests {
+    use anteroom_core::RoomState;
+    use anteroom_store::{Actor, MemoryStore, NodeId, SystemClock};
+
     use super::*;
+
+    #[tokio::test]
+    async fn nothing_passes_unprotected_before_every_configured_room_is_known() {
+        let engine =
+            Engine::start(Arc::new(MemoryStore::default()), Arc::new(SystemClock), NodeId(1)).await.unwrap();
+        let secrets = Arc::new(MasterSecrets::parse("a-master-secret-of-more-than-32-characters").unwrap());
+        let address = "http://127.0.0.1:9".parse().unwrap();
+        let origins = Origins::new(vec![address], ProxySettings::default()).unwrap();
+        let hall = RoomId::parse("Hall").unwrap();
+        let rooms = GatewayRooms::new(
+            Arc::clone(&engine),
+            vec![hall.clone()],
+            secrets,
+            ProxySettings::default(),
+            Some(origins),
+            Verdicts::default(),
+        );
+        let find = || rooms.find("shop.example", &Path::of("/"));
+        assert!(matches!(find(), Found::NotReady));
+        rooms.follow();
+        assert!(matches!(find(), Found::NotReady), "another look does not make the room known");
+        let create =
+            engine.create_room(hall.clone(), Settings::default(), RoomState::Open, 1, Actor::Clockwork);
+        create.await.unwrap();
+        rooms.follow();
+        assert!(matches!(find(), Found::Room(_)));
+        engine.delete_room(&hall, Actor::Clockwork, None).await.unwrap();
+        rooms.follow();
+        assert!(matches!(find(), Found::Unprotected(_)), "a room that was known and is gone was deleted");
+        engine.stop().await;
+    }
 
     #[test]
     fn no_more_tries_than_free_slots() {

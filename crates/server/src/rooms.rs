@@ -90,16 +90,23 @@ impl ConfiguredRoom {
         format!("file-room/{}", self.id)
     }
 
-    /// Creates the room, or changes it if the file is not the one last applied.
-    pub(crate) async fn apply(&self, engine: &Arc<Engine>) -> anyhow::Result<()> {
+    /// Creates the room, or changes it if the file is not the one last applied. Whether an operator has deleted it is a question to the
+    /// store: another node may have created it a moment ago, and this node's own view lags.
+    pub(crate) async fn apply(&self, engine: &Arc<Engine>) -> anyhow::Result<Applied> {
         let store = engine.store();
         let name = self.value_name();
         let applied = store.value(&name).await?;
         let wanted = self.fingerprint();
         let unchanged = applied.as_deref() == Some(wanted.as_slice());
-        if unchanged && engine.room(self.id.as_str()).is_none() {
-            tracing::info!(room = %self.id, "deleted by an operator; it stays so until the file says something else");
-            return Ok(());
+        if unchanged {
+            if engine.find_room(&self.id).await?.is_some() {
+                return Ok(Applied::Exists);
+            }
+            // A deleted room leaves a trace. One without a trace was lost with its store, and is created again.
+            if store.trace(&self.id).await?.is_some() {
+                tracing::info!(room = %self.id, "room was deleted by an operator, not created again until the file changes");
+                return Ok(Applied::Deleted);
+            }
         }
         let [incarnation] = random::bytes::<1>();
         let actor = Actor::System("configuration file");
@@ -114,7 +121,7 @@ impl ConfiguredRoom {
         if !unchanged {
             store.replace_value(&name, applied.as_deref(), &wanted, None).await?;
         }
-        Ok(())
+        Ok(Applied::Exists)
     }
 
     /// The settings of the stored room that differ from the file, as "name: stored, file says …".
@@ -191,6 +198,15 @@ pub(crate) fn read_settings(
         }
     }
     if problems.is_empty() { Ok((settings, state)) } else { Err(problems) }
+}
+
+/// What became of a configured room at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// This node has it.
+    Exists,
+    /// An operator deleted it since the file was last changed.
+    Deleted,
 }
 
 /// How far a stored room is from the file.

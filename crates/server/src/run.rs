@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_core::Board;
+use anteroom_core::{Board, RoomId};
 use anteroom_gateway::client::Identification;
 use anteroom_gateway::limiter::{Limiter, Policy};
 use anteroom_gateway::{Gateway, GatewayParts, PassTerms};
@@ -36,7 +36,7 @@ use crate::listener::{self, Limits};
 use crate::metrics::Metrics;
 use crate::page_templates;
 use crate::problem;
-use crate::rooms::ConfiguredRoom;
+use crate::rooms::{Applied, ConfiguredRoom};
 use crate::routes::Listener;
 use crate::service::Services;
 use crate::shutdown::Shutdown;
@@ -236,8 +236,11 @@ async fn compose(
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
     let keys = Arc::new(Keys::open(&*store, &master, config.signing_algorithm, engine.now()).await?);
+    let mut expected_rooms = vec![];
     for room in rooms {
-        room.apply(&engine).await?;
+        if room.apply(&engine).await? == Applied::Exists {
+            expected_rooms.push(room.id.clone());
+        }
     }
     let views = Rooms::new(Arc::clone(&master));
     views.follow(&engine);
@@ -250,7 +253,8 @@ async fn compose(
         trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
         key_header: config.limits_key_header.clone(),
     });
-    let gateway = gateway(config, &engine, &master, &keys, &public_url, (&limiter, &identification), &pages)?;
+    let limiting = (&limiter, &identification);
+    let gateway = gateway(config, &engine, expected_rooms, &master, &keys, &public_url, limiting, &pages)?;
     let app = App {
         gateway,
         pages,
@@ -281,9 +285,11 @@ async fn compose(
 }
 
 /// The gateway. It costs nothing where no room has an origin, and is there for rooms that get one later.
+#[expect(clippy::too_many_arguments, reason = "it is put together from what `compose` has made, once")]
 fn gateway(
     config: &Config,
     engine: &Arc<Engine>,
+    expected_rooms: Vec<RoomId>,
     secrets: &Arc<MasterSecrets>,
     keys: &Arc<Keys>,
     public_url: &str,
@@ -297,6 +303,7 @@ fn gateway(
     };
     let gateway = Gateway::new(GatewayParts {
         engine: Arc::clone(engine),
+        expected_rooms,
         secrets: Arc::clone(secrets),
         origins: config.origin.clone().unwrap_or_default(),
         proxy: config.proxy_settings()?,

@@ -303,6 +303,20 @@ impl Engine {
         Err(StoreError::Transient("the room could not be created".into()).into())
     }
 
+    /// The room of a name as the store has it, also where another node has made it and this one does not know it yet. `None`: the store
+    /// has no such room.
+    pub async fn find_room(&self, id: &RoomId) -> Result<Option<Arc<RoomHandle>>, EngineError> {
+        let _one_at_a_time = self.change_rooms().await?;
+        if let Some(known) = self.room(id.as_str()).filter(|known| !known.is_deleted()) {
+            return Ok(Some(known));
+        }
+        match self.own(id.clone()).await {
+            Ok(found) => Ok(Some(found)),
+            Err(EngineError::RoomDeleted) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
     /// Deletes a room with everything of it, after what has queued up for it; returns whether there was one. With `expected`,
     /// only if settings and state are still those.
     pub async fn delete_room(

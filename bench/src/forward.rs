@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
 
-use anteroom_gateway::proxy::{Hop, Origins, ProxyBody, ProxySettings, forward};
+use anteroom_proxy::{Hop, Origins, ProxyBody, ProxySettings, forward};
 use anyhow::{Result, bail};
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;

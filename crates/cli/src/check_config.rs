@@ -1,7 +1,7 @@
 //! `anteroom check-config`: is the configuration right, and what would the next start change?
 
 use anteroom_server::config::{Loaded, StoreUrl};
-use anteroom_server::rooms::{ConfiguredRoom, Drift};
+use anteroom_server::configured_rooms::{ConfiguredRoom, Drift};
 use anteroom_server::{offline, page_templates};
 
 use crate::failure::{Exit, Failure};

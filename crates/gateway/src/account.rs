@@ -3,6 +3,9 @@
 //! *Invariant:* an [`Account`] counts when it is dropped, and only then; a request whose client went away before there was a verdict
 //! counts as `abandoned`.
 
+pub(crate) mod figures;
+pub(crate) mod origin_reports;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

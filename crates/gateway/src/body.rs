@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::proxy::ProxyBody;
+use anteroom_proxy::ProxyBody;
 
 /// The body of an answer.
 #[derive(Debug)]

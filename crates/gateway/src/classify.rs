@@ -4,6 +4,10 @@
 //! that asks for HTML is a navigation; `curl`, probes and monitors do not ask for it. Crawlers do, and are known by their names: one
 //! that hides its name is turned away by its missing cookie.
 
+pub(crate) mod plain_path;
+pub(crate) mod request_target;
+pub(crate) mod rooms;
+
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Request};
 

@@ -33,7 +33,7 @@ pub use policy::{
 };
 pub use quota::Quota;
 
-use crate::client::{Client, Networks};
+use crate::identify::{Client, Networks};
 use breaker::Breaker;
 use counts::{Counts, PolicyCounts};
 use refusals::Refusals;

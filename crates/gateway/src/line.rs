@@ -1,6 +1,12 @@
 //! Calls about the line itself, on every host and for every room: join it, leave it, come in, ask where one stands, take one's place
 //! to another device (`moving`). The cookie says who asks.
 
+pub(crate) mod hand_off;
+pub(crate) mod move_place;
+pub(crate) mod page;
+pub(crate) mod query;
+pub(crate) mod wait;
+
 use anteroom_core::{Operation, Place, Recognition, Refusal, Standing};
 use anteroom_pages::{Page, Situation};
 use anteroom_store::EngineError;
@@ -12,20 +18,20 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
+use self::page::Reader;
+use self::wait::{Shown, Wait, Waiter, WayIn};
+use crate::account::figures::Figures;
 use crate::body::GatewayBody;
 use crate::classify::Kind;
-use crate::cookies::{self, CookieKind};
-use crate::figures::Figures;
+use crate::classify::request_target::host_of;
+use crate::gateway::set_cookie;
 use crate::limiter::Class;
-use crate::page::{self, Reader};
-use crate::path::set_cookie;
-use crate::place::host_of;
-use crate::query::return_path;
-use crate::reject::{self, Looks, Rejection};
-use crate::tickets::{self, Proof};
+use crate::line::query::return_path;
+use crate::reject::{self, Branding, Rejection};
+use crate::verdict::cookies::{self, CookieKind};
+use crate::verdict::visits::key_of;
 use crate::verdict::{self, Case, Entering, Judgement};
-use crate::visit::key_of;
-use crate::wait::{self, Shown, Wait, Waiter, WayIn};
+use anteroom_admission::Proof;
 
 /// Where somebody goes who named no address of this site.
 const HOME: &str = "/";
@@ -125,8 +131,8 @@ impl Called<'_> {
 
     pub(crate) fn rejected(&self, rejection: &Rejection) -> Response<GatewayBody> {
         let rule = self.case.rule;
-        let looks = Looks { room: rule.room.handle.id(), settings: &rule.settings };
-        reject::answer(rejection, &self.reader, Some(looks))
+        let branding = Branding { room: rule.room.handle.id(), settings: &rule.settings };
+        reject::answer(rejection, &self.reader, Some(branding))
     }
 
     fn not_allowed(&self, text: &'static str, methods: &'static str) -> Response<GatewayBody> {
@@ -142,7 +148,7 @@ impl Called<'_> {
 
     fn home(&self) -> String {
         let rule = self.case.rule;
-        if rule.is_protected { HOME.to_owned() } else { crate::elsewhere::wait_path(rule.room.handle.id()) }
+        if rule.is_protected { HOME.to_owned() } else { hand_off::wait_path(rule.room.handle.id()) }
     }
 
     /// Takes a place, or finds the one that the cookie has. A form is sent on to where its visitor wanted to go.
@@ -225,7 +231,7 @@ impl Called<'_> {
             // The place of somebody who took it to another device is that device's.
             if !has_moved {
                 let session_millis = self.case.rule.settings.session_duration.get() * 1000;
-                room.visits.bury(key_of(&ticket), self.case.now, session_millis);
+                room.visits.revoke(key_of(&ticket), self.case.now, session_millis);
             }
         }
         let mut response = if has_moved {
@@ -259,7 +265,7 @@ impl Called<'_> {
                 return self.shown(wait, request);
             }
             Some(CookieContent::Admitted { ticket, ends_at, .. })
-                if ends_at > now && !room.visits.is_dead(key_of(&ticket)) =>
+                if ends_at > now && !room.visits.is_revoked(key_of(&ticket)) =>
             {
                 "admitted"
             }
@@ -284,7 +290,9 @@ impl Called<'_> {
         let board = if self.case.store_is_lost {
             room.handle.board()
         } else {
-            match tickets::recognise(&room.handle, &room.refreshes, ticket, Proof::Signed, now).await {
+            match anteroom_admission::recognise(&room.handle, &room.refreshes, ticket, Proof::Signed, now)
+                .await
+            {
                 Ok(Some(board)) => board,
                 Ok(None) => return Wait::Gone,
                 Err(_) => return Wait::Held(Some(waiter)),
@@ -293,7 +301,7 @@ impl Called<'_> {
         if board.is_moved(&ticket) {
             return Wait::Moved;
         }
-        if board.recognise(&ticket, now) == Recognition::Foreign || room.visits.is_dead(key_of(&ticket)) {
+        if board.recognise(&ticket, now) == Recognition::Foreign || room.visits.is_revoked(key_of(&ticket)) {
             return Wait::Gone;
         }
         if self.case.store_is_lost {

@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::account::Verdict;
 use crate::body::GatewayBody;
 use crate::limiter::Quota;
-use crate::page::{self, Reader};
-use crate::proxy::ProxyError;
+use crate::line::page::{self, Reader};
+use anteroom_proxy::ProxyError;
 
 /// When somebody whom we could not serve should come back.
 const RETRY_AFTER_SECONDS: u64 = 5;
@@ -40,7 +40,7 @@ const NO_TYPE: &str = "about:blank";
 /// Told with an answer (`Response::extensions`): whatever its status, it is no trouble of the server's. Somebody is told to wait, to
 /// slow down, or what an operator decided.
 #[derive(Debug, Clone, Copy)]
-pub struct Calm;
+pub struct ExpectedRefusal;
 
 /// Why a request is not answered by the origin.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl Rejection {
     }
 
     /// Whether nothing is wrong with this server: whoever is answered so asked too often, or an operator keeps him outside.
-    const fn is_calm(&self) -> bool {
+    const fn is_expected(&self) -> bool {
         matches!(self, Self::Limited(_) | Self::Closed | Self::TurnedAway | Self::NotInside { .. })
     }
 
@@ -170,7 +170,7 @@ impl Rejection {
 
 /// The room that refuses, as its pages look.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Looks<'room> {
+pub(crate) struct Branding<'room> {
     pub(crate) room: &'room RoomId,
     pub(crate) settings: &'room Settings,
 }
@@ -179,7 +179,7 @@ pub(crate) struct Looks<'room> {
 pub(crate) fn answer(
     rejection: &Rejection,
     reader: &Reader<'_>,
-    looks: Option<Looks<'_>>,
+    branding: Option<Branding<'_>>,
 ) -> Response<GatewayBody> {
     let status = rejection.status();
     let (title, detail) = rejection.texts();
@@ -189,8 +189,8 @@ pub(crate) fn answer(
             is_about_a_line || matches!(rejection, Rejection::Origin(_) | Rejection::NotReady);
         let page = Page {
             situation: rejection.situation(),
-            settings: looks.map(|looks| looks.settings),
-            room: looks.map(|looks| looks.room.as_str()),
+            settings: branding.map(|branding| branding.settings),
+            room: branding.map(|branding| branding.room.as_str()),
             detail: is_particular.then_some(&*detail),
             home: reader.address.clone().filter(|_| !is_about_a_line),
             refresh_seconds: reader.address.as_ref().and_then(|_| rejection.refresh_seconds()),
@@ -216,8 +216,8 @@ pub(crate) fn answer(
     if let Rejection::Limited(quota) = rejection {
         quota.write(response.headers_mut());
     }
-    if rejection.is_calm() {
-        response.extensions_mut().insert(Calm);
+    if rejection.is_expected() {
+        response.extensions_mut().insert(ExpectedRefusal);
     }
     response
 }

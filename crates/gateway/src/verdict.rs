@@ -4,13 +4,19 @@
 //! request that asks. Somebody new is let in on the spot while there is room, and else gets a place, but not before his cookie has come
 //! back once: a client that keeps no cookies could not hold a place, and must not stand in anybody's way.
 
+pub(crate) mod cookies;
+pub(crate) mod loss_mode;
+pub(crate) mod visits;
+
 use std::sync::Arc;
 
+use anteroom_admission::idempotent_joins::JoinKey;
+use anteroom_admission::{Admission, AdmissionError, ClaimTerms};
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
-    Answer, Board, Claim, Operation, Place, Position, Recognition, Refusal, RoomState, SessionStatus,
-    Standing, Standstill, Ticket, UnixMillis,
+    Board, Operation, Place, Position, Recognition, Refusal, RoomState, SessionStatus, Standing, Standstill,
+    Ticket, UnixMillis,
 };
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -19,12 +25,11 @@ use anteroom_tokens::random;
 
 use crate::account::Verdict;
 use crate::classify::Kind;
-use crate::cookies::{ARRIVED_MAX_AGE_SECONDS, CookieKind};
+use crate::classify::rooms::Rule;
+use crate::line::wait::{self, Wait, Waiter};
 use crate::reject::Rejection;
-use crate::repeatable::JoinKey;
-use crate::rooms::Rule;
-use crate::visit::{Touch, key_of};
-use crate::wait::{self, Wait, Waiter};
+use crate::verdict::cookies::{ARRIVED_MAX_AGE_SECONDS, CookieKind};
+use crate::verdict::visits::{Touch, key_of};
 
 /// How long somebody may take to come back with the cookie he was let in with.
 pub(crate) const PROVISIONAL_MILLIS: u64 = 30_000;
@@ -70,15 +75,6 @@ pub(crate) struct Inside {
     pub(crate) is_provisional: bool,
 }
 
-/// What a pass made for this room would say, should the visitor ever ask for one.
-#[derive(Debug, Clone)]
-pub struct PassTerms {
-    /// `iss`.
-    pub issuer: String,
-    /// The key that would sign it.
-    pub key_id: String,
-}
-
 /// How somebody comes in whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entering {
@@ -87,7 +83,7 @@ pub(crate) enum Entering {
     /// He has pressed it.
     ByButton,
     /// Not here: another part claims for him, and nobody is inside by his cookie.
-    Elsewhere,
+    ByHandOff,
 }
 
 /// What a verdict is based on.
@@ -102,13 +98,13 @@ pub(crate) struct Case<'request> {
     pub(crate) now: UnixMillis,
     /// Whether the store has not answered for a while.
     pub(crate) store_is_lost: bool,
-    pub(crate) terms: &'request (dyn Fn(&Board) -> PassTerms + Send + Sync),
+    pub(crate) admission: &'request Admission,
 }
 
 /// The verdict.
 pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
     let settings = &case.rule.settings;
-    if settings.queueing_method == QueueingMethod::Passthrough && case.entering != Entering::Elsewhere {
+    if settings.queueing_method == QueueingMethod::Passthrough && case.entering != Entering::ByHandOff {
         return Judgement::Proxy(Entry::without_visit(Verdict::PassedThrough));
     }
     let board = case.rule.room.handle.board();
@@ -140,7 +136,7 @@ impl Case<'_> {
             return None;
         }
         room.visits.follow(board, self.now);
-        if room.visits.is_dead(key) {
+        if room.visits.is_revoked(key) {
             return None;
         }
         let inside = Inside { ticket, admitted_at, ends_at, is_provisional: provisional };
@@ -167,12 +163,12 @@ impl Case<'_> {
         let holds = match &self.cookie {
             // Whose visit is over takes another place.
             Some(CookieContent::Waiting { ticket, .. }) => {
-                is_ours(ticket) && !self.rule.room.visits.is_dead(key_of(ticket))
+                is_ours(ticket) && !self.rule.room.visits.is_revoked(key_of(ticket))
             }
             Some(CookieContent::Admitted { ticket, ends_at, .. }) => {
                 let (visits, key) = (&self.rule.room.visits, key_of(ticket));
                 let ends_at = visits.ends_at(key).map_or(*ends_at, |extended| extended.max(*ends_at));
-                self.now < ends_at && is_ours(ticket) && !visits.is_dead(key)
+                self.now < ends_at && is_ours(ticket) && !visits.is_revoked(key)
             }
             Some(CookieContent::Arrived { .. }) | None => false,
         };
@@ -198,8 +194,9 @@ impl Case<'_> {
         let board = if self.store_is_lost {
             Arc::clone(board)
         } else {
-            let proof = crate::tickets::Proof::Signed;
-            match crate::tickets::recognise(&room.handle, &room.refreshes, ticket, proof, self.now).await {
+            let proof = anteroom_admission::Proof::Signed;
+            match anteroom_admission::recognise(&room.handle, &room.refreshes, ticket, proof, self.now).await
+            {
                 Ok(Some(board)) => board,
                 // The line was reset: he stands in none.
                 Ok(None) => return self.newcomer(&room.handle.board()).await,
@@ -210,7 +207,7 @@ impl Case<'_> {
             return self.moved();
         }
         // The board does not show who has given his place up before it was served.
-        if room.visits.is_dead(key_of(&ticket)) {
+        if room.visits.is_revoked(key_of(&ticket)) {
             return self.visit_is_over(&board).await;
         }
         match board.standing(&ticket, self.now) {
@@ -240,7 +237,7 @@ impl Case<'_> {
         let claims = match self.entering {
             Entering::ByRequest => self.rule.settings.auto_enter,
             Entering::ByButton => true,
-            Entering::Elsewhere => false,
+            Entering::ByHandOff => false,
         };
         if claims {
             return self.enter(waiter, false).await;
@@ -251,7 +248,7 @@ impl Case<'_> {
             Ok(Place::Waiting) => self.keeps_waiting(waiter),
             // He has come in before, by another window or by a pass.
             Ok(Place::Claimed(session)) if session.is_alive(self.now) => {
-                if self.entering == Entering::Elsewhere {
+                if self.entering == Entering::ByHandOff {
                     self.may_come_in(waiter)
                 } else {
                     self.enter(waiter, false).await
@@ -266,7 +263,7 @@ impl Case<'_> {
 
     /// He has been inside, and comes again. A site elsewhere sends him here whenever he has no pass, so he stands in line again.
     async fn visit_is_over(&self, board: &Arc<Board>) -> Judgement {
-        let comes_again = self.entering == Entering::Elsewhere && self.kind == Kind::Navigation;
+        let comes_again = self.entering == Entering::ByHandOff && self.kind == Kind::Navigation;
         if comes_again { self.newcomer(board).await } else { self.gone() }
     }
 
@@ -333,20 +330,21 @@ impl Case<'_> {
         }
         let room = &self.rule.room;
         if let Some(key) = self.cookie_that_came_back() {
-            let known = |ticket: &Ticket| board.recognise(ticket, self.now) != Recognition::Foreign;
-            return match room.joins.join(&room.handle, key, self.now, known).await {
+            return match room.join(Some(key), self.now).await {
                 Ok(ticket) => self.just_joined(ticket).await,
                 Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
                 Err(error) => self.not_joined(board, &error),
             };
         }
         // Whoever comes in elsewhere needs his cookie there.
-        if self.entering == Entering::Elsewhere {
+        if self.entering == Entering::ByHandOff {
             return self.arrives();
         }
-        let Some(_permit) = room.spot.try_take(free_slots(board)) else { return self.arrives() };
+        let Some(_permit) = room.instant_admissions.try_take(free_slots(board)) else {
+            return self.arrives();
+        };
         match room.handle.join().await {
-            Ok(ticket) => self.on_the_spot(ticket).await,
+            Ok(ticket) => self.admit_instantly(ticket).await,
             Err(error) => self.not_joined(board, &error),
         }
     }
@@ -367,7 +365,7 @@ impl Case<'_> {
     }
 
     /// A place was taken by somebody who may not keep cookies: where somebody else was faster, he gives it up again.
-    async fn on_the_spot(&self, ticket: Ticket) -> Judgement {
+    async fn admit_instantly(&self, ticket: Ticket) -> Judgement {
         let room = &self.rule.room;
         let standing = room.handle.with_board(|board| board.standing(&ticket, self.now));
         if matches!(standing, Standing::Offered { .. }) {
@@ -389,7 +387,7 @@ impl Case<'_> {
 
     /// Claims a place and lets its holder in.
     async fn enter(&self, waiter: Waiter, is_provisional: bool) -> Judgement {
-        if self.entering == Entering::Elsewhere {
+        if self.entering == Entering::ByHandOff {
             return self.may_come_in(waiter);
         }
         let ticket = waiter.ticket;
@@ -398,26 +396,27 @@ impl Case<'_> {
         // Where visits are shorter than that, so is one that may be nobody's.
         let provisional_millis = PROVISIONAL_MILLIS.min(self.session_millis());
         let lasts_millis = if is_provisional { provisional_millis } else { self.session_millis() };
-        let PassTerms { issuer, key_id } = (self.terms)(&board);
-        let claim = Claim {
-            ticket,
-            request_id: room.request_ids.seal(&ticket),
-            issuer,
-            validity_seconds: None,
-            key_id,
-            stay_millis: Some(lasts_millis + STAY_GRACE_MILLIS),
-        };
-        let session = match room.handle.operate(Operation::Claim(claim), Actor::Visitor).await {
-            Ok(Answer::Claimed { session, .. }) => session,
-            Err(EngineError::Refused(Refusal::NotServed)) => return self.keeps_waiting(waiter),
-            Err(EngineError::Refused(Refusal::Moved)) => return self.moved(),
-            Err(EngineError::Refused(Refusal::RoomClosed)) => return Judgement::Reject(Rejection::Closed),
-            Err(EngineError::Refused(_)) | Ok(_) => return self.gone(),
+        let request_id = room.request_ids.seal(&ticket);
+        let stay_millis = Some(lasts_millis + STAY_GRACE_MILLIS);
+        let terms = ClaimTerms { stay_millis, ..ClaimTerms::default() };
+        let claim = self.admission.claim_session(room, ticket, request_id, terms, Actor::Visitor);
+        let session = match claim.await {
+            Ok((session, _)) => session,
+            Err(AdmissionError::Engine(EngineError::Refused(Refusal::NotServed))) => {
+                return self.keeps_waiting(waiter);
+            }
+            Err(AdmissionError::Engine(EngineError::Refused(Refusal::Moved))) => return self.moved(),
+            Err(AdmissionError::Engine(EngineError::Refused(Refusal::RoomClosed))) => {
+                return Judgement::Reject(Rejection::Closed);
+            }
+            Err(AdmissionError::Engine(EngineError::Refused(_)) | AdmissionError::NotAnswered) => {
+                return self.gone();
+            }
             Err(_) => return self.without_store(&board, Some(waiter)),
         };
         let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
         let is_over = session.status != SessionStatus::Active || session.outcome().is_some();
-        if is_over || ends_at <= self.now || room.visits.is_dead(session.key) {
+        if is_over || ends_at <= self.now || room.visits.is_revoked(session.key) {
             // A visit of this ticket that is over. Whoever wants in again stands in line again.
             return self.gone();
         }
@@ -449,7 +448,7 @@ impl Case<'_> {
         let people_ahead = waiter.map(|waiter| wait::people_ahead(board, &waiter.ticket, self.now));
         let newest = board.segments.last().map(|newest| newest.generation);
         if self.store_is_lost
-            && self.entering != Entering::Elsewhere
+            && self.entering != Entering::ByHandOff
             && board.state == RoomState::Open
             && self.rule.room.loss.lets_in(board, people_ahead, self.now)
             && let (Some(generation), Some(position)) = (newest, Position::new(1))

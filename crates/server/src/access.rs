@@ -3,15 +3,18 @@
 //! A caller shows an API key (`Authorization: Bearer …`) or signs his request (AWS Signature Version 4). The keys
 //! themselves are kept in `api_keys`.
 
+pub(crate) mod api_keys;
+pub mod offline;
+
 use anteroom_core::UnixMillis;
 use anteroom_store::engine::Actor;
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::sigv4::{Authorization, SigV4Error};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::api_keys::ApiKeys;
-use crate::error::ApiError;
-use crate::problem::Problem;
+use crate::access::api_keys::ApiKeys;
+use crate::http::error::ApiError;
+use crate::http::problem::Problem;
 
 /// What a call needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,41 +1,32 @@
-//! What every request handler shares: the rooms, the keys, the signer, the figures.
+//! What every request handler shares: the rooms, their doors, the figures.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anteroom_core::{Recognition, RequestId, RoomId, Ticket, UnixMillis};
+use anteroom_admission::{Admission, AdmissionError, RoomView};
+use anteroom_core::{RoomId, UnixMillis};
 use anteroom_gateway::Gateway;
-use anteroom_gateway::client::Identification;
+use anteroom_gateway::identify::Identification;
 use anteroom_gateway::limiter::Limiter;
 use anteroom_pages::Pages;
-use anteroom_store::{Engine, EngineError, RedisStore, RoomHandle};
-use anteroom_tokens::codes::Codes;
-use anteroom_tokens::request_id::RequestIds;
-use anteroom_tokens::secret::MasterSecrets;
-use anteroom_tokens::signer::Signer;
-use anteroom_tokens::ticket_token::TicketTokens;
+use anteroom_store::{Engine, RedisStore};
 use arc_swap::ArcSwap;
 
 use crate::access::{Doorkeeper, OriginSecret};
-use crate::alarms::Alarms;
-use crate::auction::{Auctions, RoundTable};
-use crate::error::ApiError;
-use crate::idempotency::{KeyDigest, RepeatableJoins};
-use crate::keys::Keys;
-use crate::metrics::Metrics;
-use crate::prepared::Prepared;
-use crate::tickets::Refreshes;
-use crate::watch::{Feed, Watch};
+use crate::api::watch::{Feed, Watch};
+use crate::http::error::ApiError;
+use crate::http::prepared::Prepared;
+use crate::ops::alarms::Alarms;
+use crate::ops::metrics::Metrics;
 
 /// The state behind both listeners.
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) rooms: Rooms,
-    pub(crate) keys: Arc<Keys>,
-    pub(crate) signer: Signer,
-    /// What travels in addresses.
-    pub(crate) codes: Codes,
+    /// What every front door does with a room.
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) rooms: ServedRooms,
     pub(crate) metrics: Metrics,
     pub(crate) access: Doorkeeper,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
@@ -48,17 +39,14 @@ pub(crate) struct App {
     /// The store, where it is one that several nodes share.
     pub(crate) redis: Option<Arc<RedisStore>>,
     pub(crate) alarms: Alarms,
-    pub(crate) auctions: Auctions,
     /// Stands before the sites of rooms that have origins.
     pub(crate) gateway: Arc<Gateway>,
     /// What visitors see.
     pub(crate) pages: Arc<Pages>,
     /// Held by the one restore that runs, from its first byte on.
     pub(crate) restoring: tokio::sync::Mutex<()>,
-    /// The issuer of rooms that have none of their own.
+    /// Where visitors reach us.
     pub(crate) public_url: String,
-    /// The room of calls of our own API that name none.
-    pub(crate) default_room: Option<RoomId>,
     pub(crate) request_body_max_bytes: usize,
     pub(crate) metrics_open: bool,
     /// How long reads are answered while a shared store is lost.
@@ -67,22 +55,29 @@ pub(crate) struct App {
 
 impl App {
     /// The room of a name, exactly as it was written.
-    pub(crate) fn room(&self, name: &str) -> Option<Arc<RoomView>> {
-        self.rooms.get(name).or_else(|| {
-            // Another node may have made it a moment ago.
-            self.engine.room(name)?;
-            self.rooms.follow(&self.engine);
-            self.rooms.get(name)
-        })
+    pub(crate) fn room(&self, name: &str) -> Option<Arc<ServedRoom>> {
+        self.rooms.get(name).or_else(|| self.rooms.of_view(&self.admission.room(name)?))
     }
 
     /// The room of a name; without a name the default room, which is the configured one, or the only one there is.
-    pub(crate) fn room_or_default(&self, name: Option<&str>) -> Option<Arc<RoomView>> {
-        match (name, &self.default_room) {
-            (Some(name), _) => self.room(name),
-            (None, Some(default)) => self.room(default.as_str()),
-            (None, None) => self.rooms.only_one(),
+    pub(crate) fn room_or_default(&self, name: Option<&str>) -> Option<Arc<ServedRoom>> {
+        match name {
+            Some(name) => self.room(name),
+            None => self.rooms.of_view(&self.admission.room_or_default(None)?),
         }
+    }
+
+    /// The same, or why there is none.
+    pub(crate) fn named_room(&self, name: Option<&str>) -> Result<Arc<ServedRoom>, ApiError> {
+        let unknown =
+            if name.is_some() { AdmissionError::UnknownRoom } else { AdmissionError::NoDefaultRoom };
+        self.room_or_default(name).ok_or_else(|| unknown.into())
+    }
+
+    /// Takes in rooms the engine has gained, and lets go of those it has lost.
+    pub(crate) fn follow_rooms(&self) {
+        self.admission.rooms.follow(&self.engine);
+        self.rooms.follow(&self.admission);
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -103,99 +98,78 @@ pub(crate) async fn to_the_end<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(broken)
 }
 
-/// The rooms as handlers see them, following those of the engine.
-pub(crate) struct Rooms {
-    views: ArcSwap<HashMap<RoomId, Arc<RoomView>>>,
-    secrets: Arc<MasterSecrets>,
+/// The rooms as handlers see them, following those of the admission.
+#[derive(Default)]
+pub(crate) struct ServedRooms {
+    rooms: ArcSwap<HashMap<RoomId, Arc<ServedRoom>>>,
     /// Held while the map is replaced, so that no change is lost.
     replacing: Mutex<()>,
 }
 
-impl Rooms {
-    pub(crate) fn new(secrets: Arc<MasterSecrets>) -> Self {
-        Self { views: ArcSwap::default(), secrets, replacing: Mutex::default() }
-    }
-
-    fn get(&self, name: &str) -> Option<Arc<RoomView>> {
-        self.views.load().get(name).cloned()
+impl ServedRooms {
+    fn get(&self, name: &str) -> Option<Arc<ServedRoom>> {
+        self.rooms.load().get(name).cloned()
     }
 
     /// All of them, in any order.
-    pub(crate) fn all(&self) -> Vec<Arc<RoomView>> {
-        self.views.load().values().cloned().collect()
+    pub(crate) fn all(&self) -> Vec<Arc<ServedRoom>> {
+        self.rooms.load().values().cloned().collect()
     }
 
-    fn only_one(&self) -> Option<Arc<RoomView>> {
-        let views = self.views.load();
-        let mut all = views.values();
-        all.next().filter(|_| all.next().is_none()).cloned()
+    /// The room around a view; made now if it is new.
+    fn of_view(&self, view: &Arc<RoomView>) -> Option<Arc<ServedRoom>> {
+        let find = || self.get(view.handle.id().as_str()).filter(|room| Arc::ptr_eq(&room.view, view));
+        find().or_else(|| {
+            let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+            find().or_else(|| {
+                let made = Arc::new(ServedRoom::new(Arc::clone(view)));
+                let mut rooms = HashMap::clone(&self.rooms.load());
+                rooms.insert(view.handle.id().clone(), Arc::clone(&made));
+                self.rooms.store(Arc::new(rooms));
+                Some(made)
+            })
+        })
     }
 
-    /// Takes in rooms the engine has gained, and lets go of those it has lost.
-    pub(crate) fn follow(&self, engine: &Engine) {
+    fn follow(&self, admission: &Admission) {
         let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.views.load();
-        let rooms = engine.rooms();
-        let is_known = |handle: &Arc<RoomHandle>| {
-            before.get(handle.id().as_str()).is_some_and(|view| Arc::ptr_eq(&view.handle, handle))
+        let (before, views) = (self.rooms.load(), admission.rooms.all());
+        let known = |view: &Arc<RoomView>| {
+            before.get(view.handle.id().as_str()).filter(|room| Arc::ptr_eq(&room.view, view)).cloned()
         };
-        if rooms.len() == before.len() && rooms.iter().all(is_known) {
+        if views.len() == before.len() && views.iter().all(|view| known(view).is_some()) {
             return;
         }
-        let view = |handle: Arc<RoomHandle>| {
-            let known = before.get(handle.id().as_str()).filter(|view| Arc::ptr_eq(&view.handle, &handle));
-            let view = known.cloned().unwrap_or_else(|| Arc::new(RoomView::new(handle, &self.secrets)));
-            (view.handle.id().clone(), view)
+        let room = |view: Arc<RoomView>| {
+            let room = known(&view).unwrap_or_else(|| Arc::new(ServedRoom::new(view)));
+            (room.handle.id().clone(), room)
         };
-        self.views.store(Arc::new(rooms.into_iter().map(view).collect()));
+        self.rooms.store(Arc::new(views.into_iter().map(room).collect()));
     }
 }
 
-/// A room with what only this server adds to it: the ciphers of its tickets, and answers prepared from its board.
-pub(crate) struct RoomView {
-    pub(crate) handle: Arc<RoomHandle>,
-    pub(crate) request_ids: RequestIds,
-    pub(crate) ticket_tokens: TicketTokens,
-    /// Looks at the store for tickets that its board does not know.
-    pub(crate) refreshes: Refreshes,
+/// A room with what only this server's API adds to it: responses prepared from its board, and its live stream.
+pub(crate) struct ServedRoom {
+    pub(crate) view: Arc<RoomView>,
     /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
     pub(crate) changing: tokio::sync::Mutex<()>,
-    repeatable_joins: Arc<RepeatableJoins>,
     prepared: ArcSwap<Prepared>,
     /// Its live stream, once somebody watches.
     pub(crate) feed: OnceLock<Arc<Feed>>,
-    /// Those present at its open round, where it holds auctions.
-    pub(crate) round_table: Arc<RoundTable>,
 }
 
-impl RoomView {
-    pub(crate) fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
-        let request_ids = RequestIds::new(secrets, handle.id());
-        let ticket_tokens = TicketTokens::new(secrets, handle.id());
-        let prepared = ArcSwap::from_pointee(Prepared::of(handle.id(), &handle.board()));
-        Self {
-            handle,
-            request_ids,
-            ticket_tokens,
-            refreshes: Refreshes::default(),
-            changing: tokio::sync::Mutex::default(),
-            repeatable_joins: Arc::default(),
-            prepared,
-            feed: OnceLock::new(),
-            round_table: Arc::default(),
-        }
-    }
+impl Deref for ServedRoom {
+    type Target = RoomView;
 
-    /// A place in line; with a key, the one that key got before.
-    pub(crate) async fn join(&self, key: Option<KeyDigest>, now: UnixMillis) -> Result<Ticket, EngineError> {
-        match key {
-            None => self.handle.join().await,
-            Some(key) => {
-                let board = self.handle.board();
-                let known = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
-                self.repeatable_joins.join(&self.handle, key, now, known).await
-            }
-        }
+    fn deref(&self) -> &RoomView {
+        &self.view
+    }
+}
+
+impl ServedRoom {
+    pub(crate) fn new(view: Arc<RoomView>) -> Self {
+        let prepared = ArcSwap::from_pointee(Prepared::of(view.handle.id(), &view.handle.board()));
+        Self { view, changing: tokio::sync::Mutex::default(), prepared, feed: OnceLock::new() }
     }
 
     /// The prepared answers of the present board; made anew by the first who asks after a change.
@@ -211,14 +185,5 @@ impl RoomView {
                 fresh
             }
         }
-    }
-
-    /// The ticket behind a request id, if the present board knows it.
-    pub(crate) fn open_known(&self, id: RequestId, now: UnixMillis) -> Option<Ticket> {
-        self.handle.with_board(|board| {
-            self.request_ids
-                .open(id, |ticket| board.recognise(ticket, now) == Recognition::Ours)
-                .filter(|ticket| !board.is_moved(ticket))
-        })
     }
 }

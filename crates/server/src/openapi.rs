@@ -31,11 +31,11 @@ use utoipa::openapi::{Components, OpenApi, OpenApiBuilder, Server};
 
 use self::call::{Group, Schemas};
 use self::derived::{BEARER_SCHEME, SIGNATURE_SCHEME, TICKET_SCHEME};
-use crate::answer::{Answered, Caching, mark_json};
-use crate::error::ApiError;
-use crate::page;
-use crate::request::Parameters;
-use crate::routes::{Listener, PREFIX, Verb};
+use crate::http::error::ApiError;
+use crate::http::html_frame;
+use crate::http::request::Parameters;
+use crate::http::response::{Answered, Caching, mark_json};
+use crate::http::routes::{Listener, PREFIX, Verb};
 
 /// What examples show for a request id, a token, a moment and a line.
 const REQUEST_ID: &str = "0e51b1d4-3c0f-8a86-9d44-7a1c5f7c2b90";
@@ -75,7 +75,7 @@ pub(crate) async fn json(parameters: Parameters) -> Result<Answered, ApiError> {
 /// GET `/docs`.
 pub(crate) async fn docs() -> Answered {
     static PAGE: LazyLock<String> = LazyLock::new(html::page);
-    page::answer(PAGE.clone())
+    html_frame::answer(PAGE.clone())
 }
 
 /// The document of a listener.

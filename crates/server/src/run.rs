@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_core::{Board, RoomId};
-use anteroom_gateway::client::Identification;
+use anteroom_admission::signing_keys::SigningKeys;
+use anteroom_admission::{Admission, AdmissionParts};
+use anteroom_core::RoomId;
+use anteroom_gateway::identify::Identification;
 use anteroom_gateway::limiter::{Limiter, Policy};
-use anteroom_gateway::{Gateway, GatewayParts, PassTerms};
+use anteroom_gateway::{Gateway, GatewayParts};
 use anteroom_pages::Pages;
 use anteroom_store::{Engine, NodeId, SystemClock};
 use anteroom_tokens::api_key::ApiKeyDigest;
-use anteroom_tokens::codes::Codes;
 use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -22,28 +23,26 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::access::api_keys::ApiKeys;
 use crate::access::{Doorkeeper, OriginSecret};
-use crate::alarms::{self, Alarms};
-use crate::api_keys::ApiKeys;
-use crate::app::{App, Rooms};
-use crate::auction::Auctions;
+use crate::api::watch::{StreamLimits, WATCH_PATHS, Watch};
+use crate::app::{App, ServedRooms};
 use crate::config::{Config, Loaded, Secrets};
-use crate::follow;
-use crate::keys::{self, Keys};
-use crate::limits;
-use crate::line_api::Desk;
-use crate::listener::{self, Limits};
-use crate::metrics::Metrics;
-use crate::page_templates;
-use crate::problem;
-use crate::rooms::{Applied, ConfiguredRoom};
-use crate::routes::Listener;
-use crate::service::Services;
-use crate::shutdown::Shutdown;
-use crate::staleness;
-use crate::stores::{self, master_secrets};
-use crate::tls::Certificates;
-use crate::watch::{StreamLimits, WATCH_PATHS, Watch};
+use crate::http::listener::{self, Limits};
+use crate::http::problem;
+use crate::http::rate_limits;
+use crate::http::routes::Listener;
+use crate::http::service::Services;
+use crate::http::staleness;
+use crate::http::tls::Certificates;
+use crate::ops::alarms::{self, Alarms};
+use crate::ops::configured_rooms::{Applied, ConfiguredRoom};
+use crate::ops::master_secret;
+use crate::ops::metrics::Metrics;
+use crate::ops::page_templates;
+use crate::ops::peer_changes;
+use crate::ops::shutdown::Shutdown;
+use crate::ops::stores::{self, master_secrets};
 
 /// Files the process needs beside connections: database, logs, certificates, the runtime's own.
 const FILES_RESERVED: u64 = 128;
@@ -189,7 +188,7 @@ pub async fn run(
     }
     watchers.spawn(Arc::clone(&app.gateway).keep_watch());
     watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
-    watchers.spawn(follow::keep_up(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(peer_changes::keep_up(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(Arc::clone(&app.limiter).keep_probing());
     if let Some(templates) = templates {
@@ -201,7 +200,7 @@ pub async fn run(
     let closing = async {
         shutdown.requested().await;
         app.watch.close();
-        app.auctions.close();
+        app.admission.auctions.close();
         app.gateway.close();
     };
     let (public, private, ()) = tokio::join!(biased; public, private, closing);
@@ -231,38 +230,42 @@ async fn compose(
     let stores::Opened { store, redis } = stores::open(config, secrets).await?;
     let master = Arc::new(master_secrets(config, secrets)?);
     // Before anything else is read: what another secret has sealed cannot be opened, and a clear sentence says why.
-    keys::check_secrets(&*store, &master).await?;
+    master_secret::check_secrets(&*store, &master).await?;
     let clock = store.clock().unwrap_or_else(|| Arc::new(SystemClock));
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
-    let keys = Arc::new(Keys::open(&*store, &master, config.signing_algorithm, engine.now()).await?);
+    let keys = SigningKeys::open(&*store, &master, config.signing_algorithm, engine.now()).await?;
     let mut expected_rooms = vec![];
     for room in rooms {
         if room.apply(&engine).await? == Applied::Exists {
             expected_rooms.push(room.id.clone());
         }
     }
-    let views = Rooms::new(Arc::clone(&master));
-    views.follow(&engine);
     let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
     let public_url = config.public_url.clone().unwrap_or_else(|| addresses.public.clone());
-    let limiter = limits::open(config, policies).await?;
+    let limiter = rate_limits::open(config, policies).await?;
     let identification = Arc::new(Identification {
         trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
         key_header: config.limits_key_header.clone(),
     });
     let limiting = (&limiter, &identification);
-    let gateway = gateway(config, &engine, expected_rooms, &master, &keys, &public_url, limiting, &pages)?;
+    let admission = Arc::new(Admission::new(AdmissionParts {
+        engine: Arc::clone(&engine),
+        secrets: Arc::clone(&master),
+        keys,
+        signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
+        default_issuer: public_url.clone(),
+        default_room: config.default_room.clone(),
+    }));
+    let gateway = gateway(config, &admission, expected_rooms, &public_url, limiting, &pages)?;
     let app = App {
         gateway,
         pages,
-        rooms: views,
+        rooms: ServedRooms::default(),
         engine,
-        keys,
-        signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
-        codes: Codes::new(&master),
+        admission,
         metrics: Metrics::new(),
         access,
         origin_secret: origin_secret(config, secrets)?,
@@ -271,45 +274,32 @@ async fn compose(
         watch,
         redis,
         alarms,
-        auctions: Auctions::new(),
         restoring: tokio::sync::Mutex::default(),
         public_url,
-        default_room: config.default_room.clone(),
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
         stale_reads_max: config.stale_reads_max_seconds,
     };
-    let app = Arc::new(app);
-    app.gateway.open_desk(Arc::new(Desk(Arc::downgrade(&app))));
-    Ok((app, first_start))
+    app.follow_rooms();
+    Ok((Arc::new(app), first_start))
 }
 
 /// The gateway. It costs nothing where no room has an origin, and is there for rooms that get one later.
-#[expect(clippy::too_many_arguments, reason = "it is put together from what `compose` has made, once")]
 fn gateway(
     config: &Config,
-    engine: &Arc<Engine>,
+    admission: &Arc<Admission>,
     expected_rooms: Vec<RoomId>,
-    secrets: &Arc<MasterSecrets>,
-    keys: &Arc<Keys>,
     public_url: &str,
     (limiter, identification): (&Arc<Limiter>, &Arc<Identification>),
     pages: &Arc<Pages>,
 ) -> anyhow::Result<Arc<Gateway>> {
-    let (keys, clock, default_issuer) = (Arc::clone(keys), Arc::clone(engine), public_url.to_owned());
-    let terms = move |board: &Board| PassTerms {
-        issuer: board.settings.issuer.clone().unwrap_or_else(|| default_issuer.clone()),
-        key_id: keys.current(clock.now()).kid().to_owned(),
-    };
     let gateway = Gateway::new(GatewayParts {
-        engine: Arc::clone(engine),
+        admission: Arc::clone(admission),
         expected_rooms,
-        secrets: Arc::clone(secrets),
         origins: config.origin.clone().unwrap_or_default(),
         proxy: config.proxy_settings()?,
         identification: Arc::clone(identification),
         limiter: Arc::clone(limiter),
-        terms: Box::new(terms),
         public_is_tls: public_url.starts_with("https://"),
         public_url: config.public_url.clone(),
         pages: Arc::clone(pages),

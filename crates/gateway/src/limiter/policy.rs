@@ -4,8 +4,8 @@ use anteroom_core::bucket::{Limit, LimitError};
 use anteroom_store::buckets::{BucketKey, InvalidPolicyName, PolicyName, Who};
 use http::{HeaderValue, Method};
 
-use crate::client::Client;
-use crate::plain_path::plain;
+use crate::classify::plain_path::plain;
+use crate::identify::Client;
 
 /// How many budgets there may be: every request may be compared with each.
 pub const POLICIES_MAX: usize = 64;
@@ -25,7 +25,7 @@ pub enum Class {
     Claim,
     /// Takes a place to another device.
     Move,
-    /// Everything else of our own API: looks, and changes nothing.
+    /// Everything else of our own API: branding, and changes nothing.
     Read,
     /// For the protected site.
     Gateway,

@@ -94,7 +94,7 @@ impl Refusals {
 }
 
 impl Shard {
-    /// Forgets what is over. Looks through everything, so only when there is something to find.
+    /// Forgets what is over. Branding through everything, so only when there is something to find.
     fn make_room(&mut self, now_micros: u64) {
         if now_micros < self.full_until_micros {
             return;

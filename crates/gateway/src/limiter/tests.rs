@@ -11,7 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::client::{Identification, Peer, identify};
+use crate::identify::{Identification, Peer, identify};
 
 /// Long enough for what is only a moment, and still an end.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anteroom_gateway::proxy::{
+use anteroom_proxy::{
     ForwardedPolicy, HealthCheck, Http2ToOrigin, OriginAddress, OriginTrust, ProxySettings,
 };
 use anyhow::Context;

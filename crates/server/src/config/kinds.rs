@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anteroom_core::RoomId;
 use anteroom_core::alarms::{self, PREFIX_MAX_LENGTH};
-use anteroom_gateway::client::{Networks, NetworksError, parse_network};
+use anteroom_gateway::identify::{Networks, NetworksError, parse_network};
 use anteroom_tokens::signing_key::SigningAlgorithm;
 use http::Uri;
 use toml::de::DeValue;

@@ -1,4 +1,4 @@
-//! `[[room]]` tables: each must have an id of its own. What else they say is understood by [`crate::rooms`], and asked for
+//! `[[room]]` tables: each must have an id of its own. What else they say is understood by [`crate::ops::configured_rooms`], and asked for
 //! here, so that a mistake in a room and one in a server setting are told together.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::SETTINGS;
 use super::kinds::{Kind, Raw, Room};
 use super::problems::{Origin, Place, Problem};
 use super::source::{Source, shown_toml};
-use crate::rooms::{ConfiguredRoom, read_settings};
+use crate::ops::configured_rooms::{ConfiguredRoom, read_settings};
 
 /// The key of the array of tables.
 const ROOM: &str = "room";

@@ -10,10 +10,10 @@ use super::schemas::{
     Generation, IssuerText, Jwt, KeyKindName, KeyName, Moment, RequestIdText, RoleName, RoomName,
     RoomSettings, RoomStateName, TicketStatus, TokenType,
 };
-use crate::auction::{QueuedAnswer, WonAnswer};
-use crate::frontier::FrontierView;
-use crate::native::{AdmittedAnswer, TicketAnswer};
-use crate::problem::Problem;
+use crate::api::auction::{QueuedAnswer, WonAnswer};
+use crate::api::frontier::FrontierView;
+use crate::api::visitors::answers::{AdmittedAnswer, TicketAnswer};
+use crate::http::problem::Problem;
 
 /// What went wrong: RFC 9457 problem details.
 #[derive(Serialize, ToSchema)]

@@ -16,7 +16,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr, Required};
 
 use super::answers::{AwsError, ProblemDetails};
-use crate::problem::Problem;
+use crate::http::problem::Problem;
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const PROBLEM_JSON: &str = "application/problem+json";

@@ -5,7 +5,7 @@ use super::{
     calls_aws as aws, calls_capacity as capacity, calls_line as line, calls_private as private,
     calls_visitors as visitors,
 };
-use crate::routes::{Listener, Verb};
+use crate::http::routes::{Listener, Verb};
 
 use Listener::{Private, Public};
 use Verb::{Delete, Get, Patch, Post, Put};

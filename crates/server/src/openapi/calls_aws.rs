@@ -9,7 +9,7 @@ use super::answers::{
 use super::call::{AnswerHeader, Call, Group};
 use super::schemas::{EntityTags, IdempotencyKey, RequestIdText, RoomName};
 use super::{JWT, REQUEST_ID};
-use crate::aws::{ClaimBody, EventBody, IncrementBody, PrivateClaimBody, ResetBody, UpdateBody};
+use crate::api::aws::{ClaimBody, EventBody, IncrementBody, PrivateClaimBody, ResetBody, UpdateBody};
 
 const INVALID_EVENT: (u16, &str) = (400, "Invalid event ID");
 const INVALID_EVENT_OR_REQUEST: (u16, &str) = (400, "Invalid event or request ID");

@@ -6,10 +6,10 @@ use super::call::Call;
 use super::calls_private::of_room;
 use super::schemas::ReporterName;
 use super::{MOMENT, REQUEST_ID};
-use crate::capacity_api::{
+use crate::api::capacity::{
     CapacityAnswer, CapacityBody, CapacityFigures, CapacityView, ReportAnswer, ReporterView, VisitsAnswer,
 };
-use crate::problem::Problem;
+use crate::http::problem::Problem;
 
 const fn figures() -> CapacityFigures {
     CapacityFigures {

@@ -4,7 +4,7 @@ use super::answers::{LineAnswer, MoveLink};
 use super::call::{Call, Group};
 use super::schemas::RoomName;
 use super::{GENERATION, REQUEST_ID};
-use crate::problem::Problem;
+use crate::http::problem::Problem;
 
 const ROOM: &str = "The room; the default room if it is not named.";
 const RETURN: &str = "Where a browser goes on to: a path of this very host.";

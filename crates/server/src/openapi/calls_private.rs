@@ -15,11 +15,11 @@ use super::schemas::{
     RoomName, default_of,
 };
 use super::{GENERATION, MOMENT, REQUEST_ID};
-use crate::administration::NewKeyBody;
-use crate::frontier::{AdaptiveView, EstimatesView, FrontierView, MoveView, ReportsView};
-use crate::preview_api::PreviewBody;
-use crate::problem::Problem;
-use crate::room_api::ChangeBody;
+use crate::api::administration::NewKeyBody;
+use crate::api::frontier::{AdaptiveView, EstimatesView, FrontierView, MoveView, ReportsView};
+use crate::api::preview::PreviewBody;
+use crate::api::rooms::ChangeBody;
+use crate::http::problem::Problem;
 
 const KEY_ID: &str = "7f3a9c5e-52a1-4d0b-9c44-0f6c2f1f8a11";
 const TAG: &str = "\"5d0c3a7be1f24689a0b1c2d3\"";

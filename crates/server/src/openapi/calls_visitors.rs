@@ -6,13 +6,13 @@ use super::answers::{AuctionAnswer, JoinAnswer, LeftAnswer, RefreshedPass};
 use super::call::{AnswerHeader, Call, Group, Ticket};
 use super::schemas::{EntityTags, EventId, IdempotencyKey, RoomName};
 use super::{GENERATION, JWT, MOMENT, REQUEST_ID};
-use crate::auction::{AuctionBody, QueuedAnswer, WonAnswer};
-use crate::frontier::PublicMove;
-use crate::native::{
-    AdmittedAnswer, ClaimBody, ClaimExpiry, PassAnswer, RefreshBody, RoomBody, TicketAnswer, TicketBody,
-};
-use crate::prepared::{GenerationFigures, PublicFigures};
-use crate::problem::Problem;
+use crate::api::auction::{AuctionBody, QueuedAnswer, WonAnswer};
+use crate::api::frontier::PublicMove;
+use crate::api::ticket_request::TicketBody;
+use crate::api::visitors::answers::{AdmittedAnswer, ClaimExpiry, PassAnswer, TicketAnswer};
+use crate::api::visitors::{ClaimBody, RefreshBody, RoomBody};
+use crate::http::prepared::{GenerationFigures, PublicFigures};
+use crate::http::problem::Problem;
 
 const ROOM: &str = "The room; the default room if it is not named. A ticket token names its own.";
 

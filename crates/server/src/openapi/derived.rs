@@ -7,9 +7,9 @@ use utoipa::openapi::security::SecurityRequirement;
 use super::call::{AnswerHeader, Call, Schemas, Ticket};
 use crate::access::Permission;
 use crate::config::SETTINGS;
-use crate::error::Style;
-use crate::problem::Problem;
-use crate::routes::{Access, BodyLimit, Listener, Route};
+use crate::http::error::Style;
+use crate::http::problem::Problem;
+use crate::http::routes::{Access, BodyLimit, Listener, Route};
 
 pub(super) const BEARER_SCHEME: &str = "key";
 pub(super) const SIGNATURE_SCHEME: &str = "signature";

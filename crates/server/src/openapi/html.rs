@@ -11,7 +11,7 @@ use utoipa::openapi::{OpenApi, RefOr, Required};
 
 use super::call::Group;
 use super::{document, method};
-use crate::routes::{Listener, Route};
+use crate::http::routes::{Listener, Route};
 
 const SCHEMA_PREFIX: &str = "#/components/schemas/";
 
@@ -32,7 +32,7 @@ pub(super) fn page() -> String {
     }
     let lead =
         "Every call of both listeners: what it does, who may call it, what it takes and what it answers.";
-    crate::page::page("API", lead, &content)
+    crate::http::html_frame::page("API", lead, &content)
 }
 
 struct Document {

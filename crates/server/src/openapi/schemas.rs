@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, ObjectBuilder, 
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::access::Role;
-use crate::api_keys::KeyKind;
+use crate::access::api_keys::KeyKind;
 
 /// Names of rooms and keys.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_.-]{1,64}$";
@@ -95,8 +95,8 @@ small_types! {
     /// What makes the same join the same: at least 128 random bits, for example a UUID.
     IdempotencyKey, "IdempotencyKey": text()
         .pattern(Some(VISIBLE_PATTERN))
-        .min_length(Some(*crate::idempotency::KEY_LENGTHS.start()))
-        .max_length(Some(*crate::idempotency::KEY_LENGTHS.end()));
+        .min_length(Some(*crate::api::idempotency::KEY_LENGTHS.start()))
+        .max_length(Some(*crate::api::idempotency::KEY_LENGTHS.end()));
     /// Tags of versions, quoted, with commas in between; or `*` for any.
     EntityTags, "EntityTags": text().examples(["\"5d0c3a7be1f24689a0b1c2d3\""]);
     /// Who reports capacity: one process of the protected site.
@@ -105,19 +105,19 @@ small_types! {
         .max_length(Some(anteroom_core::reports::REPORTER_NAME_MAX_LENGTH))
         .examples(["web-1"]);
     /// A number of a report.
-    ReportedCount, "ReportedCount": whole_number(0, i64::try_from(crate::capacity_api::REPORTED_MAX).ok());
+    ReportedCount, "ReportedCount": whole_number(0, i64::try_from(crate::api::capacity::REPORTED_MAX).ok());
     /// A number, or the digits of one as a text.
     CountOrDigits, "CountOrDigits": ObjectBuilder::new()
         .schema_type([Type::Integer, Type::String].into_iter().collect::<utoipa::openapi::schema::SchemaType>())
         .minimum(Some(0))
-        .maximum(Some(crate::capacity_api::REPORTED_MAX))
+        .maximum(Some(crate::api::capacity::REPORTED_MAX))
         .pattern(Some("^[0-9]{1,15}$"))
         .examples([Json::from(3), Json::from("3")]);
     /// A latency in milliseconds.
     LatencyMillis, "LatencyMillis": ObjectBuilder::new()
         .schema_type(Type::Number)
         .minimum(Some(0))
-        .maximum(Some(crate::capacity_api::LATENCY_MAX_MILLIS))
+        .maximum(Some(crate::api::capacity::LATENCY_MAX_MILLIS))
         .examples([180]);
     /// A share: 0 is none, 1 is all.
     ErrorRate, "ErrorRate": ObjectBuilder::new()
@@ -152,8 +152,8 @@ small_types! {
         .required("openapi")
         .additional_properties(Some(AdditionalProperties::FreeForm(true)));
     /// How many records a page has.
-    PageLength, "PageLength": whole_number(1, i64::try_from(crate::administration::AUDIT_PAGE_MAX).ok())
-        .default(Some(crate::administration::AUDIT_PAGE.into()));
+    PageLength, "PageLength": whole_number(1, i64::try_from(crate::api::administration::AUDIT_PAGE_MAX).ok())
+        .default(Some(crate::api::administration::AUDIT_PAGE.into()));
     /// The number of a record.
     RecordNumber, "RecordNumber": ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).examples([17]);
     /// Every setting of a room, by name; null where one is not set.

@@ -1,0 +1,190 @@
+//! The task that closes a room's rounds, as long as somebody comes to them.
+//!
+//! On a store of one node a round is settled by the very call that closes it. Where several nodes share the store, each tells at
+//! the round's end who came to it; a moment later the rules settle it, and every node reads on the board who has won.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anteroom_core::auction::COLLECTING_MILLIS;
+use anteroom_core::{Answer, Auction, Operation, Refusal, SessionKey, UnixMillis};
+use anteroom_store::engine::Actor;
+use anteroom_store::{Engine, EngineError, RoomHandle};
+use tokio::sync::watch;
+
+use super::table::{Present, RoundTable};
+use super::{AuctionCounts, SETTLE_TIMEOUT};
+use crate::AdmissionError;
+
+/// A pause after a round that could not be settled, because the rules had gone on to the next one.
+const MISSED_ROUND_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long after all nodes have had time to tell who came a node waits for the round to be settled by whoever has the room's lease. Then
+/// it asks the room itself.
+const LEASE_HOLDER_TIMEOUT_MILLIS: u64 = 400;
+/// How long after a round's end its winners are waited for: as long as anybody is held for them.
+const SETTLE_TIMEOUT_MILLIS: u64 = SETTLE_TIMEOUT.as_secs() * 1000;
+
+/// What a task needs.
+pub(super) struct Rounds {
+    pub(super) engine: Arc<Engine>,
+    pub(super) room: Arc<RoomHandle>,
+    pub(super) table: Arc<RoundTable>,
+    pub(super) counts: Arc<AuctionCounts>,
+}
+
+/// What comes next in a round.
+enum Next {
+    /// The room has changed.
+    Look,
+    /// The round is over.
+    Settle,
+    /// The round should have been settled by now.
+    Ask,
+    /// There are no more rounds.
+    End(EngineError),
+}
+
+impl Rounds {
+    /// Closes one round after the other, until one comes to which nobody does, the room is gone, or the server closes.
+    pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
+        let _whatever_happens = Abandon(Arc::clone(&self.table));
+        let mut changes = self.room.changes();
+        let mut told: Option<Told> = None;
+        loop {
+            changes.borrow_and_update();
+            let board = self.room.board();
+            self.table.review(&board);
+            told = told.and_then(|told| self.look_for_winners(told, board.auction.as_deref()));
+            if told.is_none() && self.table.rests() {
+                return;
+            }
+            let Some(auction) = &board.auction else { continue };
+            let (due, then) = match &told {
+                None => (auction.round, Next::Settle),
+                Some(told) => (told.ask_at, Next::Ask),
+            };
+            let left = Duration::from_millis(due.since(self.engine.now()));
+            let next = tokio::select! {
+                news = changes.changed() => match news {
+                    Ok(()) => Next::Look,
+                    Err(_) => Next::End(self.why_the_room_is_gone()),
+                },
+                () = tokio::time::sleep(left) => then,
+                // A server that is gone altogether counts as closing.
+                _ = closing.wait_for(|closing| *closing) => Next::End(EngineError::Stopped),
+            };
+            match next {
+                Next::Look => {}
+                Next::Settle => told = self.settle(auction.round).await,
+                Next::Ask => told = self.ask(told).await,
+                // Whoever comes after this look at the table starts a task of his own, which finds the same.
+                Next::End(why) => {
+                    told = None;
+                    self.table.tell_all(&why.into());
+                }
+            }
+        }
+    }
+
+    /// Closes the round; what is left is to wait for its winners, where other nodes have to be heard.
+    async fn settle(&self, round: UnixMillis) -> Option<Told> {
+        let present = self.table.present();
+        let settle = Operation::SettleRound {
+            round,
+            present: present.keys.clone(),
+            turned_away: present.turned_away,
+            alone: !self.engine.store().is_shared(),
+        };
+        match self.room.operate(settle, Actor::Clockwork).await {
+            Ok(Answer::Won { winners }) if self.engine.store().is_shared() => {
+                // Settled before these people were told of: they are none of the losers.
+                self.table.missed(&present, &winners);
+            }
+            Ok(Answer::Won { winners }) => {
+                self.table.settled(&winners);
+                self.count(winners.len() as u64);
+            }
+            Ok(Answer::Collected) => {
+                let ask_at = round.plus(COLLECTING_MILLIS).plus(LEASE_HOLDER_TIMEOUT_MILLIS);
+                return Some(Told { round, present, ask_at });
+            }
+            Err(EngineError::Refused(Refusal::NotThisRound | Refusal::NoAuction)) => {
+                self.table.missed(&present, &[]);
+                tokio::time::sleep(MISSED_ROUND_PAUSE).await;
+            }
+            Ok(_) => self.table.tell_all(&AdmissionError::RoundNotSettled),
+            Err(error) => self.table.tell_all(&error.into()),
+        }
+        None
+    }
+
+    /// Reads on the board who has won, if the round is settled; otherwise it is still to be waited for, or was missed.
+    fn look_for_winners(&self, told: Told, auction: Option<&Auction>) -> Option<Told> {
+        // Nobody waits for it where all have hung up, or were told that the room was paused.
+        let auction = auction.filter(|_| self.table.awaits_winners())?;
+        if auction.settled == told.round {
+            let winners: Vec<SessionKey> = auction.wins.iter().copied().collect();
+            // Those of other nodes are counted there.
+            let own = self.table.settled(&winners);
+            self.count(own);
+            None
+        } else if auction.round != told.round {
+            self.table.missed(&told.present, &[]);
+            None
+        } else {
+            Some(told)
+        }
+    }
+
+    /// Has the room settle the round itself, because nobody else did. If it cannot, those who wait are told.
+    async fn ask(&self, told: Option<Told>) -> Option<Told> {
+        let mut told = told?;
+        let asked = self.room.operate(Operation::Tick, Actor::Clockwork).await;
+        let is_hopeless = self.engine.now().since(told.round) >= SETTLE_TIMEOUT_MILLIS;
+        let why = match asked {
+            Err(error) => error.into(),
+            Ok(_) if is_hopeless => AdmissionError::RoundNotSettled,
+            Ok(_) => {
+                told.ask_at = self.engine.now().plus(LEASE_HOLDER_TIMEOUT_MILLIS);
+                return Some(told);
+            }
+        };
+        self.table.tell_all(&why);
+        None
+    }
+
+    fn count(&self, winners: u64) {
+        self.counts.rounds.fetch_add(1, Ordering::Relaxed);
+        self.counts.winners.fetch_add(winners, Ordering::Relaxed);
+    }
+
+    fn why_the_room_is_gone(&self) -> EngineError {
+        match (self.room.is_deleted(), self.room.is_replaced()) {
+            (true, _) => EngineError::RoomDeleted,
+            (false, true) => EngineError::Restoring,
+            (false, false) => EngineError::Stopped,
+        }
+    }
+}
+
+/// A round to which other nodes' people may have come too, and which is not settled yet.
+struct Told {
+    round: UnixMillis,
+    /// Who came here.
+    present: Present,
+    /// When to ask for the settlement, unless it has come.
+    ask_at: UnixMillis,
+}
+
+/// Dropped with the task, also where that panics: nobody is left waiting for a task that is not there.
+struct Abandon(Arc<RoundTable>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_abandoned(&AdmissionError::RoundNotSettled);
+        }
+    }
+}

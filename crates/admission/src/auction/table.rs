@@ -1,0 +1,399 @@
+//! Those present at a room's open round, on this node: never more than can win.
+//!
+//! Kept in the order of the line, so that the last of them is found at once when somebody earlier comes, and anybody when his
+//! connection ends. Each seat has a number, which tells the connection that holds it from an earlier one of the same ticket.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anteroom_core::{Board, Refusal, RoomState, SessionKey};
+use anteroom_store::RoomHandle;
+use tokio::sync::oneshot;
+
+use crate::AdmissionError;
+
+/// What somebody who waits for the end of a round is told.
+#[derive(Debug)]
+pub enum Word {
+    /// A slot is his, for a round.
+    Won,
+    /// Others were earlier; his place is kept.
+    OthersWereEarlier,
+    /// The round lasts longer than anybody is held.
+    NotOverYet,
+    /// Another connection has taken over, with the same ticket.
+    TakenOver,
+    /// The room can hold no round, or not with him.
+    NotPossible(AdmissionError),
+}
+
+/// The table of one room.
+#[derive(Default)]
+pub struct RoundTable(Mutex<Seats>);
+
+#[derive(Default)]
+struct Seats {
+    taken: BTreeMap<SessionKey, Seat>,
+    /// Those of the round that is being settled: nobody who comes now can displace them.
+    settling: BTreeMap<SessionKey, Seat>,
+    /// Seats taken so far: the next one's number.
+    numbers: u64,
+    /// Whether somebody came to the open round for whom there was no seat.
+    turned_away: bool,
+    /// Whether a task closes the rounds.
+    is_run: bool,
+}
+
+struct Seat {
+    number: u64,
+    /// Nobody listens where a client does not wait, but comes back and asks.
+    tell: Option<oneshot::Sender<Word>>,
+}
+
+/// How somebody comes to a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Waits for its end; who hangs up is not there.
+    Waits,
+    /// Counts as present until its end, and asks again.
+    ComesBack,
+}
+
+/// What became of somebody who came.
+pub enum Entrance {
+    /// A seat, and where its word will be heard.
+    Seated(Presence, oneshot::Receiver<Word>),
+    /// Counted as present; nobody waits.
+    Noted,
+    /// No seat.
+    NoSeat(Word),
+}
+
+/// Those present when a round is settled.
+pub(crate) struct Present {
+    pub(crate) keys: Vec<SessionKey>,
+    pub(crate) turned_away: bool,
+}
+
+impl RoundTable {
+    /// Somebody comes. Also says whether a task must be started to close the round.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        room: &RoomHandle,
+        key: SessionKey,
+        manner: Manner,
+    ) -> (Entrance, bool) {
+        let mut seats = self.seats();
+        // Looked at under the lock: a later board is reviewed by the task, which finds this seat then.
+        let board = room.board();
+        let (None, Some(auction)) = (refusal(&board, key), &board.auction) else {
+            let refused = refusal(&board, key).unwrap_or(AdmissionError::NoAuction);
+            return (Entrance::NoSeat(Word::NotPossible(refused)), false);
+        };
+        let must_start = !std::mem::replace(&mut seats.is_run, true);
+        let entrance = seats.seat(key, manner, auction.free);
+        let entrance = match entrance {
+            Ok(Some((number, word))) => {
+                Entrance::Seated(Presence { table: Arc::clone(self), key, number }, word)
+            }
+            Ok(None) => Entrance::Noted,
+            Err(word) => Entrance::NoSeat(word),
+        };
+        (entrance, must_start)
+    }
+
+    /// How many are present.
+    pub fn len(&self) -> u64 {
+        let seats = self.seats();
+        (seats.taken.len() + seats.settling.len()) as u64
+    }
+
+    /// Tells those whom a change of the room concerns.
+    pub(crate) fn review(&self, board: &Board) {
+        let mut seats = self.seats();
+        if let Some(error) = whole_room_refusal(board) {
+            seats.tell_all(&error);
+            return;
+        }
+        let Some(last) = seats.taken.last_key_value().map(|(key, _)| *key) else { return };
+        let known =
+            |key: &SessionKey| board.segments.iter().any(|segment| segment.generation == key.generation);
+        if !known(&last) || seats.taken.first_key_value().is_some_and(|(first, _)| !known(first)) {
+            let gone: Vec<SessionKey> = seats.taken.keys().copied().filter(|key| !known(key)).collect();
+            for key in gone {
+                seats.tell(key, Word::NotPossible(Refusal::UnknownTicket.into()));
+            }
+        }
+        if let Some(auction) = &board.auction {
+            while seats.taken.len() as u64 > auction.free {
+                seats.displace_last();
+            }
+        }
+    }
+
+    /// Whether nobody came, in which case the task must end: it is not counted as running any more.
+    pub(crate) fn rests(&self) -> bool {
+        let mut seats = self.seats();
+        seats.is_run = !seats.taken.is_empty() || seats.turned_away;
+        !seats.is_run
+    }
+
+    /// Those present now. Whoever comes from here on comes to the next round.
+    pub(crate) fn present(&self) -> Present {
+        let mut seats = self.seats();
+        let turned_away = std::mem::take(&mut seats.turned_away);
+        seats.settling = std::mem::take(&mut seats.taken);
+        Present { keys: seats.settling.keys().copied().collect(), turned_away }
+    }
+
+    /// The round is settled: winners and losers are told. Returns how many of the winners were present here.
+    pub(crate) fn settled(&self, winners: &[SessionKey]) -> u64 {
+        let winners: std::collections::BTreeSet<&SessionKey> = winners.iter().collect();
+        let mut own = 0;
+        for (key, seat) in std::mem::take(&mut self.seats().settling) {
+            let has_won = winners.contains(&key);
+            own += u64::from(has_won);
+            seat.tell(if has_won { Word::Won } else { Word::OthersWereEarlier });
+        }
+        own
+    }
+
+    /// Whether anybody waits to hear who has won.
+    pub(crate) fn awaits_winners(&self) -> bool {
+        !self.seats().settling.is_empty()
+    }
+
+    /// The round was not settled with those present here: they stay for the next, but for those who have won elsewhere.
+    pub(crate) fn missed(&self, present: &Present, winners: &[SessionKey]) {
+        let mut seats = self.seats();
+        seats.turned_away |= present.turned_away;
+        for (key, seat) in std::mem::take(&mut seats.settling) {
+            if winners.contains(&key) {
+                seat.tell(Word::Won);
+                continue;
+            }
+            // Whoever came again meanwhile, on another connection, goes by that one.
+            match seats.taken.entry(key) {
+                Entry::Vacant(free) => drop(free.insert(seat)),
+                Entry::Occupied(_) => seat.tell(Word::TakenOver),
+            }
+        }
+    }
+
+    /// The task is over, however it ended: the next who comes starts another one.
+    pub(crate) fn is_abandoned(&self, error: &AdmissionError) {
+        let mut seats = self.seats();
+        seats.is_run = false;
+        seats.tell_all(error);
+    }
+
+    /// Everybody is told the same, and nobody is left.
+    pub(crate) fn tell_all(&self, error: &AdmissionError) {
+        self.seats().tell_all(error);
+    }
+
+    fn withdraw(&self, key: SessionKey, number: u64) {
+        let mut seats = self.seats();
+        if seats.taken.get(&key).is_some_and(|seat| seat.number == number) {
+            seats.taken.remove(&key);
+        }
+        if seats.settling.get(&key).is_some_and(|seat| seat.number == number) {
+            seats.settling.remove(&key);
+        }
+    }
+
+    /// Seats are taken and left as a whole, so a panic elsewhere leaves nothing half done.
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seats {
+    /// A seat, if there are fewer than `free` or somebody later has one. `None`: present, and nobody listens.
+    fn seat(
+        &mut self,
+        key: SessionKey,
+        manner: Manner,
+        free: u64,
+    ) -> Result<Option<(u64, oneshot::Receiver<Word>)>, Word> {
+        if let Some(seat) = self.taken.get(&key) {
+            let is_heard = seat.tell.as_ref().is_some_and(|tell| !tell.is_closed());
+            if manner == Manner::ComesBack && is_heard {
+                return Ok(None);
+            }
+            self.tell(key, Word::TakenOver);
+        }
+        if self.taken.len() as u64 >= free {
+            self.turned_away = true;
+            if free == 0 || self.taken.last_key_value().is_none_or(|(last, _)| *last < key) {
+                return Err(Word::OthersWereEarlier);
+            }
+            self.displace_last();
+        }
+        let number = self.numbers;
+        self.numbers += 1;
+        let (tell, word) = oneshot::channel();
+        let heard = manner == Manner::Waits;
+        self.taken.insert(key, Seat { number, tell: heard.then_some(tell) });
+        Ok(heard.then_some((number, word)))
+    }
+
+    fn displace_last(&mut self) {
+        self.turned_away = true;
+        if let Some((_, seat)) = self.taken.pop_last() {
+            seat.tell(Word::OthersWereEarlier);
+        }
+    }
+
+    fn tell(&mut self, key: SessionKey, word: Word) {
+        if let Some(seat) = self.taken.remove(&key) {
+            seat.tell(word);
+        }
+    }
+
+    fn tell_all(&mut self, error: &AdmissionError) {
+        self.turned_away = false;
+        let settling = std::mem::take(&mut self.settling).into_values();
+        for seat in std::mem::take(&mut self.taken).into_values().chain(settling) {
+            seat.tell(Word::NotPossible(error.clone()));
+        }
+    }
+}
+
+impl Seat {
+    fn tell(self, word: Word) {
+        if let Some(tell) = self.tell {
+            // He may have hung up in this very moment.
+            let _ = tell.send(word);
+        }
+    }
+}
+
+/// Somebody who waits at the table. Whoever hangs up drops this, and is not there any more.
+pub struct Presence {
+    table: Arc<RoundTable>,
+    key: SessionKey,
+    number: u64,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.table.withdraw(self.key, self.number);
+    }
+}
+
+/// Why a ticket cannot win a round of this room.
+fn refusal(board: &Board, key: SessionKey) -> Option<AdmissionError> {
+    whole_room_refusal(board).or_else(|| {
+        let known = board.segments.iter().any(|segment| segment.generation == key.generation);
+        (!known).then(|| Refusal::UnknownTicket.into())
+    })
+}
+
+/// Why nobody can.
+fn whole_room_refusal(board: &Board) -> Option<AdmissionError> {
+    match board.state {
+        RoomState::Closed => Some(Refusal::RoomClosed.into()),
+        _ if board.auction.is_none() => Some(AdmissionError::NoAuction),
+        RoomState::Paused => Some(AdmissionError::RoomPaused),
+        RoomState::Open | RoomState::Draining => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anteroom_core::{Generation, Position};
+
+    use super::*;
+
+    fn key(position: u64) -> SessionKey {
+        let generation = Generation { opened: 1, incarnation: 0 };
+        SessionKey { generation, position: Position::new(position).unwrap() }
+    }
+
+    /// Takes a seat, and keeps the connection open.
+    fn sit(seats: &mut Seats, position: u64, free: u64) -> Option<oneshot::Receiver<Word>> {
+        seats.seat(key(position), Manner::Waits, free).ok().flatten().map(|(_, word)| word)
+    }
+
+    fn positions(seats: &Seats) -> Vec<u64> {
+        seats.taken.keys().map(|key| key.position.get()).collect()
+    }
+
+    #[test]
+    fn the_earliest_keep_their_seats_and_the_last_is_told_at_once() {
+        let mut seats = Seats::default();
+        let mut words: Vec<_> =
+            [5, 3, 9].into_iter().map(|position| sit(&mut seats, position, 3).unwrap()).collect();
+        assert!(!seats.turned_away);
+        assert!(sit(&mut seats, 12, 3).is_none(), "later than everybody");
+        assert!(seats.turned_away);
+        let _fourth = sit(&mut seats, 4, 3).unwrap();
+        assert_eq!(positions(&seats), [3, 4, 5]);
+        assert!(matches!(words.pop().unwrap().try_recv(), Ok(Word::OthersWereEarlier)));
+        assert!(words.iter_mut().all(|word| word.try_recv().is_err()), "the others still wait");
+    }
+
+    #[test]
+    fn where_nothing_is_free_nobody_sits() {
+        let mut seats = Seats::default();
+        assert!(sit(&mut seats, 1, 0).is_none());
+        assert!(seats.turned_away && seats.taken.is_empty());
+    }
+
+    #[test]
+    fn a_second_connection_takes_over_and_the_first_is_told() {
+        let mut seats = Seats::default();
+        let mut first = sit(&mut seats, 7, 1).unwrap();
+        let _second = sit(&mut seats, 7, 1).unwrap();
+        assert!(matches!(first.try_recv(), Ok(Word::TakenOver)));
+        assert_eq!(positions(&seats), [7]);
+        assert!(!seats.turned_away, "nobody else came");
+        // Whoever only comes back does not end the wait of the one who waits.
+        assert!(matches!(seats.seat(key(7), Manner::ComesBack, 1), Ok(None)));
+        assert_eq!(seats.taken[&key(7)].number, 1);
+    }
+
+    #[test]
+    fn who_hangs_up_gives_the_seat_back_but_not_that_of_a_later_connection() {
+        let table = Arc::new(RoundTable::default());
+        let (number, _word) = table.seats().seat(key(7), Manner::Waits, 1).ok().flatten().unwrap();
+        let first = Presence { table: Arc::clone(&table), key: key(7), number };
+        let (number, _word) = table.seats().seat(key(7), Manner::Waits, 1).ok().flatten().unwrap();
+        drop(first);
+        assert_eq!(table.len(), 1);
+        drop(Presence { table: Arc::clone(&table), key: key(7), number });
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn whoever_comes_while_a_round_is_settled_belongs_to_the_next() {
+        let table = RoundTable::default();
+        let mut early = sit(&mut table.seats(), 1, 5).unwrap();
+        let mut absent = sit(&mut table.seats(), 2, 5).unwrap();
+        let present = table.present();
+        let mut late = sit(&mut table.seats(), 3, 5).unwrap();
+        assert_eq!(present.keys, [key(1), key(2)]);
+        let _earlier = sit(&mut table.seats(), 0x0A, 2).unwrap();
+        assert_eq!(table.settled(&[key(1), key(99)]), 1, "one of them was not present here");
+        assert!(matches!(early.try_recv(), Ok(Word::Won)));
+        assert!(matches!(absent.try_recv(), Ok(Word::OthersWereEarlier)));
+        assert!(late.try_recv().is_err(), "still waits");
+        assert!(!table.rests());
+    }
+
+    #[test]
+    fn whoever_missed_a_round_stays_for_the_next_unless_he_has_won_elsewhere() {
+        let table = RoundTable::default();
+        let mut winner = sit(&mut table.seats(), 1, 5).unwrap();
+        let mut patient = sit(&mut table.seats(), 2, 5).unwrap();
+        let present = table.present();
+        assert!(table.awaits_winners());
+        table.missed(&present, &[key(1)]);
+        assert!(!table.awaits_winners());
+        assert!(matches!(winner.try_recv(), Ok(Word::Won)));
+        assert!(patient.try_recv().is_err(), "still waits");
+        assert_eq!(positions(&table.seats()), [2]);
+    }
+}

@@ -1,0 +1,93 @@
+//! A room with what only this node adds to it. Every front door works on the same one, and wraps it in what is only its own.
+
+use std::sync::Arc;
+
+use anteroom_core::{Board, Recognition, RequestId, Ticket, UnixMillis};
+use anteroom_store::{EngineError, RoomHandle};
+use anteroom_tokens::request_id::RequestIds;
+use anteroom_tokens::secret::MasterSecrets;
+use anteroom_tokens::ticket_token::TicketTokens;
+
+use crate::auction::RoundTable;
+use crate::idempotent_joins::{IdempotentJoins, JoinKey};
+use crate::tickets::{Proof, StoreRefreshes, recognise};
+
+/// The room's handle, the ciphers of its tickets, and what this node remembers of calls about it.
+pub struct RoomView {
+    /// The way to the room's owner.
+    pub handle: Arc<RoomHandle>,
+    /// Tickets as request ids.
+    pub request_ids: RequestIds,
+    /// Tickets as tokens.
+    pub ticket_tokens: TicketTokens,
+    /// Reads of the store for tickets that the board does not know.
+    pub refreshes: StoreRefreshes,
+    /// Those present at its open round, where it holds auctions.
+    pub round_table: Arc<RoundTable>,
+    joins: Arc<IdempotentJoins>,
+}
+
+impl RoomView {
+    /// The view of a room that this node owns.
+    pub fn new(handle: Arc<RoomHandle>, secrets: &MasterSecrets) -> Self {
+        Self {
+            request_ids: RequestIds::new(secrets, handle.id()),
+            ticket_tokens: TicketTokens::new(secrets, handle.id()),
+            refreshes: StoreRefreshes::default(),
+            round_table: Arc::default(),
+            joins: Arc::default(),
+            handle,
+        }
+    }
+
+    /// A place in line; with a key, the one that key got before.
+    pub async fn join(&self, key: Option<JoinKey>, now: UnixMillis) -> Result<Ticket, EngineError> {
+        match key {
+            None => self.handle.join().await,
+            Some(key) => {
+                let board = self.handle.board();
+                let is_known = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
+                self.joins.join(&self.handle, key, now, is_known).await
+            }
+        }
+    }
+
+    /// The ticket behind a request id, if the present board knows it and its place has not moved.
+    pub fn open_known(&self, id: RequestId, now: UnixMillis) -> Option<Ticket> {
+        self.handle.with_board(|board| {
+            self.request_ids
+                .open(id, |ticket| board.recognise(ticket, now) == Recognition::Ours)
+                .filter(|ticket| !board.is_moved(ticket))
+        })
+    }
+
+    /// The ticket behind a request id, if it is of this room's line, and the board that says so. A place that has moved to another
+    /// device is refused.
+    pub async fn open(
+        &self,
+        id: RequestId,
+        proof: Proof,
+        now: UnixMillis,
+    ) -> Result<Option<(Ticket, Arc<Board>)>, EngineError> {
+        match self.find(id, proof, now).await? {
+            Some((ticket, board)) if board.is_moved(&ticket) => {
+                Err(EngineError::Refused(anteroom_core::Refusal::Moved))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// The same, wherever its place has moved to.
+    pub async fn find(
+        &self,
+        id: RequestId,
+        proof: Proof,
+        now: UnixMillis,
+    ) -> Result<Option<(Ticket, Arc<Board>)>, EngineError> {
+        let board = self.handle.board();
+        let newer_or_ours = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
+        let Some(ticket) = self.request_ids.open(id, newer_or_ours) else { return Ok(None) };
+        let board = recognise(&self.handle, &self.refreshes, ticket, proof, now).await?;
+        Ok(board.map(|board| (ticket, board)))
+    }
+}

@@ -1,0 +1,473 @@
+//! Rooms as the gateway sees them: which of them a request belongs to, and what this node adds to each.
+//!
+//! The gateway stands before a room if it names hosts, paths or origins of its own, or if it is the only room there is. Of several that fit a
+//! request, one that names the host goes before one that takes any, and then the longest path.
+
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anteroom_admission::{Admission, RoomView};
+use anteroom_core::settings::BypassRule;
+use anteroom_core::{Board, RoomId, SessionKey, Settings, UnixMillis};
+use anteroom_tokens::cookie::VisitorCookies;
+use arc_swap::ArcSwap;
+use http::{HeaderMap, Method};
+use tokio::sync::oneshot;
+
+use crate::account::origin_reports::Site;
+use crate::account::{RoomVerdicts, Verdicts};
+use crate::classify::request_target::Path;
+use crate::gateway::background;
+use crate::verdict::cookies::CookieNames;
+use crate::verdict::loss_mode::LossMode;
+use crate::verdict::visits::{Touch, Visits};
+use anteroom_proxy::{OriginAddress, Origins, ProxySettings};
+
+/// How long an answer waits for the store to extend the visit.
+const TOUCH_WAIT: Duration = Duration::from_secs(1);
+
+/// A room with what only this node adds to it.
+pub(crate) struct GatewayRoom {
+    view: Arc<RoomView>,
+    pub(crate) cookies: VisitorCookies,
+    pub(crate) cookie_names: CookieNames,
+    pub(crate) visits: Visits,
+    pub(crate) instant_admissions: InstantAdmissions,
+    pub(crate) verdicts: RoomVerdicts,
+    pub(crate) loss: LossMode,
+}
+
+impl Deref for GatewayRoom {
+    type Target = RoomView;
+
+    fn deref(&self) -> &RoomView {
+        &self.view
+    }
+}
+
+impl GatewayRoom {
+    /// Touches a visit, whatever becomes of whoever waits for it, and waits a moment for the store to say so.
+    pub(crate) async fn touch_to_the_end(self: &Arc<Self>, key: SessionKey, touch: Touch) {
+        let (room, (done, ended)) = (Arc::clone(self), oneshot::channel());
+        background(async move {
+            room.visits.touch(&room.handle, key, touch).await;
+            // Nobody may be waiting any more.
+            let _ = done.send(());
+        });
+        // Without an answer the visit goes on as it was, and a later request finds what the store said.
+        let _ = tokio::time::timeout(TOUCH_WAIT, ended).await;
+    }
+}
+
+/// A room in the order of precedence, with its settings as they were when the table was made.
+pub(crate) struct Rule {
+    pub(crate) room: Arc<GatewayRoom>,
+    pub(crate) settings: Arc<Settings>,
+    /// The version of the board that had these settings, so that a look tells whether there is anything to compare.
+    seen_version: AtomicU64,
+    /// Whether the gateway stands before it. The line of any room can be asked about.
+    pub(crate) is_protected: bool,
+    pub(crate) origins: Option<Arc<Origins>>,
+}
+
+impl Rule {
+    fn serves(&self, host: &str) -> bool {
+        self.settings.hosts.as_slice().is_empty() || self.names(host)
+    }
+
+    /// Whether the room names this very host.
+    pub(crate) fn names(&self, host: &str) -> bool {
+        self.settings.hosts.as_slice().iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
+    }
+
+    /// How well a request fits: whether its host is named, and how much of its path.
+    fn matches(&self, host: &str, path: &Path<'_>) -> Option<(bool, usize)> {
+        if !self.serves(host) {
+            return None;
+        }
+        let paths = self.settings.paths.as_slice();
+        let longest = if paths.is_empty() {
+            0
+        } else {
+            paths
+                .iter()
+                .filter(|prefix| path.may_be(|path| prefix.covers(path)))
+                .map(|prefix| prefix.as_str().len())
+                .max()?
+        };
+        Some((!self.settings.hosts.as_slice().is_empty(), longest))
+    }
+
+    /// Whether the room has other settings by now.
+    fn is_outdated(&self) -> bool {
+        self.room.handle.with_board(|board| {
+            if self.seen_version.load(Ordering::Relaxed) == board.version {
+                return false;
+            }
+            let same = *board.settings == *self.settings;
+            if same {
+                self.seen_version.store(board.version, Ordering::Relaxed);
+            }
+            !same
+        })
+    }
+
+    /// Whether a rule of the room lets a request by.
+    pub(crate) fn lets_by(
+        &self,
+        method: &Method,
+        path: &Path<'_>,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> bool {
+        self.settings.bypass.as_slice().iter().any(|rule| match rule {
+            BypassRule::Path(prefix) => path.can_only_be(|path| prefix.covers(path)),
+            BypassRule::Cidr(network) => network.contains(client),
+            BypassRule::Method(name) => method.as_str() == name,
+            BypassRule::Header(named) => {
+                let mut shown = headers.get_all(named.name.as_str()).iter();
+                shown.any(|value| value.to_str().is_ok_and(|value| named.accepts(value)))
+            }
+            BypassRule::Cookie(named) => {
+                crate::verdict::cookies::all(headers, &named.name).any(|value| named.accepts(value))
+            }
+        })
+    }
+}
+
+/// Which room a request belongs to.
+pub(crate) enum Found {
+    /// This one.
+    Room(Arc<Rule>),
+    /// None, and the site is served all the same.
+    Unprotected(Arc<Origins>),
+    /// A room that must exist is not known yet, so it is not known which requests it protects.
+    NotReady,
+    /// The gateway has nothing to do with it.
+    Nothing,
+}
+
+/// All rules, in any order.
+#[derive(Default)]
+struct Table {
+    rules: Vec<Arc<Rule>>,
+}
+
+impl Table {
+    /// Those of rooms that the gateway stands before.
+    fn protected(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        self.rules.iter().filter(|rule| rule.is_protected)
+    }
+}
+
+/// The rooms of the gateway, following those of the engine.
+pub(crate) struct GatewayRooms {
+    admission: Arc<Admission>,
+    /// Rooms that must exist and have not been seen yet. Once seen, a room that is gone was deleted.
+    awaited: Mutex<Vec<RoomId>>,
+    /// Whether there are such rooms, without the lock.
+    is_waiting_for_rooms: AtomicBool,
+    proxy: ProxySettings,
+    /// Where requests go whose room names no origins.
+    default_origins: Option<Arc<Origins>>,
+    verdicts: Verdicts,
+    table: ArcSwap<Table>,
+    /// Held while the table is made.
+    replacing: Mutex<()>,
+}
+
+impl GatewayRooms {
+    pub(crate) fn new(
+        admission: Arc<Admission>,
+        expected: Vec<RoomId>,
+        proxy: ProxySettings,
+        default_origins: Option<Arc<Origins>>,
+        verdicts: Verdicts,
+    ) -> Self {
+        let rooms = Self {
+            admission,
+            is_waiting_for_rooms: AtomicBool::new(!expected.is_empty()),
+            awaited: Mutex::new(expected),
+            proxy,
+            default_origins,
+            verdicts,
+            table: ArcSwap::default(),
+            replacing: Mutex::default(),
+        };
+        rooms.follow();
+        rooms
+    }
+
+    /// Where a request belongs.
+    pub(crate) fn find(&self, host: &str, path: &Path<'_>) -> Found {
+        self.keep_up();
+        let table = self.table.load();
+        let best = table
+            .protected()
+            .filter_map(|rule| rule.matches(host, path).map(|fits| (fits, rule)))
+            .max_by_key(|(fits, _)| *fits);
+        match (best, &self.default_origins) {
+            (Some((_, rule)), _) => Found::Room(Arc::clone(rule)),
+            (None, Some(_)) if self.is_waiting_for_rooms.load(Ordering::Acquire) => Found::NotReady,
+            (None, Some(origins)) => Found::Unprotected(Arc::clone(origins)),
+            (None, None) => Found::Nothing,
+        }
+    }
+
+    /// A room by its name.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Rule>> {
+        let find = || {
+            let table = self.table.load();
+            let rule = table.rules.iter().find(|rule| rule.room.handle.id().as_str() == name)?;
+            let handle = &rule.room.handle;
+            let is_current = !rule.is_outdated() && !handle.is_deleted() && !handle.is_replaced();
+            is_current.then(|| Arc::clone(rule))
+        };
+        find().or_else(|| {
+            // It may have been made or changed a moment ago.
+            self.admission.engine.room(name)?;
+            self.follow();
+            find()
+        })
+    }
+
+    /// Settings that have changed since the table was made count from now on.
+    fn keep_up(&self) {
+        if self.table.load().protected().any(|rule| rule.is_outdated()) {
+            self.follow();
+        }
+    }
+
+    /// Whether there is nothing to stand before.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.default_origins.is_none() && self.table.load().protected().next().is_none()
+    }
+
+    /// Whether requests for a host are the gateway's, whatever their path.
+    pub(crate) fn serves_host(&self, host: &str) -> bool {
+        self.default_origins.is_some() || self.table.load().protected().any(|rule| rule.serves(host))
+    }
+
+    /// All groups of origins.
+    pub(crate) fn origins(&self) -> Vec<Arc<Origins>> {
+        let mut all: Vec<Arc<Origins>> = self.default_origins.iter().cloned().collect();
+        for rule in self.table.load().protected() {
+            if let Some(origins) = &rule.origins
+                && !all.iter().any(|known| Arc::ptr_eq(known, origins))
+            {
+                all.push(Arc::clone(origins));
+            }
+        }
+        all
+    }
+
+    /// Each group of origins with the rooms before it.
+    pub(crate) fn sites(&self) -> Vec<Site<Origins>> {
+        let table = self.table.load();
+        let rooms_before = |origins: &Arc<Origins>| {
+            let is_before = |rule: &Rule| rule.origins.as_ref().is_some_and(|own| Arc::ptr_eq(own, origins));
+            let rules = table.protected().filter(|rule| is_before(rule));
+            rules.map(|rule| Arc::clone(&rule.room.handle)).collect()
+        };
+        self.origins().into_iter().map(|origins| Site { rooms: rooms_before(&origins), origins }).collect()
+    }
+
+    /// Takes in what has changed about rooms and their settings.
+    pub(crate) fn follow(&self) {
+        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.table.load();
+        self.admission.rooms.follow(&self.admission.engine);
+        let mut views = self.admission.rooms.all();
+        views.sort_by(|one, other| one.handle.id().cmp(other.handle.id()));
+        let seen_all = {
+            let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
+            awaited.retain(|expected| !views.iter().any(|view| view.handle.id() == expected));
+            awaited.is_empty()
+        };
+        let is_alone = views.len() == 1;
+        let mut rules = vec![];
+        for view in views {
+            let board = view.handle.board();
+            let known = before.rules.iter().find(|rule| Arc::ptr_eq(&rule.room.view, &view));
+            let is_protected = self.takes_part(&board.settings, is_alone);
+            let is_same = |known: &&Arc<Rule>| !known.is_outdated() && known.is_protected == is_protected;
+            if let Some(known) = known.filter(is_same) {
+                rules.push(Arc::clone(known));
+                continue;
+            }
+            rules.push(Arc::new(Rule { is_protected, ..self.rule(view, &board, known) }));
+        }
+        // Of rooms that fit equally well, the first by name is taken: `max_by_key` returns the last.
+        rules.sort_by(|one, other| other.room.handle.id().cmp(one.room.handle.id()));
+        let table = Table { rules };
+        let stands_before_nothing = table.protected().next().is_none();
+        if stands_before_nothing && self.default_origins.is_some() && before.protected().next().is_some() {
+            tracing::warn!("no room stands before the origin any more: every request is passed on");
+        }
+        self.table.store(Arc::new(table));
+        // After the table: nobody may find a table without a room that is not awaited any more.
+        self.is_waiting_for_rooms.store(!seen_all, Ordering::Release);
+    }
+
+    /// Whether a room has to do with the gateway.
+    fn takes_part(&self, settings: &Settings, is_alone: bool) -> bool {
+        let names_something = !settings.hosts.as_slice().is_empty() || !settings.paths.as_slice().is_empty();
+        has_origins(settings) || self.default_origins.is_some() && (names_something || is_alone)
+    }
+
+    fn rule(&self, view: Arc<RoomView>, board: &Arc<Board>, known: Option<&Arc<Rule>>) -> Rule {
+        let settings = Arc::clone(&board.settings);
+        let origins = match known.filter(|known| known.settings.origins == settings.origins) {
+            Some(known) => known.origins.clone(),
+            None if has_origins(&settings) => {
+                let addresses =
+                    settings.origins.as_slice().iter().filter_map(|url| url.as_str().parse().ok());
+                let addresses: Vec<OriginAddress> = addresses.collect();
+                let origins = Origins::new(addresses, self.proxy.clone());
+                origins
+                    .inspect_err(|error| tracing::error!(room = %view.handle.id(), %error, "the room's origins cannot be used"))
+                    .ok()
+            }
+            None => self.default_origins.clone(),
+        };
+        let room = match known {
+            Some(known) => Arc::clone(&known.room),
+            None => Arc::new(GatewayRoom {
+                cookies: VisitorCookies::new(self.admission.rooms.secrets(), view.handle.id()),
+                cookie_names: CookieNames::of(view.handle.id()),
+                visits: Visits::default(),
+                instant_admissions: InstantAdmissions::default(),
+                verdicts: self.verdicts.of(view.handle.id().as_str()),
+                loss: LossMode::default(),
+                view,
+            }),
+        };
+        Rule { room, settings, seen_version: AtomicU64::new(board.version), is_protected: false, origins }
+    }
+
+    /// What must happen also while nobody asks. `store`: whether it answers, and whether it did not a moment ago.
+    pub(crate) fn maintain(&self, now: UnixMillis, store: StoreState) {
+        self.follow();
+        for rule in &self.table.load().rules {
+            let session_millis = rule.settings.session_duration.get() * 1000;
+            if store == StoreState::Back {
+                rule.room.visits.forget();
+            }
+            if store != StoreState::Lost {
+                rule.room.loss.over();
+            }
+            rule.room.handle.with_board(|board| rule.room.visits.follow(board, now));
+            rule.room.visits.sweep(now, session_millis);
+        }
+    }
+}
+
+/// Whether the store answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreState {
+    /// It does.
+    There,
+    /// It does, and did not a moment ago.
+    Back,
+    /// It does not.
+    Lost,
+}
+
+fn has_origins(settings: &Settings) -> bool {
+    !settings.origins.as_slice().is_empty()
+}
+
+/// Admissions on the spot that are under way: never more than the board shows free slots, so that nobody without a cookie gets into
+/// the line by accident.
+#[derive(Debug, Default)]
+pub(crate) struct InstantAdmissions(AtomicU64);
+
+impl InstantAdmissions {
+    /// The right to try, if there is a slot for it.
+    pub(crate) fn try_take(&self, free: u64) -> Option<InstantAdmissionPermit<'_>> {
+        let mut taken = self.0.load(Ordering::Acquire);
+        while taken < free {
+            match self.0.compare_exchange_weak(taken, taken + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(InstantAdmissionPermit(self)),
+                Err(now) => taken = now,
+            }
+        }
+        None
+    }
+}
+
+/// The right to try; given back when dropped.
+pub(crate) struct InstantAdmissionPermit<'admissions>(&'admissions InstantAdmissions);
+
+impl Drop for InstantAdmissionPermit<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anteroom_admission::AdmissionParts;
+    use anteroom_admission::signing_keys::SigningKeys;
+    use anteroom_core::RoomState;
+    use anteroom_store::{Actor, Engine, MemoryStore, NodeId, SystemClock};
+    use anteroom_tokens::secret::MasterSecrets;
+    use anteroom_tokens::signer::Signer;
+    use anteroom_tokens::signing_key::SigningAlgorithm;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_passes_unprotected_before_every_configured_room_is_known() {
+        let engine =
+            Engine::start(Arc::new(MemoryStore::default()), Arc::new(SystemClock), NodeId(1)).await.unwrap();
+        let secrets = Arc::new(MasterSecrets::parse("a-master-secret-of-more-than-32-characters").unwrap());
+        let keys = SigningKeys::open(&**engine.store(), &secrets, SigningAlgorithm::EdDsa, engine.now())
+            .await
+            .unwrap();
+        let admission = Arc::new(Admission::new(AdmissionParts {
+            engine: Arc::clone(&engine),
+            secrets,
+            keys,
+            signer: Signer::new(1, 1).unwrap(),
+            default_issuer: "https://shop.example".into(),
+            default_room: None,
+        }));
+        let address = "http://127.0.0.1:9".parse().unwrap();
+        let origins = Origins::new(vec![address], ProxySettings::default()).unwrap();
+        let hall = RoomId::parse("Hall").unwrap();
+        let rooms = GatewayRooms::new(
+            admission,
+            vec![hall.clone()],
+            ProxySettings::default(),
+            Some(origins),
+            Verdicts::default(),
+        );
+        let find = || rooms.find("shop.example", &Path::of("/"));
+        assert!(matches!(find(), Found::NotReady));
+        rooms.follow();
+        assert!(matches!(find(), Found::NotReady), "another look does not make the room known");
+        let create =
+            engine.create_room(hall.clone(), Settings::default(), RoomState::Open, 1, Actor::Clockwork);
+        create.await.unwrap();
+        rooms.follow();
+        assert!(matches!(find(), Found::Room(_)));
+        engine.delete_room(&hall, Actor::Clockwork, None).await.unwrap();
+        rooms.follow();
+        assert!(matches!(find(), Found::Unprotected(_)), "a room that was known and is gone was deleted");
+        engine.stop().await;
+    }
+
+    #[test]
+    fn no_more_tries_than_free_slots() {
+        let admissions = InstantAdmissions::default();
+        let one = admissions.try_take(2).unwrap();
+        let _two = admissions.try_take(2).unwrap();
+        assert!(admissions.try_take(2).is_none());
+        drop(one);
+        assert!(admissions.try_take(2).is_some());
+    }
+}

@@ -1,0 +1,469 @@
+//! The path of one request through the gateway, phase by phase, and what the gateway does while nobody asks.
+
+mod calls;
+mod forwarding;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anteroom_admission::Admission;
+use anteroom_core::{RoomId, UnixMillis};
+use anteroom_store::Engine;
+use anteroom_tokens::cookie::CookieContent;
+use anteroom_tokens::random;
+use http::header::HeaderMap;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use anteroom_pages::Pages;
+
+use crate::account::figures::Figures;
+use crate::account::origin_reports;
+use crate::account::{Account, RoomVerdicts, Verdict, Verdicts};
+use crate::body::GatewayBody;
+use crate::classify::request_target::{Path, host_of};
+use crate::classify::rooms::{Found, GatewayRooms, Rule, StoreState};
+use crate::classify::{self, Kind};
+use crate::identify::{self, Client, Identification, Peer};
+use crate::limiter::{Asked, Class, Decision, Limiter};
+use crate::line;
+use crate::line::page::{Reader, Writer, asked_for};
+use crate::line::query::room_named;
+use crate::line::wait::{self, Shown, Wait, Waiter, WayIn};
+use crate::reject::{self, Branding, Rejection};
+use crate::verdict::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
+use crate::verdict::{self, Case, Entering, Entry, Judgement};
+use anteroom_proxy::{OriginAddress, Origins, OriginsError, ProxySettings};
+
+/// Under which paths the gateway answers for its lines, on every protected host.
+pub const LINE_PATH: &str = "/.anteroom/line";
+/// What is ours on a protected host; everything else is the origin's.
+pub(crate) const OWN_PREFIX: &str = "/.anteroom/";
+/// The name under which requests are counted that belong to no room.
+const NO_ROOM: &str = "";
+/// From when on newcomers are not given to a store that does not answer.
+const STORE_LOST_AFTER: Duration = Duration::from_secs(2);
+/// How often the gateway branding after what must happen also while nobody asks.
+const MAINTENANCE_PERIOD: Duration = Duration::from_millis(250);
+/// How many random bytes tell the nodes of a shared store apart as reporters.
+const REPORTER_NAME_BYTES: usize = 6;
+
+/// What a gateway is made of.
+pub struct GatewayParts {
+    /// The rooms, and what every front door does with them.
+    pub admission: Arc<Admission>,
+    /// Rooms that must exist: until each of them is known, nothing is passed on unprotected.
+    pub expected_rooms: Vec<RoomId>,
+    /// Where requests go whose room names no origins of its own; empty if there is no such place.
+    pub origins: Vec<OriginAddress>,
+    /// How origins are spoken to.
+    pub proxy: ProxySettings,
+    /// How a client is known.
+    pub identification: Arc<Identification>,
+    /// Budgets of clients.
+    pub limiter: Arc<Limiter>,
+    /// Whether visitors reach us by TLS whatever this connection is: somebody before us ends it.
+    pub public_is_tls: bool,
+    /// The public listener as visitors reach it, if that is configured.
+    pub public_url: Option<String>,
+    /// What visitors see.
+    pub pages: Arc<Pages>,
+    /// The address of the page that tells what kinds of problems there are.
+    pub problems: String,
+}
+
+/// The gateway.
+pub struct Gateway {
+    engine: Arc<Engine>,
+    admission: Arc<Admission>,
+    rooms: GatewayRooms,
+    identification: Arc<Identification>,
+    limiter: Arc<Limiter>,
+    public_is_tls: bool,
+    public_url: Option<String>,
+    writer: Writer,
+    figures: Figures,
+    verdicts: Verdicts,
+    no_room: RoomVerdicts,
+    /// Upgraded connections that are open.
+    tunnels: Arc<AtomicU64>,
+    /// Raised when everything ends.
+    closing: watch::Sender<bool>,
+    /// Whether the store does not answer, as of the last look.
+    store_is_lost: AtomicBool,
+}
+
+impl Gateway {
+    /// A gateway that answers as soon as it is asked.
+    pub fn new(parts: GatewayParts) -> Result<Arc<Self>, OriginsError> {
+        let verdicts = Verdicts::default();
+        let default_origins = if parts.origins.is_empty() {
+            None
+        } else {
+            Some(Origins::new(parts.origins, parts.proxy.clone())?)
+        };
+        let rooms = GatewayRooms::new(
+            Arc::clone(&parts.admission),
+            parts.expected_rooms,
+            parts.proxy,
+            default_origins,
+            verdicts.clone(),
+        );
+        Ok(Arc::new(Self {
+            engine: Arc::clone(&parts.admission.engine),
+            admission: parts.admission,
+            rooms,
+            identification: parts.identification,
+            limiter: parts.limiter,
+            public_is_tls: parts.public_is_tls,
+            public_url: parts.public_url,
+            writer: Writer::new(parts.pages, parts.problems),
+            figures: Figures::default(),
+            no_room: verdicts.of(NO_ROOM),
+            verdicts,
+            tunnels: Arc::default(),
+            closing: watch::Sender::new(false),
+            store_is_lost: AtomicBool::new(false),
+        }))
+    }
+
+    /// Whether a request is the gateway's. Its own prefix on a protected host is the API's, except for the line.
+    pub fn covers<B>(&self, request: &Request<B>) -> bool {
+        if self.rooms.is_empty() {
+            return false;
+        }
+        let path = request.uri().path();
+        if path.starts_with(OWN_PREFIX) && !is_about_a_line(path) {
+            return false;
+        }
+        self.rooms.serves_host(host_of(request))
+    }
+
+    /// Registers its figures.
+    pub fn register(&self, registry: &mut Registry) {
+        self.verdicts.register(registry);
+        self.writer.register(registry);
+        self.figures.register(registry);
+    }
+
+    /// Upgraded connections that are open.
+    pub fn tunnels(&self) -> u64 {
+        self.tunnels.load(Ordering::Relaxed)
+    }
+
+    /// All groups of origins, for figures.
+    pub fn origins(&self) -> Vec<Arc<Origins>> {
+        self.rooms.origins()
+    }
+
+    /// Ends upgraded connections.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Follows rooms, origins and departed visitors until it is dropped.
+    pub async fn keep_watch(self: Arc<Self>) {
+        let mut watched: Vec<Arc<Origins>> = vec![];
+        // Both end with this function.
+        let mut health = JoinSet::new();
+        let mut reports = JoinSet::new();
+        let gateway = Arc::clone(&self);
+        reports.spawn(async move {
+            origin_reports::report(&gateway.reporter_name(), || gateway.rooms.sites()).await;
+        });
+        let mut clock = tokio::time::interval(MAINTENANCE_PERIOD);
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            clock.tick().await;
+            self.rooms.maintain(self.engine.now(), self.check_store());
+            let origins = self.rooms.origins();
+            let is_same = |one: &[Arc<Origins>], other: &[Arc<Origins>]| {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
+            };
+            if !is_same(&watched, &origins) {
+                health.abort_all();
+                for group in &origins {
+                    health.spawn(Arc::clone(group).watch_health());
+                }
+                watched = origins;
+            }
+        }
+    }
+
+    /// What adaptive rooms know this node's view of their origins by. Where there is one node, the next one that runs takes it over.
+    fn reporter_name(&self) -> String {
+        let is_shared = self.engine.store().is_shared();
+        if is_shared {
+            format!("gateway-{}", random::text(REPORTER_NAME_BYTES))
+        } else {
+            "gateway".to_owned()
+        }
+    }
+
+    /// Whether the store does not answer, at this very moment: as soon as `/readyz` says so, newcomers are treated so.
+    fn has_lost_store(&self) -> bool {
+        self.store_is_lost.load(Ordering::Relaxed) || self.engine.staleness() > STORE_LOST_AFTER
+    }
+
+    /// Whether the store answers. A shared one is asked four times a second; one of this process is lost when it is not ready.
+    fn check_store(&self) -> StoreState {
+        let is_lost = self.engine.staleness() > STORE_LOST_AFTER
+            || !self.engine.store().is_shared() && !self.engine.is_ready();
+        let was_lost = self.store_is_lost.swap(is_lost, Ordering::Relaxed);
+        match (is_lost, was_lost) {
+            (true, _) => StoreState::Lost,
+            (false, true) => StoreState::Back,
+            (false, false) => StoreState::There,
+        }
+    }
+
+    /// The answer to a request. One whose client has gone before anybody looked at it is counted as abandoned.
+    pub fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<GatewayBody>> + Send + use<> {
+        let mut received = Received(Some(self));
+        async move {
+            let gateway = received.0.take().expect("a future is begun once");
+            gateway.answer_now(request, peer).await
+        }
+    }
+
+    /// The path of one request.
+    async fn answer_now(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<GatewayBody> {
+        // identify
+        let client = identify::identify(&peer, request.headers(), &self.identification);
+        let is_tls = peer.is_tls || self.public_is_tls;
+        let now = self.engine.now();
+        // classify: which room, and what kind of request
+        let found = match self.find(&request) {
+            Found::Room(rule) => Some(rule),
+            Found::Unprotected(origins) => {
+                return self.unprotected(request, &client, is_tls, &origins).await;
+            }
+            Found::NotReady => {
+                let (mut account, reader) =
+                    (Account::open(&self.no_room), Reader::of(&self.writer, &request));
+                return refuse(&Rejection::NotReady, &reader, None, &mut account);
+            }
+            Found::Nothing => None,
+        };
+        let mut account = Account::open(found.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
+        let reader = Reader::of(&self.writer, &request);
+        let Some(rule) = &found else {
+            return refuse(&Rejection::Misdirected, &reader, None, &mut account);
+        };
+        // limit
+        if let Some(refused) = self.limited(Class::Gateway, &request, &client).await {
+            return refuse(&refused, &reader, Some(rule), &mut account);
+        }
+        let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
+        if is_about_a_line(request.uri().path()) {
+            account.settle(Verdict::Line);
+            if let Some(class) = line::class_of(&request)
+                && let Some(refused) = self.limited(class, &request, &client).await
+            {
+                return refuse(&refused, &reader, Some(rule), &mut account);
+            }
+            return line::answer(self.called(case, reader, is_tls), &request).await;
+        }
+        // verdict
+        let path = Path::of(request.uri().path());
+        let judgement = if rule.lets_by(request.method(), &path, request.headers(), client.address) {
+            // A visitor's cookie comes back with it all the same.
+            let inside = case.visitor_inside(&rule.room.handle.board()).await;
+            Judgement::Proxy(Entry { inside, ..Entry::without_visit(Verdict::Bypassed) })
+        } else {
+            let refused =
+                if case.would_join() { self.limited(Class::Join, &request, &client).await } else { None };
+            match refused {
+                Some(refused) => Judgement::Reject(refused),
+                None => verdict::judge(&case).await,
+            }
+        };
+        match judgement {
+            Judgement::Proxy(entry) => {
+                cookies::hide(request.headers_mut());
+                self.proxied(rule, request, entry, (&client, is_tls), (&reader, &mut account)).await
+            }
+            Judgement::Wait(wait, cookie) => {
+                account.settle(match wait {
+                    Wait::Arriving => Verdict::Arrived,
+                    Wait::Held(_) => Verdict::Held,
+                    Wait::InLine(_) | Wait::Turn(_) | Wait::Closed | Wait::Gone | Wait::Moved => {
+                        Verdict::Waiting
+                    }
+                });
+                self.note_presence(&case, wait);
+                let board = rule.room.handle.board();
+                let address = asked_for(&request);
+                let shown = Shown {
+                    room: &rule.room,
+                    board: &board,
+                    now,
+                    reader: &reader,
+                    address: &address,
+                    way_in: WayIn::Gateway,
+                };
+                let mut response = wait::answer(wait, &shown);
+                if let Some(cookie) = cookie {
+                    set_cookie(rule, &mut response, (CookieKind::Place, &cookie), is_tls, now);
+                }
+                response
+            }
+            Judgement::Reject(rejection) => refuse(&rejection, &reader, Some(rule), &mut account),
+        }
+    }
+
+    /// In an auction, whoever waits and opens a page counts as present: without a script he has no other way to say so.
+    fn note_presence(&self, case: &Case<'_>, wait: Wait) {
+        if let Wait::InLine(Waiter { ticket, .. }) = wait
+            && case.kind == Kind::Navigation
+            && case.rule.settings.is_auction()
+        {
+            self.admission.note_presence(&case.rule.room, &ticket);
+        }
+    }
+
+    fn called<'request>(
+        &'request self,
+        case: Case<'request>,
+        reader: Reader<'request>,
+        is_tls: bool,
+    ) -> line::Called<'request> {
+        line::Called {
+            case,
+            is_tls,
+            reader,
+            codes: &self.admission.codes,
+            figures: &self.figures,
+            public_url: self.public_url.as_deref(),
+        }
+    }
+
+    /// Where a request belongs. A call about a line names its room, because its own path says nothing.
+    fn find<B>(&self, request: &Request<B>) -> Found {
+        let (host, path) = (host_of(request), request.uri().path());
+        if is_about_a_line(path)
+            && let Some(name) = room_named(request.uri().query())
+        {
+            return self.rooms.named(name).map_or(Found::Nothing, Found::Room);
+        }
+        self.rooms.find(host, &Path::of(path))
+    }
+
+    fn case<'request>(
+        &'request self,
+        rule: &'request Rule,
+        kind: Kind,
+        headers: &HeaderMap,
+        (is_tls, now): (bool, UnixMillis),
+    ) -> Case<'request> {
+        Case {
+            rule,
+            kind,
+            entering: if rule.is_protected { Entering::ByRequest } else { Entering::ByHandOff },
+            cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
+            loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
+            now,
+            store_is_lost: self.has_lost_store(),
+            admission: &self.admission,
+        }
+    }
+
+    /// Whether a client has used up its budget.
+    pub(crate) async fn limited<B>(
+        &self,
+        class: Class,
+        request: &Request<B>,
+        client: &Client,
+    ) -> Option<Rejection> {
+        let path = request.uri().path();
+        // A call of ours has the same path on every host; what counts as the site's own keeps the path it came with.
+        let own = path.strip_prefix(OWN_PREFIX.trim_end_matches('/')).filter(|_| class != Class::Gateway);
+        let asked = Asked { class, method: request.method(), path: own.unwrap_or(path) };
+        match self.limiter.decide(&asked, client).await {
+            Decision::Refused(quota) => Some(Rejection::Limited(Box::new(quota))),
+            Decision::Unlimited | Decision::Allowed(_) | Decision::FailedOpen => None,
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the gateway's named helper: tunnels end with `close`, commands of origins with the store's answer"
+)]
+pub(crate) fn background(work: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(work);
+}
+
+fn is_about_a_line(path: &str) -> bool {
+    path.strip_prefix(LINE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A request that nobody has looked at yet. A connection that ends together with its request drops the answer before it is begun.
+struct Received(Option<Arc<Gateway>>);
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if let Some(gateway) = &self.0 {
+            drop(Account::open(&gateway.no_room));
+        }
+    }
+}
+
+fn refuse(
+    rejection: &Rejection,
+    reader: &Reader<'_>,
+    rule: Option<&Arc<Rule>>,
+    account: &mut Account<'_>,
+) -> Response<GatewayBody> {
+    account.settle(rejection.verdict());
+    let branding = rule.map(|rule| Branding { room: rule.room.handle.id(), settings: &rule.settings });
+    reject::answer(rejection, reader, branding)
+}
+
+/// The first of the room's cookies of this kind that opens.
+pub(crate) fn cookie_of(
+    rule: &Rule,
+    headers: &HeaderMap,
+    kind: CookieKind,
+    is_tls: bool,
+) -> Option<CookieContent> {
+    let name = rule.room.cookie_names.name(kind, is_tls);
+    cookies::all(headers, name).find_map(|value| rule.room.cookies.open(value))
+}
+
+/// Puts a cookie into an answer.
+pub(crate) fn set_cookie(
+    rule: &Rule,
+    response: &mut Response<GatewayBody>,
+    (kind, cookie): (CookieKind, &CookieContent),
+    is_tls: bool,
+    now: UnixMillis,
+) {
+    let max_age_seconds = match cookie {
+        CookieContent::Arrived { .. } => cookies::ARRIVED_MAX_AGE_SECONDS,
+        CookieContent::Waiting { .. } => WAITING_MAX_AGE_SECONDS,
+        // Until it has come back once, and without a slot, it is good for what it says.
+        CookieContent::Admitted { ends_at, provisional, .. } if *provisional || kind == CookieKind::Loss => {
+            ends_at.since(now).div_ceil(1000)
+        }
+        // The visit may be extended without an answer to tell the browser.
+        CookieContent::Admitted { admitted_at, .. } => {
+            admitted_at.plus(rule.settings.session_max.get() * 1000).since(now).div_ceil(1000)
+        }
+    };
+    let value = rule.room.cookies.seal(cookie);
+    let cookie = rule.room.cookie_names.set(kind, is_tls, &value, max_age_seconds);
+    cookies::attach(response.headers_mut(), cookie);
+}

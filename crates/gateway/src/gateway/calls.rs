@@ -1,0 +1,82 @@
+//! What the server around the gateway asks it: calls about lines on hosts that it does not stand before, and the waiting page for
+//! sites elsewhere.
+
+use anteroom_core::RoomId;
+use http::{Method, Request, Response};
+
+use super::Gateway;
+use crate::body::GatewayBody;
+use crate::classify;
+use crate::identify::{self, Peer};
+use crate::limiter::{Class, Quota};
+use crate::line;
+use crate::line::hand_off::HandOffVisitor;
+use crate::line::page::Reader;
+use crate::reject::{self, Branding, Rejection};
+use crate::verdict::Entering;
+
+impl Gateway {
+    /// The answer to a call about the line of a room, on whatever host. Its client is within its budgets.
+    pub async fn answer_about_line<B>(
+        &self,
+        request: &Request<B>,
+        peer: &Peer,
+        room: Option<&RoomId>,
+    ) -> Response<GatewayBody> {
+        let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
+        let reader = Reader::of(&self.writer, request).below_prefix();
+        let Some(rule) = room.and_then(|room| self.rooms.named(room.as_str())) else {
+            return reject::answer(&Rejection::UnknownRoom, &reader, None);
+        };
+        let case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        line::answer(self.called(case, reader, is_tls), request).await
+    }
+
+    /// The answer to a visitor of a site elsewhere: `GET /wait/{room}`, and the button of that page. Its client is within its budget
+    /// for reading.
+    pub async fn answer_hand_off<B>(
+        &self,
+        request: &Request<B>,
+        peer: &Peer,
+        room: &str,
+    ) -> Response<GatewayBody> {
+        let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
+        let reader = Reader::of(&self.writer, request).below_prefix();
+        let Some(rule) = self.rooms.named(room) else {
+            return reject::answer(&Rejection::UnknownRoom, &reader, None);
+        };
+        let branding = Branding { room: rule.room.handle.id(), settings: &rule.settings };
+        let client = identify::identify(peer, request.headers(), &self.identification);
+        let mut case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        case.entering = Entering::ByHandOff;
+        if case.would_join()
+            && let Some(refused) = self.limited(Class::Join, request, &client).await
+        {
+            return reject::answer(&refused, &reader, Some(branding));
+        }
+        let visitor = HandOffVisitor {
+            called: self.called(case, reader, is_tls),
+            gateway: self,
+            client: &client,
+            is_button: request.method() == Method::POST,
+        };
+        visitor.answer(request).await
+    }
+
+    /// Counts a place that a program has taken to another device.
+    pub fn note_moved(&self, room: &RoomId) {
+        self.figures.moved(room.as_str());
+    }
+
+    /// Counts a code that a site elsewhere has exchanged.
+    pub fn note_code_exchanged(&self, room: &RoomId) {
+        self.figures.code_exchanged(room.as_str());
+    }
+
+    /// What somebody beyond his budget reads, where he reads a page.
+    pub fn limited_page<B>(&self, request: &Request<B>, quota: &Quota) -> Option<Response<GatewayBody>> {
+        let reader = Reader::of(&self.writer, request).below_prefix();
+        let rejection = Rejection::Limited(Box::new(quota.clone()));
+        reader.wants_page.then(|| reject::answer(&rejection, &reader, None))
+    }
+}

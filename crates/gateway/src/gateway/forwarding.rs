@@ -1,0 +1,251 @@
+//! Passing a request on to its origin, with what that means for its visit: touched, renewed, ended by the origin's word, and carried
+//! along by an upgraded connection.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anteroom_core::{Recognition, UnixMillis};
+use anteroom_store::Engine;
+use anteroom_tokens::cookie::CookieContent;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::{Gateway, background, is_about_a_line, refuse, set_cookie};
+use crate::account::{Account, Verdict};
+use crate::body::GatewayBody;
+use crate::classify::rooms::Rule;
+use crate::identify::Client;
+use crate::limiter::Class;
+use crate::line::page::Reader;
+use crate::reject::Rejection;
+use crate::verdict::cookies::{self, CookieKind};
+use crate::verdict::visits::{Due, Touch, key_of};
+use crate::verdict::{Entry, Inside};
+use anteroom_proxy::{self as proxy, Forwarded, Hop, Origins, Tunnel};
+
+/// What an origin says about a visit in its answer. It goes no further.
+const COMMAND: HeaderName = HeaderName::from_static("anteroom-session");
+/// Tells the origin which room a request came through.
+const ROOM: HeaderName = HeaderName::from_static("anteroom-room");
+/// Tells the origin which visit it belongs to: the line and the position.
+const VISIT: HeaderName = HeaderName::from_static("anteroom-visit");
+/// How often an upgraded connection branding whether its visit is over.
+const TUNNEL_MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
+
+impl Gateway {
+    /// A request that no room is responsible for.
+    pub(super) async fn unprotected(
+        &self,
+        mut request: Request<Incoming>,
+        client: &Client,
+        is_tls: bool,
+        origins: &Arc<Origins>,
+    ) -> Response<GatewayBody> {
+        let mut account = Account::open(&self.no_room);
+        let reader = Reader::of(&self.writer, &request);
+        if let Some(refused) = self.limited(Class::Gateway, &request, client).await {
+            return refuse(&refused, &reader, None, &mut account);
+        }
+        if is_about_a_line(request.uri().path()) {
+            let nothing = Rejection::Line(StatusCode::NOT_FOUND, "There is no line on this site");
+            return refuse(&nothing, &reader, None, &mut account);
+        }
+        account.settle(Verdict::Unprotected);
+        cookies::hide(request.headers_mut());
+        let hop = Hop { client: client.address, is_tls };
+        match proxy::forward(origins, request, &hop, &HeaderMap::new()).await {
+            Ok(Forwarded { mut response, tunnel }) => {
+                response.headers_mut().remove(COMMAND);
+                if let Some(tunnel) = tunnel {
+                    self.carry(tunnel, std::future::pending());
+                }
+                response.map(GatewayBody::Streamed)
+            }
+            Err(error) => refuse(&Rejection::Origin(error), &reader, None, &mut account),
+        }
+    }
+
+    /// Passes a request on, touching its visit meanwhile where that is due.
+    pub(super) async fn proxied(
+        self: &Arc<Self>,
+        rule: &Arc<Rule>,
+        request: Request<Incoming>,
+        entry: Entry,
+        (client, is_tls): (&Client, bool),
+        (reader, account): (&Reader<'_>, &mut Account<'_>),
+    ) -> Response<GatewayBody> {
+        let Some(origins) = &rule.origins else {
+            return refuse(&Rejection::Misdirected, reader, Some(rule), account);
+        };
+        account.settle(entry.verdict);
+        let hop = Hop { client: client.address, is_tls };
+        let extra = told_to_origin(rule, entry.inside.as_ref());
+        let touching = self.touch(rule, &entry);
+        let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touching);
+        let now = self.engine.now();
+        let mut response = match forwarded {
+            Ok(Forwarded { response, tunnel }) => {
+                if let Some(tunnel) = tunnel {
+                    let until =
+                        visit_over(Arc::clone(&self.engine), Arc::clone(rule), entry.inside, entry.ends_at);
+                    self.carry(tunnel, until);
+                }
+                response.map(GatewayBody::Streamed)
+            }
+            Err(error) => {
+                let rejection = Rejection::Origin(error);
+                refuse(&rejection, reader, Some(rule), account)
+            }
+        };
+        let command = response.headers_mut().remove(COMMAND).and_then(|value| Command::parse(&value));
+        if let (Some(command), Some(inside)) = (command, &entry.inside) {
+            Self::end_visit(rule, inside, command, now);
+            let cleared = rule.room.cookie_names.clear(CookieKind::Place, is_tls);
+            cookies::attach(response.headers_mut(), cleared);
+            return response;
+        }
+        let renewed = || Some((CookieKind::Place, renewed(rule, entry.inside.as_ref()?)?));
+        if let Some((kind, cookie)) = entry.cookie.or_else(renewed) {
+            set_cookie(rule, &mut response, (kind, &cookie), is_tls, now);
+        }
+        response
+    }
+
+    /// Touches a visit if that is due, and waits a moment for the store to say so.
+    async fn touch(&self, rule: &Rule, entry: &Entry) {
+        // Whoever was let in by this very request has just been touched, or has to come back first.
+        let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
+            return;
+        };
+        let (now, key) = (self.engine.now(), key_of(&inside.ticket));
+        let session_millis = rule.settings.session_duration.get() * 1000;
+        let is_lost = self.has_lost_store();
+        if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
+            return;
+        }
+        let touch = Touch { now, session_millis, confirms: inside.is_provisional };
+        rule.room.touch_to_the_end(key, touch).await;
+    }
+
+    /// Ends a visit by the origin's word: nobody here lets it in any more from this moment on, and its slot is free when all nodes know.
+    fn end_visit(rule: &Arc<Rule>, inside: &Inside, command: Command, now: UnixMillis) {
+        use anteroom_core::{Operation, Outcome};
+        let key = key_of(&inside.ticket);
+        rule.room.visits.revoke(key, now, rule.settings.session_duration.get() * 1000);
+        let outcome = match command {
+            Command::Complete => Outcome::Completed,
+            Command::Abandon | Command::Revoke => Outcome::Abandoned,
+        };
+        let handle = Arc::clone(&rule.room.handle);
+        background(async move {
+            let actor = anteroom_store::engine::Actor::Visitor;
+            if let Err(error) = handle.operate(Operation::Close { key, outcome }, actor).await {
+                tracing::warn!(room = %handle.id(), %error, "a visit that the origin has ended keeps its slot until its time is over");
+            }
+        });
+    }
+
+    /// Carries an upgraded connection in a task of its own, until `until` or the end of everything.
+    fn carry(&self, tunnel: Tunnel, until: impl Future<Output = ()> + Send + 'static) {
+        let (tunnels, mut closing) = (Arc::clone(&self.tunnels), self.closing.subscribe());
+        tunnels.fetch_add(1, Ordering::Relaxed);
+        background(async move {
+            let ended = async {
+                tokio::select! {
+                    () = until => {}
+                    _ = closing.wait_for(|closing| *closing) => {}
+                }
+            };
+            tunnel.run(ended).await;
+            tunnels.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// What an origin commands about a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Complete,
+    Abandon,
+    Revoke,
+}
+
+impl Command {
+    fn parse(value: &HeaderValue) -> Option<Self> {
+        match value.as_bytes() {
+            b"complete" => Some(Self::Complete),
+            b"abandon" => Some(Self::Abandon),
+            b"revoke" => Some(Self::Revoke),
+            _ => None,
+        }
+    }
+}
+
+/// The cookie of a visit that the store has extended since.
+fn renewed(rule: &Rule, inside: &Inside) -> Option<CookieContent> {
+    let ends_at = rule.room.visits.ends_at(key_of(&inside.ticket))?;
+    if ends_at <= inside.ends_at && !inside.is_provisional {
+        return None;
+    }
+    let (ticket, admitted_at) = (inside.ticket, inside.admitted_at);
+    let ends_at = ends_at.max(inside.ends_at);
+    Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: false })
+}
+
+/// What the origin is told about a request.
+fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(room) = HeaderValue::from_str(rule.room.handle.id().as_str()) {
+        headers.insert(ROOM, room);
+    }
+    if let Some(Inside { ticket, .. }) = inside
+        && let Ok(visit) =
+            HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
+    {
+        headers.insert(VISIT, visit);
+    }
+    headers
+}
+
+/// Resolves when the visit of an upgraded connection is over, touching it as long as it is not. One without a visit goes on.
+async fn visit_over(
+    engine: Arc<Engine>,
+    rule: Arc<Rule>,
+    inside: Option<Inside>,
+    without_slot_until: Option<UnixMillis>,
+) {
+    let Some(inside) = inside else {
+        match without_slot_until {
+            Some(ends_at) => tokio::time::sleep(Duration::from_millis(ends_at.since(engine.now()))).await,
+            None => std::future::pending().await,
+        }
+        return;
+    };
+    let (room, key) = (&rule.room, key_of(&inside.ticket));
+    let session_millis = rule.settings.session_duration.get() * 1000;
+    let mut ends_at = inside.ends_at;
+    loop {
+        let left = Duration::from_millis(ends_at.since(engine.now()));
+        tokio::time::sleep(left.min(TUNNEL_MAINTENANCE_PERIOD).max(Duration::from_millis(1))).await;
+        let now = engine.now();
+        let is_foreign = room.handle.with_board(|board| {
+            room.visits.follow(board, now);
+            board.recognise(&inside.ticket, now) == Recognition::Foreign
+        });
+        let is_gone = room.handle.is_deleted() || room.handle.is_replaced();
+        if is_foreign || is_gone || room.visits.is_revoked(key) {
+            return;
+        }
+        // A connection is no proof that a cookie was kept: whoever was let in provisionally has to come back by himself.
+        let may_extend = !inside.is_provisional || room.visits.ends_at(key).is_some();
+        if may_extend && room.visits.note(key, now, session_millis) == Due::Touch {
+            room.touch_to_the_end(key, Touch { now, session_millis, confirms: false }).await;
+        }
+        ends_at = ends_at.max(room.visits.ends_at(key).unwrap_or(ends_at));
+        if engine.now() >= ends_at {
+            return;
+        }
+    }
+}

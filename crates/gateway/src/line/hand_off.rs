@@ -1,0 +1,430 @@
+//! The waiting page for sites elsewhere, `/wait/{room}`: a site that has no gateway before it sends its visitors here, and gets them
+//! back with a pass when their turn has come.
+//!
+//! *Invariant:* nobody is sent to an address that the room does not list.
+
+use anteroom_admission::{AdmissionError, ClaimTerms, Pass};
+use anteroom_core::settings::{HandOff, ReturnAddress, WebAddress};
+use anteroom_core::{Refusal, RoomId, Settings, Ticket};
+use anteroom_pages::{Handoff, Page, Situation};
+use anteroom_store::EngineError;
+use anteroom_store::engine::Actor;
+use anteroom_tokens::codes::Code;
+use anteroom_tokens::cookie::CookieContent;
+use anteroom_tokens::random;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+
+use crate::body::GatewayBody;
+use crate::classify::Kind;
+use crate::gateway::Gateway;
+use crate::gateway::set_cookie;
+use crate::identify::Client;
+use crate::limiter::Class;
+use crate::line::query::{decoded, escaped, has_parameter, parameter};
+use crate::line::wait::{self, Shown, Wait, Waiter, WayIn};
+use crate::line::{self, Called, see_other};
+use crate::reject::Rejection;
+use crate::verdict::cookies::CookieKind;
+use crate::verdict::{self, Entry, Judgement};
+
+/// How the cookie begins that the sites of one domain share; the room follows, because several rooms may hand over to one domain. All
+/// letters of a room's name may stand in that of a cookie.
+const PASS_COOKIE: &str = "anteroom_pass_";
+/// The parameter in which a site gets a one-time code.
+const CODE: &str = "anteroom_code";
+const RETURN: &str = "return";
+
+/// Where the visitors of a room begin whose site is elsewhere.
+pub(crate) fn wait_path(room: &RoomId) -> String {
+    format!("/.anteroom/wait/{room}")
+}
+
+/// A visitor who waits for a site elsewhere.
+pub(crate) struct HandOffVisitor<'request> {
+    pub(crate) called: Called<'request>,
+    pub(crate) gateway: &'request Gateway,
+    pub(crate) client: &'request Client,
+    /// Whether he has pressed the button.
+    pub(crate) is_button: bool,
+}
+
+/// Where a visitor is sent on to.
+#[derive(Debug, PartialEq, Eq)]
+enum Destination {
+    /// There.
+    To(String),
+    /// Nowhere: the room names no address.
+    Nowhere,
+    /// To an address that the room does not list.
+    NotListed,
+}
+
+impl Destination {
+    fn of(settings: &Settings, query: Option<&str>) -> Self {
+        if !has_parameter(query, RETURN) {
+            let backend = settings.backend_uri.as_ref().map(|uri| uri.as_str().to_owned());
+            let first = || settings.return_addresses.as_slice().first().map(ToString::to_string);
+            return backend.or_else(first).map_or(Self::Nowhere, Self::To);
+        }
+        match parameter(query, RETURN).filter(|address| is_listed(settings, address)) {
+            Some(address) => Self::To(address),
+            None => Self::NotListed,
+        }
+    }
+}
+
+/// Whether the room lets visitors be sent there.
+fn is_listed(settings: &Settings, address: &str) -> bool {
+    let backend = settings.backend_uri.as_ref().map(WebAddress::as_str);
+    let below_backend = backend.and_then(ReturnAddress::parse).is_some_and(|backend| backend.covers(address));
+    let listed = settings.return_addresses.as_slice().iter().any(|listed| listed.covers(address));
+    // A header takes it as it is: the room's own address was checked when it was set.
+    let is_backend = backend == Some(address) && address.bytes().all(|byte| byte.is_ascii_graphic());
+    is_backend || below_backend || listed
+}
+
+/// An address with a code, and no other than this one, before what only the browser reads. Names are compared as the site will read
+/// them, however they are written: a code of somebody else's in front of ours would let the visitor in as him.
+fn with_parameter(address: &str, code: &str) -> String {
+    let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let is_ours = |pair: &&str| {
+        let name = pair.split('=').next().and_then(decoded);
+        name.is_some_and(|name| name.eq_ignore_ascii_case(CODE))
+    };
+    let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_ours(pair)).collect();
+    let own = format!("{CODE}={code}");
+    pairs.push(&own);
+    format!("{path}?{}{fragment}", pairs.join("&"))
+}
+
+impl HandOffVisitor<'_> {
+    /// The answer: the line, or at the turn the way on.
+    pub(crate) async fn answer<B>(mut self, request: &Request<B>) -> Response<GatewayBody> {
+        if request.method() == Method::POST && line::is_from_another_site(request, self.called.public_url) {
+            let text = "This can only be asked for by a page of this very site";
+            return self.called.refused(StatusCode::FORBIDDEN, text);
+        }
+        let query = request.uri().query();
+        let address = match Destination::of(&self.called.case.rule.settings, query) {
+            Destination::To(address) => Some(address),
+            Destination::Nowhere => None,
+            Destination::NotListed => {
+                let text =
+                    "The room does not list this return address; its operator can add it to return_addresses";
+                return self.called.refused(StatusCode::BAD_REQUEST, text);
+            }
+        };
+        // In a frame of another page his cookie would be another, or none; and what browsers fetch ahead takes no place.
+        if self.called.case.kind == Kind::SubResource {
+            let text = "This page has to be opened in a window of its own";
+            return self.called.refused(StatusCode::FORBIDDEN, text);
+        }
+        if self.is_button {
+            self.called.case.kind = Kind::Navigation;
+            // Whoever presses the button without a place has lost his cookie; he begins anew.
+            let is_known = matches!(
+                self.called.case.cookie,
+                Some(CookieContent::Waiting { .. } | CookieContent::Admitted { .. })
+            );
+            if !is_known {
+                return see_other(&self.own_address(query, ""));
+            }
+        }
+        // Programs take no place by asking, and are told that they have none.
+        let has_place = matches!(self.called.case.cookie, Some(CookieContent::Waiting { .. }));
+        if self.called.case.kind != Kind::Navigation && !has_place {
+            return self.called.ask(request).await;
+        }
+        let (wait, cookie) = match verdict::judge(&self.called.case).await {
+            // His line was reset. He is a program, and takes no place by asking.
+            Judgement::Reject(Rejection::NotInside { .. }) => return self.called.ask(request).await,
+            Judgement::Reject(rejection) => return self.called.rejected(&rejection),
+            Judgement::Proxy(entry) => {
+                return self.hand_on_whoever_is_inside(request, entry, address.as_deref()).await;
+            }
+            Judgement::Wait(wait, cookie) => (wait, cookie),
+        };
+        self.note_presence(wait);
+        let claims = self.is_button || self.called.case.rule.settings.auto_enter;
+        let wait = match wait {
+            Wait::Turn(waiter) if claims && self.called.case.kind == Kind::Navigation => {
+                if let Some(refused) = self.limited(request).await {
+                    return self.called.rejected(&refused);
+                }
+                match self.handed_over(waiter, address.as_deref()).await {
+                    Ok(mut response) => {
+                        // By it he is handed over again, should he come back, and ends his visit.
+                        self.give(&mut response, &waiter.cookie());
+                        return response;
+                    }
+                    Err(wait) => wait,
+                }
+            }
+            other => other,
+        };
+        self.told(wait, cookie, query)
+    }
+
+    /// Why he is not handed over. Whoever pressed the button reads it where he can ask again, and gets his cookie there.
+    fn told(&self, wait: Wait, cookie: Option<CookieContent>, query: Option<&str>) -> Response<GatewayBody> {
+        if self.is_button && self.called.reader.wants_page {
+            return see_other(&self.own_address(query, ""));
+        }
+        let mut response = self.shown(wait, query);
+        let cookie = if matches!(wait, Wait::Gone) {
+            // The cookie that says so lets the next visit take another place.
+            let nonce = u64::from_le_bytes(random::bytes());
+            Some(CookieContent::Arrived { at: self.called.case.now, nonce })
+        } else {
+            cookie
+        };
+        if let Some(cookie) = cookie {
+            self.give(&mut response, &cookie);
+        }
+        response
+    }
+
+    fn give(&self, response: &mut Response<GatewayBody>, cookie: &CookieContent) {
+        let called = &self.called;
+        let cookie = (CookieKind::Place, cookie);
+        set_cookie(called.case.rule, response, cookie, called.is_tls, called.case.now);
+    }
+
+    /// Going in by opening the page is charged like any claim; the button has been, as a call of its own.
+    async fn limited<B>(&self, request: &Request<B>) -> Option<Rejection> {
+        if self.is_button { None } else { self.gateway.limited(Class::Claim, request, self.client).await }
+    }
+
+    /// Somebody who is inside already, by the gateway before the same room: he goes on with the pass of his visit.
+    async fn hand_on_whoever_is_inside<B>(
+        &self,
+        request: &Request<B>,
+        entry: Entry,
+        address: Option<&str>,
+    ) -> Response<GatewayBody> {
+        if let Some(refused) = self.limited(request).await {
+            return self.called.rejected(&refused);
+        }
+        let Some(inside) = entry.inside else {
+            return self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside));
+        };
+        match self.handed_over(Waiter::new(inside.ticket), address).await {
+            Ok(response) => response,
+            // His visit has outlived its pass: there is nothing to hand over, and nothing to take from him.
+            Err(Wait::Gone) => self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside)),
+            Err(wait) => self.told(wait, None, request.uri().query()),
+        }
+    }
+
+    /// In an auction, whoever opens the page counts as present.
+    fn note_presence(&self, wait: Wait) {
+        let case = &self.called.case;
+        if let Wait::InLine(Waiter { ticket, .. }) = wait
+            && case.kind == Kind::Navigation
+            && case.rule.settings.is_auction()
+        {
+            case.admission.note_presence(&case.rule.room, &ticket);
+        }
+    }
+
+    /// This very page, or a call below it, with the same return address.
+    fn own_address(&self, query: Option<&str>, call: &str) -> String {
+        let path = wait_path(self.called.case.rule.room.handle.id());
+        match parameter(query, RETURN) {
+            Some(address) => format!("{path}{call}?{RETURN}={}", escaped(&address)),
+            None => format!("{path}{call}"),
+        }
+    }
+
+    fn shown(&self, wait: Wait, query: Option<&str>) -> Response<GatewayBody> {
+        let called = &self.called;
+        let room = &called.case.rule.room;
+        let (own, enter) = (self.own_address(query, ""), self.own_address(query, "/enter"));
+        let board = room.handle.board();
+        let shown = Shown {
+            room,
+            board: &board,
+            now: called.case.now,
+            reader: &called.reader,
+            address: &own,
+            way_in: WayIn::HandOff { enter: &enter },
+        };
+        wait::answer(wait, &shown)
+    }
+
+    /// Claims the pass and hands it over, as the room says.
+    async fn handed_over(
+        &self,
+        waiter: Waiter,
+        address: Option<&str>,
+    ) -> Result<Response<GatewayBody>, Wait> {
+        let case = &self.called.case;
+        let room = case.rule.room.handle.id();
+        let handoff = case.rule.settings.handoff;
+        // A site that gets a code gets the pass for it, from /claim.
+        let wants_pass = address.is_some() && handoff != HandOff::Query;
+        let pass = match self.claim(waiter.ticket, wants_pass).await {
+            Ok(pass) => pass,
+            Err(error) => return Err(wait_after(&error, waiter)),
+        };
+        let Some(address) = address else {
+            return Ok(self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside)));
+        };
+        self.called.figures.handed_off(room.as_str(), handoff.as_str());
+        Ok(match (handoff, pass) {
+            (HandOff::Cookie, Some(pass)) => self.with_cookie(address, &pass),
+            (HandOff::Post, Some(pass)) => self.with_form(address, pass),
+            (HandOff::Query, _) | (_, None) => see_other(&self.with_code(address, waiter.ticket)),
+        })
+    }
+
+    /// Claims a place that is served. Its pass is the same on every call, and only signed where it is wanted.
+    async fn claim(&self, ticket: Ticket, wants_pass: bool) -> Result<Option<Pass>, AdmissionError> {
+        let (admission, room) = (self.called.case.admission, &self.called.case.rule.room);
+        let request_id = room.request_ids.seal(&ticket);
+        let begun = admission.begin(room, ticket, request_id, ClaimTerms::default(), Actor::Visitor).await?;
+        // A visit by cookie may outlive its pass, which then lets nobody in.
+        if begun.expires_in == 0 {
+            return Err(AdmissionError::VisitOver);
+        }
+        if wants_pass { admission.sign(room, begun).await.map(Some) } else { Ok(None) }
+    }
+
+    fn page(&self, situation: Situation) -> Page<'_> {
+        let rule = self.called.case.rule;
+        Page {
+            situation,
+            settings: Some(&rule.settings),
+            room: Some(rule.room.handle.id().as_str()),
+            ..Page::default()
+        }
+    }
+
+    /// The address with a one-time code.
+    fn with_code(&self, address: &str, ticket: Ticket) -> String {
+        let case = &self.called.case;
+        let room = case.rule.room.handle.id().clone();
+        let code = self.called.codes.seal_hand_off(&Code { room, ticket, issued_at: case.now });
+        with_parameter(address, &code)
+    }
+
+    /// The pass as a cookie of the domain that both hosts share.
+    fn with_cookie(&self, address: &str, pass: &Pass) -> Response<GatewayBody> {
+        let mut response = see_other(address);
+        let Some(domain) = &self.called.case.rule.settings.handoff_domain else {
+            let text = "The room names no handoff_domain";
+            return self.called.refused(StatusCode::SERVICE_UNAVAILABLE, text);
+        };
+        let secure = if self.called.is_tls { "; Secure" } else { "" };
+        let cookie = format!(
+            "{PASS_COOKIE}{}={}; Domain={}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
+            self.called.case.rule.room.handle.id(),
+            pass.tokens.access_token,
+            domain.as_str(),
+            pass.expires_in,
+        );
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            response.headers_mut().append(header::SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    /// A form that the browser posts.
+    fn with_form(&self, address: &str, pass: Pass) -> Response<GatewayBody> {
+        let fields = vec![
+            ("access_token", pass.tokens.access_token),
+            ("refresh_token", pass.tokens.refresh_token),
+            ("id_token", pass.tokens.id_token),
+            ("token_type", "Bearer".to_owned()),
+            ("expires_in", pass.expires_in.to_string()),
+            ("room", self.called.case.rule.room.handle.id().as_str().to_owned()),
+        ];
+        let handoff = Some(Handoff { address: address.to_owned(), fields });
+        self.called.reader.page(StatusCode::OK, &Page { handoff, ..self.page(Situation::HandOff) })
+    }
+}
+
+/// Why a visitor whose claim failed waits on.
+fn wait_after(error: &AdmissionError, waiter: Waiter) -> Wait {
+    match error {
+        AdmissionError::RoomPaused => Wait::InLine(waiter),
+        AdmissionError::Engine(EngineError::Refused(Refusal::NotServed)) => Wait::InLine(waiter),
+        AdmissionError::Engine(EngineError::Refused(Refusal::Moved)) => Wait::Moved,
+        AdmissionError::Engine(EngineError::Refused(Refusal::RoomClosed)) => Wait::Closed,
+        error if error.is_unavailable() => Wait::Held(Some(waiter)),
+        _ => Wait::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anteroom_core::settings::Value;
+
+    use super::*;
+
+    fn settings() -> Settings {
+        let mut settings = Settings::default();
+        let list =
+            Value::List(vec!["https://shop.example/tickets".into(), "https://other.example:8443".into()]);
+        settings.set("return_addresses", &list).unwrap();
+        settings
+    }
+
+    fn destination(settings: &Settings, address: &str) -> Destination {
+        Destination::of(settings, Some(&format!("a=1&return={}", escaped(address))))
+    }
+
+    #[test]
+    fn visitors_are_sent_to_listed_addresses_and_nowhere_else() {
+        let settings = settings();
+        for good in ["https://shop.example/tickets/7?seat=2#top", "https://other.example:8443/x"] {
+            assert_eq!(destination(&settings, good), Destination::To(good.to_owned()));
+        }
+        for evil in [
+            "",
+            "/",
+            "https://evil.example",
+            "https://shop.example",
+            "https://shop.example.evil.example/tickets",
+            "https://shop.example@evil.example/tickets",
+            "https://shop.example/tickets/../admin",
+            "https://shop.example/tickets\r\nSet-Cookie: a=b",
+            "javascript:alert(1)",
+            "//shop.example/tickets",
+        ] {
+            assert_eq!(destination(&settings, evil), Destination::NotListed, "{evil}");
+        }
+        assert_eq!(Destination::of(&settings, Some("return=%zz")), Destination::NotListed);
+        assert_eq!(Destination::of(&settings, Some("return")), Destination::NotListed);
+    }
+
+    #[test]
+    fn an_address_gets_one_code_before_its_fragment() {
+        assert_eq!(with_parameter("https://a/b", "X"), "https://a/b?anteroom_code=X");
+        assert_eq!(with_parameter("https://a/b?c=1#d?e", "X"), "https://a/b?c=1&anteroom_code=X#d?e");
+        for name in ["anteroom_code", "%61nteroom_code", "anteroom%5Fcode", "%41nteroom_Code"] {
+            for pair in [format!("{name}=OLD"), name.to_owned()] {
+                let address = with_parameter(&format!("https://a/?{pair}&c=1&{pair}"), "X");
+                assert_eq!(address, "https://a/?c=1&anteroom_code=X", "{pair}");
+            }
+        }
+        // Another name, and one that nobody can read, are the site's.
+        let others = "https://a/?anteroom_codes=1&%zz=2&anteroom_code%zz=3";
+        assert_eq!(with_parameter(others, "X"), format!("{others}&anteroom_code=X"));
+    }
+
+    #[test]
+    fn whoever_names_nothing_goes_to_the_rooms_own_address() {
+        let listed = "https://shop.example/tickets".to_owned();
+        assert_eq!(Destination::of(&settings(), None), Destination::To(listed));
+        assert_eq!(Destination::of(&Settings::default(), None), Destination::Nowhere);
+        let mut backend = settings();
+        backend.set("backend_uri", &Value::Text("https://site.example/enter?a=1".into())).unwrap();
+        let own = "https://site.example/enter?a=1".to_owned();
+        assert_eq!(Destination::of(&backend, None), Destination::To(own.clone()));
+        assert_eq!(destination(&backend, &own), Destination::To(own));
+        assert_eq!(destination(&backend, "https://site.example/other"), Destination::NotListed);
+    }
+}

@@ -1,0 +1,347 @@
+//! The answer to somebody who waits: a page for people, JSON for programs, with the room's `queueing_status_code`.
+
+use anteroom_core::estimate::next_poll_seconds;
+use anteroom_core::settings::Notice;
+use anteroom_core::{Board, RoomState, Settings, Standing, Standstill, Ticket, UnixMillis};
+use anteroom_pages::{Live, Page, Situation};
+use anteroom_tokens::cookie::CookieContent;
+use anteroom_tokens::request_id;
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::json;
+
+use crate::body::GatewayBody;
+use crate::classify::rooms::GatewayRoom;
+use crate::line::page::{self, Reader};
+use crate::line::query::escaped;
+use crate::reject::ExpectedRefusal;
+
+/// How soon somebody whose cookie is still on its way asks again.
+const ARRIVED_REFRESH_SECONDS: u64 = 1;
+/// How soon somebody asks again while the store is lost.
+const HELD_REFRESH_SECONDS: u64 = 5;
+/// How soon somebody asks again in whose room nobody is let in.
+const PASSED_REFRESH_SECONDS: u64 = 30;
+/// How soon somebody asks again whose turn it is: he may come in by another window.
+const TURN_REFRESH_SECONDS: u64 = 10;
+/// The least time between two loads of a page by somebody in line whose browser runs no scripts.
+const PAGE_REFRESH_MIN_SECONDS: u64 = 10;
+/// In an auction, whoever waits for fewer rounds than this comes to each of them.
+const ROUNDS_ATTENDED: u64 = 10;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Somebody with a place, by what his cookie says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) ticket: Ticket,
+    /// How many were ahead when he took his place; 0 where that is not known.
+    pub(crate) people_ahead_at_first: u64,
+}
+
+impl Waiter {
+    /// Somebody whose place is new to this browser.
+    pub(crate) const fn new(ticket: Ticket) -> Self {
+        Self { ticket, people_ahead_at_first: 0 }
+    }
+
+    /// The same, when it has been seen how many are ahead.
+    pub(crate) fn seen_on(self, board: &Board, now: UnixMillis) -> Self {
+        let ahead = people_ahead(board, &self.ticket, now);
+        Self { people_ahead_at_first: self.people_ahead_at_first.max(ahead), ..self }
+    }
+
+    pub(crate) const fn cookie(self) -> CookieContent {
+        let Self { ticket, people_ahead_at_first } = self;
+        CookieContent::Waiting { ticket, people_ahead_at_first }
+    }
+}
+
+/// How many are ahead of a ticket.
+pub(crate) fn people_ahead(board: &Board, ticket: &Ticket, now: UnixMillis) -> u64 {
+    match board.standing(ticket, now) {
+        Standing::Waiting { people_ahead } => people_ahead,
+        Standing::Offered { .. } | Standing::Passed | Standing::Settled => 0,
+    }
+}
+
+/// Why somebody is shown the line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    /// He has this place.
+    InLine(Waiter),
+    /// He may come in, and has not.
+    Turn(Waiter),
+    /// He gets a place when his cookie comes back.
+    Arriving,
+    /// Nobody gets anything until the store is back; a place that he has stays his.
+    Held(Option<Waiter>),
+    /// He has a place, and the room is closed.
+    Closed,
+    /// His turn came and went, or he gave his place up.
+    Gone,
+    /// He took his place to another device.
+    Moved,
+}
+
+/// How somebody comes in whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WayIn<'request> {
+    /// By asking for what he wanted, or, in rooms that do not enter by themselves, by a button.
+    Gateway,
+    /// The same, and this is where the button posts to.
+    HandOff { enter: &'request str },
+    /// Not from here.
+    Elsewhere,
+}
+
+/// What the answer needs to know beside why.
+pub(crate) struct Shown<'request> {
+    pub(crate) room: &'request GatewayRoom,
+    pub(crate) board: &'request Board,
+    pub(crate) now: UnixMillis,
+    pub(crate) reader: &'request Reader<'request>,
+    /// The path and query that he asked for.
+    pub(crate) address: &'request str,
+    pub(crate) way_in: WayIn<'request>,
+}
+
+/// The answer.
+pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
+    let wait = shown.told(wait);
+    let status = match wait {
+        Wait::Held(_) | Wait::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        Wait::Moved => StatusCode::GONE,
+        _ => StatusCode::from_u16(shown.board.settings.queueing_status_code.get()).unwrap_or(StatusCode::OK),
+    };
+    let place = match wait {
+        Wait::InLine(waiter) | Wait::Turn(waiter) | Wait::Held(Some(waiter)) => {
+            Some(Place::of(waiter, shown))
+        }
+        Wait::Arriving | Wait::Held(None) | Wait::Closed | Wait::Gone | Wait::Moved => None,
+    };
+    let refresh_seconds = match (wait, &place) {
+        (Wait::Arriving, _) => ARRIVED_REFRESH_SECONDS,
+        // A lost store is no reason to ask more often than before.
+        (Wait::Held(_), Some(place)) => place.refresh_seconds.max(HELD_REFRESH_SECONDS),
+        (Wait::Gone | Wait::Moved | Wait::Closed, _) => PASSED_REFRESH_SECONDS,
+        (Wait::Turn(_), _) => TURN_REFRESH_SECONDS,
+        (_, Some(place)) => place.refresh_seconds,
+        (_, None) => HELD_REFRESH_SECONDS,
+    };
+    let (mut response, retry_after_seconds) = if shown.reader.wants_page {
+        let rhythm = Rhythm {
+            script_seconds: refresh_seconds,
+            page_seconds: page_refresh_seconds(wait, refresh_seconds, &shown.board.settings),
+        };
+        (as_page(status, wait, place.as_ref(), rhythm, shown), rhythm.page_seconds)
+    } else {
+        (as_json(status, wait, place.as_ref(), refresh_seconds, shown), refresh_seconds)
+    };
+    if !matches!(wait, Wait::Moved) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
+    }
+    // Only a lost store is trouble.
+    if !matches!(wait, Wait::Held(_)) {
+        response.extensions_mut().insert(ExpectedRefusal);
+    }
+    response
+}
+
+impl Shown<'_> {
+    /// What there is to tell at this moment: the turn may have come, and the room may have closed.
+    fn told(&self, wait: Wait) -> Wait {
+        match wait {
+            Wait::InLine(_) | Wait::Turn(_) if self.board.state == RoomState::Closed => Wait::Closed,
+            // While a room is paused, offers stand and cannot be claimed.
+            Wait::InLine(waiter)
+                if self.board.state.admits()
+                    && matches!(self.board.standing(&waiter.ticket, self.now), Standing::Offered { .. }) =>
+            {
+                Wait::Turn(waiter)
+            }
+            other => other,
+        }
+    }
+
+    /// A call about this line.
+    fn line(&self, call: &str) -> String {
+        let room = self.room.handle.id();
+        format!("{}{call}?room={room}&return={}", crate::LINE_PATH, escaped(self.address))
+    }
+}
+
+/// A place in line at this moment.
+struct Place {
+    ticket: Ticket,
+    people_ahead: u64,
+    people_ahead_at_first: u64,
+    likely_seconds: Option<u64>,
+    at_most_seconds: Option<u64>,
+    /// At the turn: how long the place is held, where that is limited.
+    remaining_seconds: Option<u64>,
+    refresh_seconds: u64,
+}
+
+impl Place {
+    fn of(waiter: Waiter, shown: &Shown<'_>) -> Self {
+        let (board, ticket) = (shown.board, waiter.ticket);
+        let people_ahead = people_ahead(board, &ticket, shown.now);
+        let wait = board.wait(&ticket, people_ahead, shown.now);
+        let likely_seconds = wait.map(|wait| wait.p50_seconds);
+        let remaining_millis = match board.standing(&ticket, shown.now) {
+            Standing::Offered { remaining_millis } => remaining_millis,
+            _ => None,
+        };
+        let by_place = next_poll_seconds(people_ahead, likely_seconds, ticket.position.get());
+        Self {
+            ticket,
+            people_ahead,
+            people_ahead_at_first: waiter.people_ahead_at_first.max(people_ahead),
+            likely_seconds,
+            at_most_seconds: wait.map(|wait| wait.p90_seconds),
+            remaining_seconds: remaining_millis.map(|millis| millis / 1000),
+            refresh_seconds: rounds_attended(board, likely_seconds).map_or(by_place, |max| by_place.min(max)),
+        }
+    }
+
+    /// As pages show it.
+    fn shown(&self, now: UnixMillis) -> anteroom_pages::Place {
+        anteroom_pages::Place {
+            position: self.ticket.position.get(),
+            people_ahead: self.people_ahead,
+            people_ahead_at_first: self.people_ahead_at_first,
+            likely_seconds: self.likely_seconds,
+            at_most_seconds: self.at_most_seconds,
+            remaining_seconds: self.remaining_seconds,
+            now,
+        }
+    }
+}
+
+/// Whoever may win a round soon has to come to each: the longest time between two of his requests.
+fn rounds_attended(board: &Board, likely_seconds: Option<u64>) -> Option<u64> {
+    let round_seconds = board.settings.round_millis() / 1000;
+    let is_near = likely_seconds.is_none_or(|seconds| seconds <= round_seconds * ROUNDS_ATTENDED);
+    (board.settings.is_auction() && is_near).then_some(round_seconds.max(1))
+}
+
+/// How soon a page asks again: by its script, or by being loaded anew.
+#[derive(Debug, Clone, Copy)]
+struct Rhythm {
+    script_seconds: u64,
+    page_seconds: u64,
+}
+
+fn as_page(
+    status: StatusCode,
+    wait: Wait,
+    place: Option<&Place>,
+    rhythm: Rhythm,
+    shown: &Shown<'_>,
+) -> Response<GatewayBody> {
+    let situation = match wait {
+        Wait::InLine(_) => Situation::Waiting,
+        Wait::Turn(_) => Situation::Turn,
+        Wait::Arriving => Situation::Arriving,
+        Wait::Held(_) => Situation::Held,
+        Wait::Closed => Situation::Closed,
+        Wait::Gone => Situation::Gone,
+        Wait::Moved => Situation::Moved,
+    };
+    let settings = &*shown.board.settings;
+    let is_over = matches!(wait, Wait::Gone | Wait::Moved);
+    // Also while the store is lost: the script goes on with this page when it is back.
+    let is_in_line = matches!(wait, Wait::InLine(_) | Wait::Turn(_) | Wait::Held(Some(_)));
+    let enter = match shown.way_in {
+        WayIn::Gateway => shown.line("/enter"),
+        WayIn::HandOff { enter } => enter.to_owned(),
+        WayIn::Elsewhere => String::new(),
+    };
+    let has_button = is_in_line && !settings.auto_enter && !enter.is_empty();
+    let page = Page {
+        situation,
+        settings: Some(settings),
+        room: Some(shown.room.handle.id().as_str()),
+        is_standing_still: is_standing_still(shown.board),
+        place: place.map(|place| place.shown(shown.now)),
+        live: place.map(|place| live(place, rhythm.script_seconds, shown)),
+        refresh_seconds: (!is_over).then_some(rhythm.page_seconds),
+        home: (!is_over).then(|| shown.address.to_owned()),
+        join: is_over.then(|| shown.line("/join")),
+        enter: has_button.then_some(enter),
+        leave: is_in_line.then(|| shown.line("/leave")),
+        move_out: matches!(wait, Wait::InLine(_) | Wait::Held(Some(_))).then(|| shown.line("/move")),
+        ..Page::default()
+    };
+    shown.reader.page(status, &page)
+}
+
+/// How often a page without scripts is loaded anew: not while somebody is still reading it, or confirms that he leaves. In an auction
+/// every load is a sign of life.
+fn page_refresh_seconds(wait: Wait, refresh_seconds: u64, settings: &Settings) -> u64 {
+    match wait {
+        Wait::InLine(_) if !settings.is_auction() => refresh_seconds.max(PAGE_REFRESH_MIN_SECONDS),
+        _ => refresh_seconds,
+    }
+}
+
+/// What the page's script needs to go on by itself.
+fn live(place: &Place, refresh_seconds: u64, shown: &Shown<'_>) -> Live {
+    let (room, settings) = (shown.room.handle.id(), &shown.board.settings);
+    let opens = settings.auto_enter && shown.way_in != WayIn::Elsewhere;
+    Live {
+        request_id: request_id::format(shown.room.request_ids.seal(&place.ticket)),
+        generation: place.ticket.generation.number(),
+        next_poll_seconds: refresh_seconds,
+        watch: format!("/.anteroom/watch?room={room}"),
+        ask: format!("{}?room={room}", crate::LINE_PATH),
+        open_at_turn: opens.then(|| shown.address.to_owned()),
+        check_in: settings.is_auction().then(|| format!("/.anteroom/auction?room={room}")),
+    }
+}
+
+/// Whether nobody is let in at the moment, however many slots are free.
+fn is_standing_still(board: &Board) -> bool {
+    let is_held = board.standstill.is_some_and(Standstill::is_held);
+    is_held || !board.state.admits() || board.settings.queue_all
+}
+
+fn as_json(
+    status: StatusCode,
+    wait: Wait,
+    place: Option<&Place>,
+    refresh_seconds: u64,
+    shown: &Shown<'_>,
+) -> Response<GatewayBody> {
+    let word = match wait {
+        Wait::InLine(_) => "waiting",
+        // As the API says it.
+        Wait::Turn(_) => "active",
+        Wait::Arriving => "arriving",
+        Wait::Held(_) => "held",
+        Wait::Closed => "closed",
+        Wait::Gone => "expired",
+        Wait::Moved => "moved",
+    };
+    let mut body = json!({
+        "room": shown.room.handle.id().as_str(),
+        "status": word,
+        "notice": shown.board.settings.notice.as_ref().map(Notice::as_str),
+        "next_poll_seconds": refresh_seconds,
+        "is_standing_still": is_standing_still(shown.board),
+    });
+    if let Some(place) = place {
+        let request_id = shown.room.request_ids.seal(&place.ticket);
+        body["request_id"] = request_id::format(request_id).into();
+        body["generation"] = place.ticket.generation.number().into();
+        body["position"] = place.ticket.position.get().into();
+        body["people_ahead"] = place.people_ahead.into();
+        body["people_ahead_at_first"] = place.people_ahead_at_first.into();
+        body["estimated_wait_seconds"] = place.likely_seconds.into();
+        body["estimated_wait_p90_seconds"] = place.at_most_seconds.into();
+    }
+    if let (Wait::Turn(_), Some(place)) = (wait, place) {
+        body["claim_expires_in_seconds"] = place.remaining_seconds.into();
+    }
+    page::json(status, JSON, &body)
+}

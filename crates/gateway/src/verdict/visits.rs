@@ -1,0 +1,235 @@
+//! Visits: what this node knows of the visitors inside, whose cookies say the rest.
+//!
+//! A cookie is verified without the store. Every so often its session is *touched*: the store moves the session's end on, and only
+//! when it has said so is the cookie sealed anew, with an end [`STAY_GRACE_MILLIS`] earlier than the store's. So a slot is never free
+//! while a cookie for it still works; and a node that has lost its store extends nobody, and ends nobody before his time.
+//!
+//! Who has departed (the origin said so, an operator, the visitor himself) stands on the board for a while before his slot is
+//! free. Each node takes that into its own list of the dead, where it stays until the cookie would have ended by itself.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anteroom_core::session::STAY_GRACE_MILLIS;
+use anteroom_core::{Answer, Board, Operation, Refusal, SessionKey, Ticket, UnixMillis};
+use anteroom_store::engine::Actor;
+use anteroom_store::{EngineError, RoomHandle};
+
+/// The longest time between two touches of a visit.
+const TOUCH_INTERVAL_MAX_MILLIS: u64 = 30_000;
+/// A tenth of `session_duration`, if that is shorter.
+const TOUCHES_PER_SESSION: u64 = 10;
+/// How soon a touch that failed is tried again.
+const TOUCH_RETRY_MILLIS: u64 = 1_000;
+/// Visits remembered. Beyond it all are forgotten, which costs each a touch.
+const VISITS_MAX: usize = 262_144;
+/// Departed visitors remembered. Beyond it all are forgotten, and found again by the next touch of each.
+const REVOKED_MAX: usize = 262_144;
+/// How often what has ended by itself is forgotten.
+const SWEEP_PERIOD_MILLIS: u64 = 5_000;
+/// How much longer a departed visitor is remembered than his cookie can last: clocks differ.
+const REVOKED_MARGIN_MILLIS: u64 = 60_000;
+
+/// The time between two touches of a visit that lasts `session_millis` without one.
+pub(crate) const fn touch_interval_millis(session_millis: u64) -> u64 {
+    let share = session_millis / TOUCHES_PER_SESSION;
+    if share < TOUCH_INTERVAL_MAX_MILLIS { share } else { TOUCH_INTERVAL_MAX_MILLIS }
+}
+
+/// The session of a ticket.
+pub(crate) const fn key_of(ticket: &Ticket) -> SessionKey {
+    SessionKey { generation: ticket.generation, position: ticket.position }
+}
+
+/// What a node knows of one visit.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    /// When it was last touched, or that was tried.
+    asked_at: UnixMillis,
+    /// Until when its cookie may last, by what the store last said; `None` before it has said anything.
+    ends_at: Option<UnixMillis>,
+}
+
+/// What is to be done about a visit now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Nothing.
+    Nothing,
+    /// It is to be touched.
+    Touch,
+}
+
+/// The visits of one room on this node.
+#[derive(Debug, Default)]
+pub(crate) struct Visits {
+    known: Mutex<HashMap<SessionKey, Visit>>,
+    /// Until when each of them must be remembered.
+    revoked: Mutex<HashMap<SessionKey, UnixMillis>>,
+    /// The version of the board whose departed have been taken in.
+    departed_up_to: AtomicU64,
+    /// When the latest of them departed, by the room's clock, in milliseconds since 1970.
+    departed_latest: AtomicU64,
+    swept_at: AtomicU64,
+}
+
+impl Visits {
+    /// Takes in who has departed by the board.
+    pub(crate) fn follow(&self, board: &Board, now: UnixMillis) {
+        if self.departed_up_to.load(Ordering::Acquire) == board.version {
+            return;
+        }
+        let latest = self.departed_latest.load(Ordering::Acquire);
+        // They stand in the order of their departure; several may have departed at once.
+        for departed in board.departed.iter().rev().take_while(|departed| departed.at.0 >= latest) {
+            self.revoke(departed.key, now, board.settings.session_duration.get() * 1000);
+            self.departed_latest.fetch_max(departed.at.0, Ordering::AcqRel);
+        }
+        self.departed_up_to.store(board.version, Ordering::Release);
+    }
+
+    /// Remembers that a visit is over, for as long as its cookie could last.
+    pub(crate) fn revoke(&self, key: SessionKey, now: UnixMillis, session_millis: u64) {
+        let mut revoked = self.revoked.lock().unwrap_or_else(PoisonError::into_inner);
+        if revoked.len() >= REVOKED_MAX {
+            revoked.retain(|_, until| *until > now);
+        }
+        if revoked.len() >= REVOKED_MAX {
+            // Those that touched their visits last are found out by the next touch; nobody keeps more than this.
+            revoked.clear();
+        }
+        revoked.entry(key).or_insert_with(|| now.plus(session_millis + REVOKED_MARGIN_MILLIS));
+        drop(revoked);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+
+    /// Whether a visit is known to be over.
+    pub(crate) fn is_revoked(&self, key: SessionKey) -> bool {
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
+    }
+
+    /// What is due for a visit whose cookie is good. Of several requests at once, one is told to touch it.
+    pub(crate) fn note(&self, key: SessionKey, now: UnixMillis, session_millis: u64) -> Due {
+        let interval = touch_interval_millis(session_millis);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= VISITS_MAX && !known.contains_key(&key) {
+            known.clear();
+        }
+        match known.get_mut(&key) {
+            Some(visit) if now.since(visit.asked_at) < interval => Due::Nothing,
+            Some(visit) => {
+                visit.asked_at = now;
+                Due::Touch
+            }
+            // Not seen here before: only the store knows whether it is still there.
+            None => {
+                known.insert(key, Visit { asked_at: now, ends_at: None });
+                Due::Touch
+            }
+        }
+    }
+
+    /// Until when a visit's cookie may last by what the store last told this node.
+    pub(crate) fn ends_at(&self, key: SessionKey) -> Option<UnixMillis> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.ends_at
+    }
+
+    /// What was known of visits counts no more: this node was away, and may have missed who has departed meanwhile.
+    pub(crate) fn forget(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// A visit that has just begun: the store has said so.
+    pub(crate) fn begun(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis, is_provisional: bool) {
+        if is_provisional {
+            // Its cookie coming back is what the next touch is for.
+            return;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at) });
+    }
+
+    /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.
+    pub(crate) async fn touch(&self, handle: &RoomHandle, key: SessionKey, touch: Touch) {
+        let Touch { now, session_millis, confirms } = touch;
+        let operation = Operation::Touch { key, stay_millis: session_millis + STAY_GRACE_MILLIS, confirms };
+        match handle.operate(operation, Actor::Visitor).await {
+            Ok(Answer::Session(session)) => {
+                let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                let visit = known.entry(key).or_insert(Visit { asked_at: now, ends_at: None });
+                visit.ends_at = Some(visit.ends_at.map_or(ends_at, |before| before.max(ends_at)));
+            }
+            Err(EngineError::Refused(Refusal::AlreadyEnded)) => self.revoke(key, now, session_millis),
+            // A store that has lost the session extends it no more, and takes nothing away that was promised.
+            Ok(_) | Err(EngineError::Refused(_)) => {}
+            Err(_) => {
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(visit) = known.get_mut(&key) {
+                    let interval = touch_interval_millis(session_millis);
+                    let again = now.plus(TOUCH_RETRY_MILLIS).0.saturating_sub(interval);
+                    visit.asked_at = UnixMillis(again.min(visit.asked_at.0));
+                }
+            }
+        }
+    }
+
+    /// Forgets what has ended by itself, every so often.
+    pub(crate) fn sweep(&self, now: UnixMillis, session_millis: u64) {
+        let last = self.swept_at.load(Ordering::Relaxed);
+        if now.0.saturating_sub(last) < SWEEP_PERIOD_MILLIS {
+            return;
+        }
+        self.swept_at.store(now.0, Ordering::Relaxed);
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, until| *until > now);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, visit| visit.ends_at.unwrap_or_else(|| visit.asked_at.plus(session_millis)) > now);
+    }
+}
+
+/// How a visit is touched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Touch {
+    pub(crate) now: UnixMillis,
+    pub(crate) session_millis: u64,
+    /// Whether the cookie has just come back for the first time.
+    pub(crate) confirms: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anteroom_core::{Generation, Position};
+
+    fn key(position: u64) -> SessionKey {
+        SessionKey {
+            generation: Generation { opened: 1, incarnation: 2 },
+            position: Position::new(position).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_visit_is_touched_when_first_seen_and_then_once_in_an_interval() {
+        let visits = Visits::default();
+        let session = 300_000;
+        assert_eq!(touch_interval_millis(session), 30_000);
+        assert_eq!(touch_interval_millis(10_000), 1_000);
+        assert_eq!(visits.note(key(1), UnixMillis(0), session), Due::Touch);
+        assert_eq!(visits.note(key(1), UnixMillis(29_999), session), Due::Nothing);
+        assert_eq!(visits.note(key(2), UnixMillis(29_999), session), Due::Touch);
+        assert_eq!(visits.note(key(1), UnixMillis(30_000), session), Due::Touch);
+        assert_eq!(visits.note(key(1), UnixMillis(30_001), session), Due::Nothing);
+    }
+
+    #[test]
+    fn revoked_visits_are_remembered_for_as_long_as_their_cookies_could_last() {
+        let visits = Visits::default();
+        visits.revoke(key(1), UnixMillis(1_000), 300_000);
+        assert!(visits.is_revoked(key(1)));
+        assert!(!visits.is_revoked(key(2)));
+        visits.sweep(UnixMillis(301_000), 300_000);
+        assert!(visits.is_revoked(key(1)));
+        visits.sweep(UnixMillis(1_000 + 300_000 + REVOKED_MARGIN_MILLIS), 300_000);
+        assert!(!visits.is_revoked(key(1)));
+    }
+}

@@ -1,0 +1,242 @@
+//! The body of an origin's answer, on its way to the client.
+//!
+//! A small one is there together with its head, and its connection is free again before the client has read a byte. Any other
+//! is read as the client takes it, so a stream of any length costs one buffer.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use super::connect::spawn_connection;
+use super::headers::cleanse_trailers;
+use super::outgoing::Upload;
+use super::pool::{Channel, Lease};
+use super::settings::ProxySettings;
+use super::wait_timeout::WaitTimeout;
+
+/// The body of an origin's answer.
+pub struct ProxyBody(State);
+
+/// Why a body broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyBodyError {
+    /// The origin's connection ended, or what it sent was malformed.
+    #[error("the origin's answer broke off: {0}")]
+    Broken(#[from] hyper::Error),
+    /// The origin sent nothing for too long.
+    #[error("the origin's answer stood still for too long")]
+    Stalled,
+}
+
+enum State {
+    /// All that is left of it.
+    Whole(Option<Bytes>),
+    Streamed(Box<Streamed>),
+}
+
+/// A body that is still being read.
+struct Streamed {
+    /// What was read before the client asked for it.
+    first: Option<Bytes>,
+    incoming: Incoming,
+    /// Where the connection is driven from here.
+    lease: Option<Lease>,
+    /// Where it is not.
+    timeout: Option<WaitTimeout>,
+    is_waiting: bool,
+    stall_timeout: Duration,
+}
+
+impl ProxyBody {
+    /// None.
+    pub fn empty() -> Self {
+        Self(State::Whole(None))
+    }
+
+    /// Reads what is already there. If that is all, the connection is given back.
+    pub(super) fn begin(
+        mut incoming: Incoming,
+        lease: Lease,
+        settings: &ProxySettings,
+        context: &mut Context<'_>,
+    ) -> Self {
+        if incoming.is_end_stream() {
+            return Self::empty();
+        }
+        if incoming.size_hint().exact().is_some()
+            && let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut incoming).poll_frame(context)
+        {
+            // A body whose length is known has no trailers before its data.
+            let first = frame.into_data().unwrap_or_default();
+            if incoming.is_end_stream() {
+                return Self(State::Whole(Some(first)));
+            }
+            let mut streamed = Streamed::new(incoming, Some(lease), settings);
+            streamed.first = Some(first);
+            return Self(State::Streamed(streamed));
+        }
+        Self(State::Streamed(Streamed::new(incoming, Some(lease), settings)))
+    }
+
+    /// Reads what comes over a connection that somebody else drives.
+    pub(super) fn streamed(incoming: Incoming, settings: &ProxySettings) -> Self {
+        Self(State::Streamed(Streamed::new(incoming, None, settings)))
+    }
+}
+
+impl Streamed {
+    fn new(incoming: Incoming, lease: Option<Lease>, settings: &ProxySettings) -> Box<Self> {
+        let is_driven_here = lease.as_ref().is_some_and(|lease| matches!(lease.channel, Channel::Http1(_)));
+        Box::new(Self {
+            first: None,
+            incoming,
+            lease,
+            timeout: (!is_driven_here).then(|| WaitTimeout::new(settings.stall_timeout)),
+            is_waiting: false,
+            stall_timeout: settings.stall_timeout,
+        })
+    }
+
+    fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ProxyBodyError>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        let incoming = &mut self.incoming;
+        let mut polled = Pin::new(&mut *incoming).poll_frame(context);
+        let http1 = match &mut self.lease {
+            Some(Lease { channel: Channel::Http1(http1), .. }) => Some(http1),
+            _ => None,
+        };
+        let timeout = match http1 {
+            Some(http1) => {
+                if polled.is_pending() {
+                    polled = http1.drive_for(context, |context| Pin::new(&mut *incoming).poll_frame(context));
+                }
+                Some(&mut http1.timeout)
+            }
+            None => self.timeout.as_mut(),
+        };
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.is_waiting = false;
+                Poll::Ready(Some(Ok(cleanse_trailers(frame))))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => {
+                let Some(timeout) = timeout else { return Poll::Pending };
+                if !mem::replace(&mut self.is_waiting, true) {
+                    timeout.begin(self.stall_timeout);
+                }
+                timeout.poll_over(context).map(|()| Some(Err(ProxyBodyError::Stalled)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.incoming.is_end_stream()
+    }
+
+    /// The last of it was read. One more turn lets the connection see that it is over, so that it can be used again.
+    fn finish(&mut self, context: &mut Context<'_>) {
+        if let Some(Lease { channel: Channel::Http1(http1), .. }) = &mut self.lease
+            && !http1.is_ready()
+        {
+            http1.drive(context);
+        }
+    }
+}
+
+impl Body for ProxyBody {
+    type Data = Bytes;
+    type Error = ProxyBodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ProxyBodyError>>> {
+        let state = &mut self.get_mut().0;
+        match state {
+            State::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            State::Streamed(streamed) => {
+                let polled = streamed.poll_frame(context);
+                let is_over = match &polled {
+                    Poll::Pending => false,
+                    Poll::Ready(Some(Ok(_))) => streamed.is_end_stream(),
+                    Poll::Ready(_) => true,
+                };
+                if is_over {
+                    streamed.finish(context);
+                    *state = State::Whole(None);
+                }
+                polled
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            State::Whole(bytes) => bytes.is_none(),
+            State::Streamed(streamed) => streamed.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            State::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            State::Streamed(streamed) => {
+                let first = streamed.first.as_ref().map_or(0, |first| first.len() as u64);
+                match streamed.incoming.size_hint().exact() {
+                    Some(rest) => SizeHint::with_exact(rest + first),
+                    None => SizeHint::new(),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ProxyBody {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.0 {
+            State::Whole(_) => "whole",
+            State::Streamed(_) => "streamed",
+        };
+        formatter.debug_tuple("ProxyBody").field(&state).finish()
+    }
+}
+
+/// Drives a connection whose answer came before its request was over. The client may read the answer only after it has sent
+/// everything, so the rest of the request must not wait for him to read.
+pub(super) fn finish_in_background(mut lease: Lease, upload: Arc<Upload>, settings: &ProxySettings) {
+    let stall_timeout = settings.stall_timeout;
+    spawn_connection(async move {
+        let Channel::Http1(http1) = &mut lease.channel else { return };
+        http1.timeout.begin(stall_timeout);
+        let mut frames_seen = upload.frames();
+        let mut was_over = false;
+        poll_fn(|context| {
+            if http1.poll_over(context).is_ready() {
+                return Poll::Ready(());
+            }
+            let frames = upload.frames();
+            if frames != frames_seen {
+                frames_seen = frames;
+                http1.timeout.begin(stall_timeout);
+            }
+            // Once all is sent, the reader of the response keeps the timeout.
+            was_over = was_over || upload.is_over();
+            if was_over { Poll::Pending } else { http1.timeout.poll_over(context) }
+        })
+        .await;
+    });
+}

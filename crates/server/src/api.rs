@@ -1,0 +1,21 @@
+//! The handlers of both listeners, one module for each group of calls.
+//!
+//! For visitors: `visitors`, `aws`, `auction`, `watch`, `waiting_pages`. For operators and origins: `rooms`, `capacity`, `alarms`,
+//! `administration`, `backup`, `preview`, and the private calls of `aws`. For both: `health`, `idempotency`, `frontier`.
+
+pub(crate) mod administration;
+pub(crate) mod alarms;
+pub(crate) mod auction;
+pub(crate) mod aws;
+pub(crate) mod backup;
+pub(crate) mod capacity;
+pub(crate) mod frontier;
+pub(crate) mod health;
+pub(crate) mod idempotency;
+pub(crate) mod preview;
+pub(crate) mod rooms;
+pub(crate) mod ticket_request;
+pub(crate) mod ticket_status;
+pub(crate) mod visitors;
+pub(crate) mod waiting_pages;
+pub(crate) mod watch;

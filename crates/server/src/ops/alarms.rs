@@ -1,0 +1,408 @@
+//! The alarms of this server: what Alertmanager told us, kept in the store, and what we count ourselves; and telling the rooms
+//! that name them.
+//!
+//! The rules are `anteroom_core::alarms`. Here a clock ticks once a second, counters are read, and rooms are compared with what
+//! fires: a room whose board shows something else is told. Because it is a comparison, it does not matter what was
+//! missed: a restart, a restored backup, changed settings and a room that could not be reached all end the same way.
+//!
+//! On a shared store every node goes by what fires on any of them ([`nodes`]), and only the node that has a room's lease tells it:
+//! two that see something a moment apart would contradict each other.
+
+mod nodes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anteroom_core::alarms::{
+    AlarmBook, AlarmsFull, Alert, Heard, OPERATIONS, OutsideAlarm, OutsideAlarms, OwnAlarm, OwnAlarms,
+    RESOURCES, Totals,
+};
+use anteroom_core::{Board, Operation, UnixMillis};
+use anteroom_store::engine::{Actor, Troubles};
+use anteroom_store::{AuditRecord, Engine, NodeId, RoomHandle, Store, StoreError};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use self::nodes::Nodes;
+use crate::app::App;
+use crate::config::Config;
+use crate::ops::metrics::{Metrics, gauge};
+use crate::ops::shutdown::Shutdown;
+
+const ALARMS_VALUE: &str = "alarms";
+/// How often own alarms are evaluated and rooms compared with what fires.
+const EVALUATION_PERIOD: Duration = Duration::from_secs(1);
+/// How many rooms are told at a time.
+const TOLD_AT_ONCE_MAX: usize = 256;
+/// How often the value is tried again when another node changed it in between.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// Why a notification was not taken in.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HearError {
+    /// There is no place left.
+    #[error(transparent)]
+    Full(#[from] AlarmsFull),
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// All alarms, as this server knows them.
+pub(crate) struct Alarms {
+    store: Arc<dyn Store>,
+    book: Mutex<AlarmBook>,
+    /// What fires on the other nodes of a shared store.
+    nodes: Nodes,
+    /// Held from reading the stored alarms until those in memory are the same.
+    changing: tokio::sync::Mutex<()>,
+    notifications: AtomicU64,
+    stale_millis: u64,
+    /// Wakes whoever tells the rooms.
+    news: Notify,
+    /// Names that rooms mention and nobody ever heard of, so that each is warned of once.
+    unknown: Mutex<BTreeSet<String>>,
+}
+
+impl Alarms {
+    /// Own alarms as configured, and those that the store remembers.
+    pub(crate) async fn open(
+        store: Arc<dyn Store>,
+        node: NodeId,
+        config: &Config,
+    ) -> Result<Self, StoreError> {
+        let thresholds = config.alarm_thresholds.clone().unwrap_or_default();
+        let threshold = |resource: &str| thresholds.get(resource).copied().unwrap_or(0);
+        let own = OwnAlarms::new(&config.alarm_prefix, threshold);
+        let alarms = Self {
+            store,
+            book: Mutex::new(AlarmBook { outside: OutsideAlarms::default(), own }),
+            nodes: Nodes::new(node),
+            changing: tokio::sync::Mutex::default(),
+            notifications: AtomicU64::new(0),
+            stale_millis: u64::try_from(config.alarm_stale_seconds.as_millis()).unwrap_or(u64::MAX),
+            news: Notify::new(),
+            unknown: Mutex::default(),
+        };
+        alarms.reload().await?;
+        Ok(alarms)
+    }
+
+    /// Reads the stored alarms again, for a store that was restored or changed by another node.
+    pub(crate) async fn reload(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let (outside, _) = self.stored().await?;
+        self.book().outside = outside;
+        if self.store.is_shared() {
+            self.nodes.reload(&*self.store).await?;
+        }
+        self.news.notify_one();
+        Ok(())
+    }
+
+    /// Takes a notification in: durable when this returns, with an audit record if anything begins or ends to fire.
+    pub(crate) async fn hear(
+        &self,
+        alerts: Vec<Alert>,
+        actor: &str,
+        now: UnixMillis,
+    ) -> Result<Heard, HearError> {
+        let own: BTreeSet<String> = self.book().own.iter().map(|alarm| alarm.name.clone()).collect();
+        let _one_at_a_time = self.changing.lock().await;
+        for _ in 0..ATTEMPTS_MAX {
+            let (mut outside, before) = self.stored().await?;
+            let heard = outside.hear(now, alerts.clone(), |name| own.contains(name))?;
+            let audit = audit(&heard, actor, now);
+            let after = written(&outside);
+            if self.store.replace_value(ALARMS_VALUE, before.as_deref(), &after, audit.as_ref()).await? {
+                self.book().outside = outside;
+                self.notifications.fetch_add(1, Ordering::Relaxed);
+                self.news.notify_one();
+                return Ok(heard);
+            }
+        }
+        Err(StoreError::Transient("the alarms keep changing".into()).into())
+    }
+
+    /// Looks at all alarms, for a moment.
+    pub(crate) fn with_book<T>(&self, look: impl FnOnce(&AlarmBook) -> T) -> T {
+        look(&self.book())
+    }
+
+    /// Whether an alarm of our own fires, here or on another node.
+    pub(crate) fn own_fires(&self, alarm: &OwnAlarm, now: UnixMillis) -> bool {
+        alarm.fires() || self.nodes.fires_elsewhere(&alarm.name, now)
+    }
+
+    /// Whether nobody has told of an alarm for too long.
+    pub(crate) fn is_stale(&self, alarm: &OutsideAlarm, now: UnixMillis) -> bool {
+        alarm.is_stale(now, self.stale_millis)
+    }
+
+    pub(crate) fn notifications(&self) -> u64 {
+        self.notifications.load(Ordering::Relaxed)
+    }
+
+    /// Figures for `/metrics`.
+    pub(crate) fn encode(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        now: UnixMillis,
+    ) -> Result<(), std::fmt::Error> {
+        let book = self.book();
+        let outside = || book.outside.iter().map(|alarm| (alarm, alarm.name.as_str()));
+        let own = book.own.iter().map(|alarm| (alarm.name.as_str(), self.own_fires(alarm, now)));
+        let firing = own.chain(outside().map(|(alarm, name)| (name, alarm.fires(now))));
+        let mut metric =
+            encoder.encode_descriptor("alarm_firing", "1 while the alarm fires", None, MetricType::Gauge)?;
+        for (name, fires) in firing {
+            gauge(u64::from(fires)).encode(metric.encode_family(&[("alarm", name)])?)?;
+        }
+        let help = "1 while nobody has told of the alarm for too long";
+        let mut metric = encoder.encode_descriptor("alarm_stale", help, None, MetricType::Gauge)?;
+        for (alarm, name) in outside() {
+            let stale = u64::from(self.is_stale(alarm, now));
+            gauge(stale).encode(metric.encode_family(&[("alarm", name)])?)?;
+        }
+        Ok(())
+    }
+
+    /// Warns of names that rooms mention and nobody ever heard of, once each.
+    fn warn_of_unknown(&self, engine: &Engine, now: UnixMillis) {
+        let mut mentioned = rooms_by_name(engine);
+        self.with_book(|book| {
+            mentioned
+                .retain(|name, _| book.fires(name, now).is_none() && !self.nodes.fires_elsewhere(name, now));
+        });
+        let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        for (alarm, rooms) in mentioned.iter().filter(|(alarm, _)| !unknown.contains(*alarm)) {
+            tracing::warn!(alarm, ?rooms, "rooms name an alarm that nobody has told of; it counts as OK");
+        }
+        *unknown = mentioned.into_keys().collect();
+    }
+
+    /// Tells every room of which this node has the lease what fires of that which it names, where its board shows something else.
+    pub(crate) async fn tell_rooms(&self, engine: &Engine) {
+        // All at once: one that cannot be reached keeps no other waiting, and the store writes them together.
+        let mut telling = JoinSet::new();
+        for room in engine.rooms().into_iter().filter(|room| room.holds_lease()) {
+            if let Some(firing) = room.with_board(|board| self.news_for(board, engine.now())) {
+                telling.spawn(async move { tell_what_fires(&room, firing).await });
+                if telling.len() >= TOLD_AT_ONCE_MAX {
+                    telling.join_next().await;
+                }
+            }
+        }
+        while telling.join_next().await.is_some() {}
+    }
+
+    /// Tells one room, if need be. To be called when its settings have changed, so that it does not take one more step.
+    pub(crate) async fn tell(&self, room: &RoomHandle, now: UnixMillis) {
+        if let Some(firing) = room.with_board(|board| self.news_for(board, now)) {
+            tell_what_fires(room, firing).await;
+        }
+    }
+
+    /// Tells a room what fires of that which it is about to name, so that the change itself lets nobody in.
+    pub(crate) async fn tell_beforehand(&self, room: &RoomHandle, wanted: &[String], now: UnixMillis) {
+        let mut firing = self.firing_of(wanted, now);
+        let named = room.with_board(|board| named_by(board).to_vec());
+        if firing.iter().all(|name| named.contains(name)) {
+            return;
+        }
+        // What it names until the change still counts until then.
+        firing.extend(self.firing_of(&named, now));
+        firing.sort();
+        firing.dedup();
+        tell_what_fires(room, firing).await;
+    }
+
+    /// What fires of that which a room names, if its board shows something else.
+    fn news_for(&self, board: &Board, now: UnixMillis) -> Option<Vec<String>> {
+        let fires = self.firing_of(named_by(board), now);
+        (fires != board.firing).then_some(fires)
+    }
+
+    fn firing_of(&self, names: &[String], now: UnixMillis) -> Vec<String> {
+        let fires = |book: &AlarmBook, name: &str| {
+            book.fires(name, now) == Some(true) || self.nodes.fires_elsewhere(name, now)
+        };
+        self.with_book(|book| names.iter().filter(|name| fires(book, name)).cloned().collect())
+    }
+
+    /// Evaluates own alarms, and says which began and ended to fire.
+    fn evaluate(&self, now: UnixMillis, totals: &Totals) {
+        let mut book = self.book();
+        let before: Vec<bool> = book.own.iter().map(OwnAlarm::fires).collect();
+        book.own.evaluate(now, totals);
+        let mut news = false;
+        for (alarm, fired) in book.own.iter().zip(before) {
+            if alarm.fires() != fired {
+                news = true;
+                let (name, count) = (&alarm.name, alarm.count());
+                if fired {
+                    tracing::info!(alarm = name, "an own alarm is OK again");
+                } else {
+                    tracing::warn!(alarm = name, count, "an own alarm fires");
+                }
+            }
+        }
+        if news {
+            self.news.notify_one();
+        }
+    }
+
+    /// Has the other nodes of a shared store know which own alarms fire here.
+    async fn tell_nodes(&self, now: UnixMillis) {
+        let firing: Vec<String> = self.with_book(|book| {
+            book.own.iter().filter(|alarm| alarm.fires()).map(|alarm| alarm.name.clone()).collect()
+        });
+        // It is tried again in a second.
+        if let Err(error) = self.nodes.tell(&*self.store, &firing, now).await {
+            tracing::debug!(%error, "the other nodes could not be told which own alarms fire here");
+        }
+    }
+
+    /// No invariant spans two statements, so a panic elsewhere leaves nothing half done.
+    fn book(&self) -> MutexGuard<'_, AlarmBook> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn stored(&self) -> Result<(OutsideAlarms, Option<Vec<u8>>), StoreError> {
+        let bytes = self.store.value(ALARMS_VALUE).await?;
+        let outside = bytes.as_deref().map(read);
+        Ok((outside.unwrap_or_default(), bytes))
+    }
+}
+
+async fn tell_what_fires(room: &RoomHandle, firing: Vec<String>) {
+    let told = room.operate(Operation::Alarms { firing: firing.clone() }, Actor::System("alarms")).await;
+    match told {
+        Ok(_) => {
+            tracing::info!(room = %room.id(), ?firing, "a room was told which of its alarms fire");
+        }
+        // It is compared again in a second.
+        Err(error) => {
+            tracing::debug!(room = %room.id(), %error, "a room could not be told of its alarms");
+        }
+    }
+}
+
+/// The rooms that mention each name.
+pub(crate) fn rooms_by_name(engine: &Engine) -> BTreeMap<String, BTreeSet<String>> {
+    let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for room in engine.rooms() {
+        room.with_board(|board| {
+            for name in named_by(board) {
+                rooms.entry(name.clone()).or_default().insert(room.id().as_str().to_owned());
+            }
+        });
+    }
+    rooms
+}
+
+/// The alarms that a room mentions.
+fn named_by(board: &Board) -> &[String] {
+    board.settings.alarms.as_slice()
+}
+
+/// The record of what began and ended to fire; a mere repetition is not worth one.
+fn audit(heard: &Heard, actor: &str, now: UnixMillis) -> Option<AuditRecord> {
+    let mut changes = vec![];
+    for (names, what) in [(&heard.began, "fires"), (&heard.ended, "is OK")] {
+        changes.extend(names.iter().map(|name| format!("{name} {what}")));
+    }
+    let action = format!("alarms: {}", changes.join(", "));
+    (!changes.is_empty()).then(|| AuditRecord::new(now, None, actor, &action))
+}
+
+/// How an alarm is written in the store.
+#[derive(Serialize, Deserialize)]
+struct StoredAlarm {
+    name: String,
+    alerts: BTreeMap<String, Option<u64>>,
+    since: u64,
+    last_heard: u64,
+    summary: String,
+    labels: String,
+}
+
+fn written(outside: &OutsideAlarms) -> Vec<u8> {
+    let stored = |alarm: &OutsideAlarm| StoredAlarm {
+        name: alarm.name.clone(),
+        alerts: alarm.alerts.iter().map(|(key, end)| (key.clone(), end.map(|end| end.0))).collect(),
+        since: alarm.since.0,
+        last_heard: alarm.last_heard.0,
+        summary: alarm.summary.clone(),
+        labels: alarm.labels.clone(),
+    };
+    let stored: Vec<StoredAlarm> = outside.iter().map(stored).collect();
+    serde_json::to_vec(&stored).expect("our own structures can be written as JSON")
+}
+
+/// What cannot be read is forgotten, loudly: Alertmanager repeats what fires, and a server that does not start helps nobody.
+fn read(bytes: &[u8]) -> OutsideAlarms {
+    let stored: Vec<StoredAlarm> = serde_json::from_slice(bytes).unwrap_or_else(|error| {
+        tracing::error!(%error, "the stored alarms cannot be read; those told from outside are forgotten");
+        vec![]
+    });
+    OutsideAlarms::of(stored.into_iter().map(|alarm| OutsideAlarm {
+        name: alarm.name,
+        alerts: alarm.alerts.into_iter().map(|(key, end)| (key, end.map(UnixMillis))).collect(),
+        since: UnixMillis(alarm.since),
+        last_heard: UnixMillis(alarm.last_heard),
+        summary: alarm.summary,
+        labels: alarm.labels,
+    }))
+}
+
+/// What has been counted so far, in the order of the own alarms.
+fn totals(metrics: &Metrics, troubles: &Troubles) -> Totals {
+    let answers = metrics.answer_troubles();
+    let operations = troubles.totals();
+    debug_assert_eq!(RESOURCES, answers.len() + 2 * OPERATIONS.len());
+    let mut counted =
+        answers.into_iter().chain(operations.into_iter().flat_map(|(errors, refusals)| [errors, refusals]));
+    std::array::from_fn(|_| counted.next().unwrap_or(0))
+}
+
+/// Evaluates own alarms and tells rooms what fires, until the server closes.
+pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
+    let evaluating = async {
+        let mut clock = tokio::time::interval(EVALUATION_PERIOD);
+        // A second that was missed is no reason to hurry.
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            clock.tick().await;
+            app.alarms.evaluate(app.now(), &totals(&app.metrics, &app.engine.counters().troubles));
+        }
+    };
+    let sharing = async {
+        let mut clock = tokio::time::interval(EVALUATION_PERIOD);
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while app.engine.store().is_shared() {
+            clock.tick().await;
+            app.alarms.tell_nodes(app.now()).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let telling = async {
+        loop {
+            // Woken by news, or by time: settings change, and a room may not have been reachable.
+            let _ = tokio::time::timeout(EVALUATION_PERIOD, app.alarms.news.notified()).await;
+            app.alarms.warn_of_unknown(&app.engine, app.now());
+            app.alarms.tell_rooms(&app.engine).await;
+        }
+    };
+    tokio::select! {
+        () = shutdown.requested() => {}
+        () = evaluating => {}
+        () = sharing => {}
+        () = telling => {}
+    }
+}

@@ -132,19 +132,40 @@ pub(crate) fn page_address(public_url: &str) -> String {
     format!("{}{PREFIX}/problems", public_url.trim_end_matches('/'))
 }
 
+/// The longest line of Markdown that is written for people.
+const MARKDOWN_LINE_MAX_BYTES: usize = 120;
+
 /// The reference as Markdown: `docs/api/problems.md` is exactly this.
 pub fn reference() -> String {
-    let mut text = String::from(
-        "# Problems\n\nErrors of our own API are RFC 9457 problem details (`application/problem+json`): `type` leads to an entry \
+    let introduction = wrapped(
+        "Errors of our own API are RFC 9457 problem details (`application/problem+json`): `type` leads to an entry \
          below, `title` is its heading, `detail` says what it was this time. The AWS paths answer `{\"error\": …}` instead. A running \
-         server shows this page at `/problems`.\n",
+         server shows this page at `/problems`.",
     );
+    let mut text = format!("# Problems\n\n{introduction}\n");
     for problem in Problem::ALL {
         let (slug, status) = (problem.slug(), problem.status().as_u16());
-        write!(text, "\n## {slug}\n\n**{status} {}.**{}\n", problem.title(), problem.meaning())
-            .expect("a String takes everything");
+        let entry = wrapped(&format!("**{status} {}.**{}", problem.title(), problem.meaning()));
+        write!(text, "\n## {slug}\n\n{entry}\n").expect("a String takes everything");
     }
     text
+}
+
+/// Breaks a paragraph into lines as all our Markdown has them, so that a diff shows what changed.
+fn wrapped(paragraph: &str) -> String {
+    let (mut lines, mut length) = (String::new(), 0);
+    for word in paragraph.split_whitespace() {
+        if length > 0 && length + 1 + word.len() > MARKDOWN_LINE_MAX_BYTES {
+            lines.push('\n');
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += word.len();
+    }
+    lines
 }
 
 /// The reference as a page.

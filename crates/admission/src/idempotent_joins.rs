@@ -1,9 +1,9 @@
-//! Joins that may be repeated: whoever comes with the same key within two minutes gets the same place, so that a client whose
-//! connection broke, or a browser that opens five tabs with one cookie, does not stand in line twice.
+//! Idempotent joins: the same key within two minutes gets the same place, so that a client whose connection broke, or a
+//! browser that opens five tabs with one cookie, does not stand in line twice.
 //!
-//! The table is bounded, so a flood of keys cannot buy memory: the oldest make room for the newest. It lives in this
-//! process; after a restart a repeated key joins anew. Where several nodes share a store, they share what keys got too: whoever
-//! repeats a join on another node finds his place there.
+//! The table is bounded, so a flood of keys cannot buy memory: the oldest make room for the newest. It is in memory;
+//! after a restart a repeated key joins anew. Nodes that share a store share the keys too: a join repeated on another
+//! node finds its place there.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +42,7 @@ struct Entry {
 }
 
 enum Join {
-    /// Somebody is taking the place.
+    /// A join of this key is under way.
     Taking(watch::Receiver<Outcome>),
     /// It was taken.
     Taken(Ticket),
@@ -51,8 +51,8 @@ enum Join {
 impl IdempotentJoins {
     /// The place of this key: the one it got before, or a new one. Once begun, a join is finished even if its client goes
     /// away in the middle, so that the client finds its place when it asks again. A place that is not `known` any more, because the
-    /// line was reset, is forgotten. One that has moved to another device since is refused: its ticket is worth nothing, and who took it
-    /// elsewhere has not asked for a second place.
+    /// line was reset, is forgotten. One that has moved to another device since is refused: its ticket is void, and the
+    /// visitor who moved it has not asked for a second place.
     pub async fn join(
         self: &Arc<Self>,
         room: &Arc<RoomHandle>,
@@ -135,7 +135,7 @@ async fn join_for_all_nodes(room: &RoomHandle, key: JoinKey, now: UnixMillis) ->
     // The place is taken: not being able to tell other nodes is no reason to lose it.
     let kept = room.keep_place(key, &ticket, Duration::from_millis(REMEMBERED_MILLIS)).await.unwrap_or_else(
         |error| {
-            tracing::warn!(room = %room.id(), %error, "other nodes do not know of a repeatable join");
+            tracing::warn!(room = %room.id(), %error, "sharing a join key failed, a repeated join on another node gets a second place");
             None
         },
     );
@@ -155,7 +155,7 @@ impl Table {
             && (now.since(at) >= REMEMBERED_MILLIS || self.order.len() >= REMEMBERED_MAX)
         {
             self.order.pop_front();
-            // A key that failed and came again stands in the order twice, and its entry belongs to the younger mark.
+            // A key that failed and was repeated stands in the order twice, and its entry belongs to the younger mark.
             if self.entries.get(&key).is_some_and(|entry| entry.at == at) {
                 self.entries.remove(&key);
             }

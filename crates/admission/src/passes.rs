@@ -165,7 +165,7 @@ impl Admission {
         let Code { room, ticket, issued_at } = code.ok_or_else(unknown)?;
         let room = self.room(room.as_str()).ok_or_else(unknown)?;
         let is_used = |session: &Session| issued_at <= session.redeemed_at;
-        if matches!(room.handle.place(ticket, self.now()).await?, Place::Claimed(session) if is_used(&session))
+        if matches!(room.handle.place_status(ticket, self.now()).await?, Place::Claimed(session) if is_used(&session))
         {
             return Err(Refusal::CodeUsed.into());
         }

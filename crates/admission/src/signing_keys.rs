@@ -1,4 +1,4 @@
-//! The keys that sign passes, as this store keeps them: loaded, made or rotated at start, and told apart by their `kid`.
+//! The signing keys of this store: loaded, made or rotated at start, and identified by their `kid`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -200,7 +200,7 @@ async fn rotated_if_needed(
     if newest == Some(algorithm) {
         return Ok(ring);
     }
-    tracing::info!(%algorithm, "announcing a signing key of the configured algorithm; it signs in ten minutes");
+    tracing::info!(%algorithm, "signing key of the configured algorithm announced, it signs in ten minutes");
     rotated(ring, algorithm, now).await
 }
 

@@ -4,7 +4,7 @@
 //! shown to the room, which may have lost its line, or the end of it, and takes it back.
 //!
 //! *Invariant:* what can be guessed is not shown to a room. A ticket token is signed. A request id only proves itself by what it says:
-//! the exact line of a room, which nobody guesses, or, where the line itself was lost, a recent one and a position that somebody
+//! the exact line of a room, which cannot be guessed, or, where the line itself was lost, a recent one and a position that a visitor
 //! can have had, which one guess in about 2^49 says.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anteroom_core::{Board, Recognition, Ticket, UnixMillis};
 use anteroom_store::{EngineError, RoomHandle};
 
-/// How old a line that nobody remembers may be for its request ids to be believed. Signed tickets are, however old.
+/// How old a line that is not remembered may be for its request ids to be believed. Signed tickets are, however old.
 const LOST_LINE_AGE_MAX_SECONDS: u64 = 7 * 24 * 3600;
 /// The last position of such a line that is believed of a request id: more people than any sale has seen.
 const LOST_POSITION_MAX: u64 = 1 << 27;
@@ -23,7 +23,7 @@ const LOST_POSITION_MAX: u64 = 1 << 27;
 pub enum Proof {
     /// It is a request id: it deciphers to something that makes sense.
     Deciphered,
-    /// It came within something that we have signed.
+    /// It is part of something that we have signed.
     Signed,
 }
 
@@ -69,13 +69,13 @@ fn may_be_lost(board: &Board, ticket: &Ticket, proof: Proof, now: UnixMillis) ->
     is_of_an_older_line && (proof == Proof::Signed || is_of_a_known_line || is_likely)
 }
 
-/// Looks at the store for tickets that a board does not know. Whoever comes while one is under way waits for the next, which all of
-/// them share: however many such tickets are shown, a room's store is asked one thing at a time.
+/// Reads of the store for tickets that a board does not know. A request that arrives while a read is under way waits for
+/// the next, which all of them share: however many such tickets are presented, a room's store is read once at a time.
 #[derive(Default)]
 pub struct StoreRefreshes {
     /// Looks begun so far.
     begun: AtomicU64,
-    /// What came of the last one; held while one is under way.
+    /// The result of the last one; held while one is under way.
     last: tokio::sync::Mutex<Option<Result<(), EngineError>>>,
 }
 
@@ -98,7 +98,7 @@ impl StoreRefreshes {
             return outcome.clone();
         }
         self.begun.fetch_add(1, Ordering::AcqRel);
-        // Whoever goes away in the middle of his look leaves none behind.
+        // A cancelled read leaves no result behind.
         *last = None;
         let outcome = refresh().await;
         *last = Some(outcome.clone());

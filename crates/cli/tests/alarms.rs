@@ -261,7 +261,7 @@ fn a_name_nobody_told_of_counts_as_ok_is_shown_and_warned_of_once() {
     let unknown = alarm(&mut operator, "HihgLoad");
     assert_eq!((&unknown["state"], &unknown["source"]), (&json!("unknown"), &Value::Null));
     assert_eq!(unknown["rooms"], json!(["Hall"]));
-    let warnings = || server.stderr().matches("rooms name an alarm that nobody has told of").count();
+    let warnings = || server.stderr().matches("alarm named by rooms was never reported").count();
     wait_until("the warning", DEADLINE, || warnings() > 0);
     // Another change of alarms makes the server look at all names again.
     tell(&mut operator, &[alert("HighLoad", "a", "firing")]);

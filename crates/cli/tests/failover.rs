@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anteroom_testkit::native::{self, Place};
+use anteroom_testkit::native::{self, LinePlace};
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::{
-    ChaosProxy, Direction, Fault, Joined, Line, Mode, Nodes, Request, SetOnDrop, assert_unique, full, now,
-    require_redis, wait_until,
+    ChaosProxy, Direction, Fault, JoinRecord, Line, Mode, Nodes, Request, SetOnDrop, assert_unique, full,
+    now, require_redis, wait_until,
 };
 use joiners::keep_joining;
 use serde_json::{Value, json};
@@ -163,7 +163,7 @@ fn after_a_split_every_position_is_unique_both_sides_tickets_are_served_in_order
         let promised = split_and_come_together(&scene, &offered);
         let [joins_end, _end] = end;
         drop(joins_end);
-        let told: Vec<(usize, Vec<Joined>)> =
+        let told: Vec<(usize, Vec<JoinRecord>)> =
             joiners.into_iter().map(|joiner| joiner.join().expect("nobody panics")).collect();
         assert_both_sides_are_honoured(&scene, &offered, promised, &told);
     });
@@ -174,7 +174,7 @@ fn assert_both_sides_are_honoured(
     scene: &Scene,
     offered: &[String],
     promised: i64,
-    told: &[(usize, Vec<Joined>)],
+    told: &[(usize, Vec<JoinRecord>)],
 ) {
     let joins = || told.iter().flat_map(|(_, joins)| joins);
     assert_unique(joins());
@@ -202,12 +202,12 @@ fn assert_both_sides_are_honoured(
         figure(room, "active") + figure(room, "offers") == CAPACITY && figure(room, "waiting") > CAPACITY
     });
     assert_eq!(hall["generations"].as_array().map(Vec::len), Some(2), "one failover, one new line: {hall}");
-    let places: Vec<Place> = joins().map(|join| join.place.clone()).collect();
+    let places: Vec<LinePlace> = joins().map(|join| join.place.clone()).collect();
     drain(scene, offered, &places);
 }
 
 /// Everybody is served, in order.
-fn drain(scene: &Scene, offered: &[String], places: &[Place]) {
+fn drain(scene: &Scene, offered: &[String], places: &[LinePlace]) {
     let mut line = scene.line(0, "Hall");
     for id in offered {
         let answer = line.claim(id);
@@ -279,10 +279,10 @@ fn tickets_that_no_node_remembers_are_honoured_when_they_are_shown_and_served_fi
     });
     let join = |node: usize| {
         let answer = native::join(&mut scene.nodes.all()[node].visitor(), "Hall").expect("an answer");
-        Place::of(&answer)
+        LinePlace::of(&answer)
     };
-    let of_the_lost_side: Vec<Place> = (0..15).map(|_| join(last)).collect();
-    let of_the_other: Vec<Place> = (0..5).map(|_| join(0)).collect();
+    let of_the_lost_side: Vec<LinePlace> = (0..15).map(|_| join(last)).collect();
+    let of_the_other: Vec<LinePlace> = (0..5).map(|_| join(0)).collect();
     assert!(of_the_lost_side.iter().max() < of_the_other.iter().min(), "two lines, the older one first");
     scene.nodes.all_mut()[last].kill_nine().expect("the node dies");
     scene.primary.kill();
@@ -290,7 +290,7 @@ fn tickets_that_no_node_remembers_are_honoured_when_they_are_shown_and_served_fi
     let mut client = scene.nodes.all()[0].visitor();
     for place in of_the_lost_side.iter().rev() {
         let shown = native::status(&mut client, "Hall", &place.request_id).expect("an answer");
-        assert_eq!(&Place::of(&shown), place, "everybody has the place he was told");
+        assert_eq!(&LinePlace::of(&shown), place, "everybody has the place he was told");
     }
     let mut line = scene.line(0, "Hall");
     for id in &offered {

@@ -53,7 +53,7 @@ fn replace_the_primary(sentinels: &Sentinels, replace: impl FnOnce(&RedisProcess
     });
     assert!(crowd.most_inside() <= CAPACITY, "{} were inside", crowd.most_inside());
     assert_unique(&told.joins);
-    let lines = |joins: &[anteroom_testkit::Joined]| {
+    let lines = |joins: &[anteroom_testkit::JoinRecord]| {
         let mut lines: Vec<u64> = joins.iter().map(|join| join.place.generation).collect();
         lines.sort_unstable();
         lines.dedup();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anteroom_testkit::{Dice, NAVIGATION, Reply, Request, Wire, full, pause, wait_until};
+use anteroom_testkit::{NAVIGATION, Prng, Reply, Request, Wire, full, pause, wait_until};
 use gateway_support::{PATIENCE, Stand};
 use serde_json::json;
 
@@ -54,14 +54,14 @@ fn each_kind_of_request_is_counted_by_its_verdict() {
 
 /// What one of many clients does, and how many requests it has sent.
 fn mixed(stand: &Stand, seed: u64, rounds: usize, sent: &AtomicU64, hung_up: &AtomicU64) {
-    let mut dice = Dice::numbered(seed, 7);
+    let mut prng = Prng::from_seed_and_stream(seed, 7);
     let mut browser = stand.browser().with_read_timeout(ANSWER_MAX);
     let count = || {
         sent.fetch_add(1, Ordering::SeqCst);
     };
     for _ in 0..rounds {
         count();
-        match dice.below(12) {
+        match prng.below(12) {
             0 => drop(browser.post("/hall/buy", "a=b")),
             1 => drop(browser.load("/hall/image", "image")),
             2 => drop(browser.fetch("/hall/static/data")),
@@ -83,7 +83,7 @@ fn mixed(stand: &Stand, seed: u64, rounds: usize, sent: &AtomicU64, hung_up: &At
                     .map_or(String::new(), |cookies| format!("Cookie: {cookies}\r\n"));
                 let request = format!("GET /hall/slow HTTP/1.1\r\nHost: a\r\n{headers}{cookies}\r\n");
                 wire.write(request.as_bytes()).expect("it is sent");
-                for _ in 0..dice.below(4) {
+                for _ in 0..prng.below(4) {
                     pause();
                 }
                 wire.finish_writing().ok();

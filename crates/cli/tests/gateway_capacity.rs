@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anteroom_testkit::{Asking, Browser, Dice, SetOnDrop, Site, full, now, pause, wait_until};
+use anteroom_testkit::{Asking, Browser, Prng, SetOnDrop, Site, full, now, pause, wait_until};
 use gateway_support::{PATIENCE, Stand, assert_waits};
 
 /// How long everybody together may take: many times what they need.
@@ -46,7 +46,7 @@ fn sizes() -> Sizes {
 /// One visitor: comes with all others, waits, looks around, buys, goes.
 fn visit(stand: &Stand, sizes: &Sizes, number: usize, together: &Barrier) -> Told {
     let mut browser = stand.browser().with_read_timeout(ANSWER_MAX);
-    let mut chance = Dice::numbered(20_261_116, u64::try_from(number).expect("a small number"));
+    let mut chance = Prng::from_seed_and_stream(20_261_116, u64::try_from(number).expect("a small number"));
     together.wait();
     let start = now();
     let (mut position, mut last_asked_in_vain) = (None, None);
@@ -73,7 +73,7 @@ fn visit(stand: &Stand, sizes: &Sizes, number: usize, together: &Barrier) -> Tol
     }
     let let_in = now();
     // Nobody leaves before it was full once, so that it is known to have been.
-    wait_until("the site is full", CROWD_DEADLINE, || stand.site.most_living() >= sizes.capacity);
+    wait_until("the site is full", CROWD_DEADLINE, || stand.site.live_visits_max() >= sizes.capacity);
     for _ in 0..chance.below(4) {
         assert!(browser.open("/look").is_from_site());
         pause();
@@ -112,10 +112,10 @@ fn a_crowd_at_once_is_served_in_order_and_never_more_than_the_capacity() {
         let visitors: Vec<_> = visitors.collect();
         visitors.into_iter().map(|visitor| visitor.join().expect("every visitor is served")).collect()
     });
-    assert_eq!(stand.site.most_living(), sizes.capacity, "full, and never more");
+    assert_eq!(stand.site.live_visits_max(), sizes.capacity, "full, and never more");
     assert_eq!(stand.site.visits().len(), sizes.visitors, "everybody was in, once");
     assert_eq!(stand.site.after_the_end(), Vec::<String>::new());
-    assert_eq!(stand.site.living(), 0);
+    assert_eq!(stand.site.live_visits(), 0);
     let waited = told.iter().filter(|told| told.position.is_some()).count();
     assert!(waited >= sizes.visitors - sizes.capacity, "only {waited} stood in line");
     assert_served_in_order(&told);
@@ -179,7 +179,7 @@ fn a_flood_without_cookies_does_not_lock_real_visitors_out() {
     });
     let real = real_visits(&stand.site);
     assert_eq!(real, REAL, "each of them had a visit");
-    assert!(stand.site.most_living() <= capacity, "{} of {capacity}", stand.site.most_living());
+    assert!(stand.site.live_visits_max() <= capacity, "{} of {capacity}", stand.site.live_visits_max());
 }
 
 /// How many visits asked for what only real visitors ask for.
@@ -216,7 +216,7 @@ fn slots_come_back_however_many_visits_end_in_a_moment() {
     });
     println!("{VISITS} visits in {:?}", start.elapsed());
     assert_eq!(stand.site.visits().len(), VISITS);
-    assert!(stand.site.most_living() <= AT_ONCE);
+    assert!(stand.site.live_visits_max() <= AT_ONCE);
     stand.wait_for_figure("active", 0);
     assert_eq!(stand.figure("expired"), 0, "nobody's slot was kept until his time was over");
 }

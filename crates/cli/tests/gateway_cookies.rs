@@ -130,7 +130,7 @@ fn each_command_of_the_origin_ends_the_visit_for_good() {
         assert_refused(&stand.site, &mut thief, word);
     }
     assert_eq!(stand.site.after_the_end(), Vec::<String>::new());
-    assert_eq!(stand.site.most_living(), 1);
+    assert_eq!(stand.site.live_visits_max(), 1);
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn places_of_the_api_and_of_the_gateway_are_one_line() {
     let (mut second, page) = stand.in_line();
     let mut client = stand.server.visitor();
     let joined = client.post("/.anteroom/join", &json!({"room": "Hall"})).expect("an answer");
-    let place = native::Place::of(&joined);
+    let place = native::LinePlace::of(&joined);
     assert!(Some(place.position) > page.shown_position(), "{joined:?}");
     assert_eq!(joined.json()["people_ahead"], 1);
     let (mut fourth, page) = stand.in_line();

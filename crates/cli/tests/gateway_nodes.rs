@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::{
-    Browser, Dice, Nodes, Request, Server, SetOnDrop, Site, full, now, pause, require_redis, wait_until,
+    Browser, Nodes, Prng, Request, Server, SetOnDrop, Site, full, now, pause, require_redis, wait_until,
 };
 use gateway_support::{BINARY, PATIENCE, SOON, assert_waits, figure, hall, most_at_once};
 
@@ -73,7 +73,7 @@ fn a_visit_and_a_place_of_one_node_are_honoured_by_the_other() {
     assert_eq!(scene.nodes.agreed("Hall")["figures"]["waiting"], 1);
     assert!(there.open("/complete").is_from_site());
     scene.moved(&waiting, 0).enter("/", SOON, PATIENCE);
-    assert_eq!(scene.site.most_living(), 1);
+    assert_eq!(scene.site.live_visits_max(), 1);
 }
 
 /// Nodes that start together race for the room of their file. Each of them must stand before the site from its first answer on,
@@ -165,12 +165,12 @@ fn a_reset_on_one_node_ends_all_visits_on_the_other() {
 
 /// One visitor who is sent to either node, request by request.
 fn visit(scene: &Scene, number: usize) {
-    let mut dice = Dice::numbered(20_261_117, u64::try_from(number).expect("a small number"));
+    let mut prng = Prng::from_seed_and_stream(20_261_117, u64::try_from(number).expect("a small number"));
     let mut browsers = [scene.browser(0), scene.browser(1)];
     let began = now();
     let mut last = 0;
     let mut open = |target: &str| {
-        let node = dice.below(2);
+        let node = prng.below(2);
         if node != last {
             browsers[node].cookies = browsers[last].cookies.clone();
             last = node;
@@ -215,7 +215,7 @@ fn a_crowd_on_two_nodes_is_served_and_never_more_than_the_capacity() {
         }
     });
     assert_eq!(scene.site.visits().len(), visitors, "everybody was in, once");
-    let most = scene.site.most_living();
+    let most = scene.site.live_visits_max();
     assert!(most <= capacity, "{most} at once");
     let room = scene.nodes.agreed_when("Hall", |room| room["figures"]["active"] == 0);
     assert_eq!(room["figures"]["completed"], visitors, "{room}");

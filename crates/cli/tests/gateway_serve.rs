@@ -31,7 +31,7 @@ fn an_origin_and_a_capacity_are_all_it_needs() {
     assert!(first.open("/complete").is_from_site());
     let page = third.enter("/", SOON, PATIENCE);
     assert_eq!(page.status, 200);
-    assert_eq!((site.most_living(), site.visits().len()), (2, 3));
+    assert_eq!((site.live_visits_max(), site.visits().len()), (2, 3));
     assert_eq!(server.terminate().expect("it ends").status.code(), Some(0));
     assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
 }
@@ -53,7 +53,7 @@ fn visits_and_places_are_kept_over_a_restart() {
     assert_eq!(waiting.open("/").shown_position(), position);
     assert!(inside.open("/complete").is_from_site());
     waiting.enter("/", SOON, PATIENCE);
-    assert_eq!((site.most_living(), site.visits().len()), (1, 2));
+    assert_eq!((site.live_visits_max(), site.visits().len()), (1, 2));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use anteroom_testkit::{Builder, Ended, Server, Wire, wait_until};
+use anteroom_testkit::{Builder, ProcessExit, Server, Wire, wait_until};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 /// How long a drain may take to become visible on a busy machine.
@@ -137,7 +137,7 @@ fn another_secret_on_the_same_data_is_refused_at_the_start() {
 // What does not start says why: one line, then a hint.
 
 #[track_caller]
-fn refuse(builder: Builder, clues: &[&str]) -> Ended {
+fn refuse(builder: Builder, clues: &[&str]) -> ProcessExit {
     let ended = builder.env("ANTEROOM_LOG", "error").run_to_end().expect("the process ends by itself");
     let code = ended.status.code();
     assert!(code.is_some_and(|code| code != 0), "exit code {code:?}: {}", ended.stderr);

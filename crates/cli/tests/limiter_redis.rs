@@ -107,7 +107,7 @@ fn a_redis_that_is_killed_lets_everybody_through_and_says_so() {
     }
     assert_eq!(figure(&server, "anteroom_limiter_breaker_open"), 1);
     assert!(decided(&server, "join", "failed_open") >= 100);
-    assert!(server.stderr().contains("the limiter's store fails"), "{}", server.stderr());
+    assert!(server.stderr().contains("rate limit store failed"), "{}", server.stderr());
     assert_eq!(server.operator().get("/readyz").unwrap().status, 200, "nothing else depends on it");
 
     // It comes back empty, and is used again without anybody's help.

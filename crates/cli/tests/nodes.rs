@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::{
-    Crowd, Dice, Nodes, assert_order_is_kept, assert_unique, aws, full, require_redis, wait_until,
+    Crowd, Nodes, Prng, assert_order_is_kept, assert_unique, aws, full, require_redis, wait_until,
 };
 use serde_json::{Value, json};
 
@@ -122,13 +122,13 @@ fn the_aws_calls_give_the_same_answers_through_each_node() {
     let ids: BTreeSet<String> = thread::scope(|scope| {
         let joining = |node: usize| {
             let mut lines: Vec<_> = nodes.all().iter().map(|server| server.line("Hand")).collect();
-            let mut dice = Dice::seeded(u64::try_from(node).expect("a small number"));
+            let mut prng = Prng::from_seed(u64::try_from(node).expect("a small number"));
             let joined = move || {
                 let mut before = 0;
                 let join = |_| {
                     // Joined here, asked for there: a ticket is known everywhere when it is answered.
                     let id = lines[node].join();
-                    let position = lines[dice.below(NODES)].position(&id);
+                    let position = lines[prng.below(NODES)].position(&id);
                     assert!(position > before, "{position} after {before}");
                     before = position;
                     id

@@ -3,7 +3,7 @@
 
 mod page_support;
 
-use anteroom_testkit::{Chromium, Loaded, require_chromium};
+use anteroom_testkit::{Chromium, LoadedResource, require_chromium};
 use page_support::Scene;
 
 /// What fits into the first flight of a new TCP connection.
@@ -23,9 +23,9 @@ fn the_first_load_is_below_14_kb() {
         scene.crowd(45);
         let browser = Chromium::builder().language(language).recording_network().open();
         scene.wait_in_line(&browser, "/");
-        let loaded: Vec<Loaded> =
+        let loaded: Vec<LoadedResource> =
             browser.loaded().into_iter().filter(|loaded| loaded.url.starts_with("http")).collect();
-        for Loaded { url, bytes } in &loaded {
+        for LoadedResource { url, bytes } in &loaded {
             println!("{language}: {bytes:>6} bytes {url}");
         }
         assert!(

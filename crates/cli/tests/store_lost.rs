@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anteroom_testkit::redis::{AppendOnly, RedisProcess};
 use anteroom_testkit::{
-    ChaosProxy, Client, Direction, Fault, Joined, Mode, Nodes, Request, Server, SetOnDrop,
+    ChaosProxy, Client, Direction, Fault, JoinRecord, Mode, Nodes, Request, Server, SetOnDrop,
     assert_order_is_kept, assert_unique, aws, full, jwt, native, now, pause, require_redis, wait_until,
 };
 use joiners::keep_joining;
@@ -146,7 +146,7 @@ fn lose_and_find(scene: &Scene, lose: impl FnOnce(&Scene), find: impl FnOnce(&Sc
 fn under_load(lose: impl FnOnce(&Scene), find: impl FnOnce(&Scene)) {
     let scene = Scene::start();
     let over = AtomicBool::new(false);
-    let joins: Vec<Joined> = thread::scope(|scope| {
+    let joins: Vec<JoinRecord> = thread::scope(|scope| {
         let end = SetOnDrop(&over);
         for server in scene.nodes.all() {
             scope.spawn(|| keep_reading(&scene, server, &over));

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use anteroom_testkit::native::{self, Place};
+use anteroom_testkit::native::{self, LinePlace};
 use anteroom_testkit::redis::{AppendOnly, RedisProcess};
 use anteroom_testkit::{
     Answer, Client, Line, Nodes, Server, SetOnDrop, full, jwt, require_redis, unix_seconds, wait_for,
@@ -36,7 +36,7 @@ const VISITORS: usize = 20;
 struct Scene {
     nodes: Nodes,
     redis: RedisProcess,
-    places: Vec<Place>,
+    places: Vec<LinePlace>,
     passes: Vec<[String; 3]>,
     keys: Value,
     viewer_key: String,
@@ -100,7 +100,7 @@ impl Scene {
             let serving = server.line("Hand").serving();
             assert!(serving >= self.hand_served, "{serving} after {}", self.hand_served);
         }
-        let newcomer = Place::of(&native::join(&mut self.line(1).public, "Hall").expect("an answer"));
+        let newcomer = LinePlace::of(&native::join(&mut self.line(1).public, "Hall").expect("an answer"));
         let last = self.places.iter().max().expect("there are places");
         assert!(&newcomer > last && newcomer.position > last.position, "{newcomer:?} behind {last:?}");
         assert!(!newcomer.is_admitted, "the room is full");
@@ -122,7 +122,7 @@ impl Scene {
     }
 
     /// When these have gone, everybody else is served, in the order of before.
-    fn serve_everybody(&self, inside: &[Place], others: &[Place]) {
+    fn serve_everybody(&self, inside: &[LinePlace], others: &[LinePlace]) {
         let mut line = self.line(0);
         for place in inside {
             let ended = line.close(&place.request_id, 1);
@@ -148,8 +148,8 @@ fn json_of(client: &mut Client, target: &str) -> Value {
 
 /// The place of a request id.
 #[track_caller]
-fn place_of(client: &mut Client, request_id: &str) -> Place {
-    Place::of(&status_of(client, request_id))
+fn place_of(client: &mut Client, request_id: &str) -> LinePlace {
+    LinePlace::of(&status_of(client, request_id))
 }
 
 fn status_of(client: &mut Client, request_id: &str) -> Answer {
@@ -250,7 +250,7 @@ fn when_nobody_remembers_tickets_are_learned_before_anybody_is_offered_a_place()
         let mut client = scene.nodes.all()[index % 2].visitor();
         assert_eq!(&place_of(&mut client, &place.request_id), place);
     }
-    let newcomer = Place::of(&native::join(&mut scene.line(0).public, "Hall").expect("an answer"));
+    let newcomer = LinePlace::of(&native::join(&mut scene.line(0).public, "Hall").expect("an answer"));
     assert!(scene.places.iter().all(|place| place < &newcomer), "{newcomer:?}");
     assert!(!newcomer.is_admitted);
     for server in scene.nodes.all() {
@@ -271,7 +271,7 @@ fn when_nobody_remembers_tickets_are_learned_before_anybody_is_offered_a_place()
         wait_until("it has learned enough", LEARNING_PATIENCE, || {
             json_of(&mut operator, "/rooms/Hall")["standstill"] != "recovering"
         });
-        let places: Vec<Place> = scene.places[ADMITTED..].iter().cloned().chain([newcomer]).collect();
+        let places: Vec<LinePlace> = scene.places[ADMITTED..].iter().cloned().chain([newcomer]).collect();
         serve_everybody(scene.nodes.all(), "Hall", &places);
     }
 }

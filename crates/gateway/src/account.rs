@@ -20,17 +20,17 @@ pub enum Verdict {
     Admitted,
     /// Proxied: a rule of the room lets it by.
     Bypassed,
-    /// Proxied: the room lets everybody through.
+    /// Proxied: the room lets all visitors through.
     PassedThrough,
     /// Proxied: no room is responsible.
     Unprotected,
     /// Proxied although the store is lost, because the room says so.
     LetInByLossMode,
-    /// Shown the line: somebody with a place in it.
+    /// Shown the line: a visitor with a place in it.
     Waiting,
-    /// Shown the line: somebody who gets a place when his cookie comes back.
+    /// Shown the line: a visitor who gets a place when their cookie comes back.
     Arrived,
-    /// Shown the line without a place: the store is lost, and the room holds everybody.
+    /// Shown the line without a place: the store is lost, and the room holds all visitors.
     Held,
     /// A call about the line itself: joined, left or asked.
     Line,
@@ -134,7 +134,7 @@ impl RoomVerdicts {
     }
 }
 
-/// One request on its way to its verdict.
+/// One request in flight, until its verdict.
 pub(crate) struct Account<'room> {
     verdicts: &'room RoomVerdicts,
     verdict: Verdict,

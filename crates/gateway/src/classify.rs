@@ -68,7 +68,7 @@ pub(crate) fn kind<B>(request: &Request<B>) -> Kind {
     }
 }
 
-/// Pages that a browser fetches in case somebody opens them.
+/// Pages that a browser prefetches.
 fn is_fetched_ahead(headers: &HeaderMap) -> bool {
     [SEC_PURPOSE, PURPOSE, X_MOZ].iter().any(|name| {
         let value = headers.get(name).map_or(&b""[..], |value| value.as_bytes());

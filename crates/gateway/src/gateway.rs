@@ -1,4 +1,4 @@
-//! The path of one request through the gateway, phase by phase, and what the gateway does while nobody asks.
+//! The path of one request through the gateway, phase by phase, and the gateway's periodic work.
 
 mod calls;
 mod forwarding;
@@ -47,7 +47,7 @@ pub(crate) const OWN_PREFIX: &str = "/.anteroom/";
 const NO_ROOM: &str = "";
 /// From when on newcomers are not given to a store that does not answer.
 const STORE_LOST_AFTER: Duration = Duration::from_secs(2);
-/// How often the gateway branding after what must happen also while nobody asks.
+/// How often the gateway does its periodic work.
 const MAINTENANCE_PERIOD: Duration = Duration::from_millis(250);
 /// How many random bytes tell the nodes of a shared store apart as reporters.
 const REPORTER_NAME_BYTES: usize = 6;
@@ -221,7 +221,7 @@ impl Gateway {
         }
     }
 
-    /// The answer to a request. One whose client has gone before anybody looked at it is counted as abandoned.
+    /// The response to a request. A request whose client has gone before it was looked at is counted as abandoned.
     pub fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -324,7 +324,8 @@ impl Gateway {
         }
     }
 
-    /// In an auction, whoever waits and opens a page counts as present: without a script he has no other way to say so.
+    /// In an auction, a visitor who waits and opens a page counts as present: without a script there is no other way to
+    /// check in.
     fn note_presence(&self, case: &Case<'_>, wait: Wait) {
         if let Wait::InLine(Waiter { ticket, .. }) = wait
             && case.kind == Kind::Navigation
@@ -388,7 +389,7 @@ impl Gateway {
         client: &Client,
     ) -> Option<Rejection> {
         let path = request.uri().path();
-        // A call of ours has the same path on every host; what counts as the site's own keeps the path it came with.
+        // A call of ours has the same path on every host; a request for the site keeps its path.
         let own = path.strip_prefix(OWN_PREFIX.trim_end_matches('/')).filter(|_| class != Class::Gateway);
         let asked = Asked { class, method: request.method(), path: own.unwrap_or(path) };
         match self.limiter.decide(&asked, client).await {
@@ -410,7 +411,8 @@ fn is_about_a_line(path: &str) -> bool {
     path.strip_prefix(LINE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A request that nobody has looked at yet. A connection that ends together with its request drops the answer before it is begun.
+/// A request that was not looked at yet. A connection that ends together with its request drops the response before it
+/// is begun.
 struct Received(Option<Arc<Gateway>>);
 
 impl Drop for Received {

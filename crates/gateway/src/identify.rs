@@ -3,8 +3,8 @@
 //! A socket's other end is believed, what a client says about itself is not: `X-Forwarded-For` is read only where a trusted
 //! proxy wrote it, from the right, so that what a client put there beforehand is never reached.
 //!
-//! *Invariant:* two spellings of one address are one client. (That a /64 of IPv6 addresses is one too, because whoever has one of
-//! them has all, is a rule of budgets: `anteroom_store::buckets::Who`.)
+//! *Invariant:* two spellings of one address are one client. (That a /64 of IPv6 addresses is one client too, because
+//! the holder of one of them holds all, is a rule of budgets: `anteroom_store::buckets::Who`.)
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,13 +35,13 @@ pub struct Peer {
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
-    /// Its address, as far back as trusted proxies vouch for it. An IPv4 address is written as one, however it came.
+    /// Its address, as far back as trusted proxies vouch for it. An IPv4-mapped IPv6 address is written as IPv4.
     pub address: IpAddr,
     /// The digest of the key it showed.
     pub key: Option<KeyDigest>,
 }
 
-/// How clients are told apart.
+/// How clients are identified.
 #[derive(Debug, Clone, Default)]
 pub struct Identification {
     /// Proxies whose `X-Forwarded-For` is believed.
@@ -50,7 +50,7 @@ pub struct Identification {
     pub key_header: Option<HeaderName>,
 }
 
-/// Who sent a request that came in by this connection.
+/// The client that sent a request on this connection.
 pub fn identify(peer: &Peer, headers: &HeaderMap, identification: &Identification) -> Client {
     Client {
         address: address(peer.address.ip(), headers, &identification.trusted_proxies),
@@ -246,7 +246,7 @@ mod tests {
             (&["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
             (&[], "10.0.0.1"),
             (&[""], "10.0.0.1"),
-            // What is no address ends the search at the last proxy known, and gives nobody a name of his own.
+            // What is no address ends the search at the last proxy known, and makes no client of its own.
             (&["unknown"], "10.0.0.1"),
             (&["203.0.113.7, _hidden"], "10.0.0.1"),
             (&["203.0.113.7, rubbish, 10.0.0.2"], "10.0.0.2"),

@@ -1,11 +1,12 @@
 //! The gateway: a reverse proxy that lets in as many visitors as the site behind it can serve, keeps every client within its
-//! budget of requests, and shows everybody else the line.
+//! budget of requests, and shows all others the line.
 //!
 //! # The path of a request
 //!
 //! Named phases, one module each, and the same words in code, metrics and documents (`path` puts them together):
 //!
-//! **identify** (`client`: whose request is it) → **limit** (`limiter`: is he within his budget) → **classify** (`classify`, `rooms`:
+//! **identify** (`client`: whose request is it) → **limit** (`limiter`: is the client within its budget) → **classify**
+//! (`classify`, `rooms`:
 //! which room, and is it a visitor who could wait) → **verdict** (`verdict`: in, wait or no) → **proxy** (`proxy`) or **wait** (`wait`) or
 //! **reject** (`reject`) → **account** (`account`).
 //!

@@ -76,7 +76,7 @@ pub enum Decision {
     Allowed(Quota),
     /// Beyond one of them.
     Refused(Quota),
-    /// Let through because nobody could say.
+    /// Let through because no decision was possible.
     FailedOpen,
 }
 
@@ -119,7 +119,7 @@ impl Due<'_> {
 }
 
 impl Limiter {
-    /// A limiter over these buckets. Where they are shared, somebody must run [`Self::keep_probing`].
+    /// A limiter over these buckets. Where they are shared, the caller must run [`Self::keep_probing`].
     pub fn new(settings: LimiterSettings, buckets: Arc<dyn Buckets>) -> Self {
         let LimiterSettings { mut policies, exempt, budget, on_failure, local_keys_max, legacy_fields } =
             settings;

@@ -33,7 +33,7 @@ use crate::verdict::visits::key_of;
 use crate::verdict::{self, Case, Entering, Judgement};
 use anteroom_admission::Proof;
 
-/// Where somebody goes who named no address of this site.
+/// Where a visitor goes who named no address of this site.
 const HOME: &str = "/";
 
 const JOIN: &str = "/join";
@@ -154,12 +154,13 @@ impl Called<'_> {
     /// Takes a place, or finds the one that the cookie has. A form is sent on to where its visitor wanted to go.
     async fn join<B>(&mut self, request: &Request<B>) -> Response<GatewayBody> {
         self.case.kind = Kind::Navigation;
-        // Whoever asks for a place by name is somebody who can keep it: he gets one also without a cookie that came back.
+        // A client that asks for a place by name can keep it: it gets one also without a cookie that came back.
         if self.case.cookie.is_none() {
             self.case.cookie = Some(self.arrived());
         }
         let mut judgement = verdict::judge(&self.case).await;
-        // Whoever has taken his place to another device gets another one here. Only the verdict knows: a board forgets.
+        // A visitor who has moved their place to another device gets another one here. Only the verdict knows: a board
+        // forgets.
         if matches!(judgement, Judgement::Wait(Wait::Moved, _)) {
             self.case.cookie = Some(self.arrived());
             judgement = verdict::judge(&self.case).await;
@@ -171,7 +172,7 @@ impl Called<'_> {
         CookieContent::Arrived { at: self.case.now, nonce: u64::from_le_bytes(random::bytes()) }
     }
 
-    /// Comes in, if it is his turn.
+    /// Enters, if it is the visitor's turn.
     async fn enter<B>(&mut self, request: &Request<B>) -> Response<GatewayBody> {
         if !self.case.rule.is_protected {
             let text = "The site of this room is elsewhere: come in by /.anteroom/wait/ROOM";
@@ -183,14 +184,14 @@ impl Called<'_> {
         self.case.kind = Kind::Navigation;
         self.case.entering = Entering::ByButton;
         let judgement = match verdict::judge(&self.case).await {
-            // The page that he is sent on to tells it.
+            // The page that the visitor is redirected to says so.
             Judgement::Wait(Wait::Gone, _) if self.reader.wants_page => Judgement::Wait(Wait::Gone, None),
             other => other,
         };
         self.judged(request, judgement)
     }
 
-    /// The verdict on a call. A form is sent on to where its visitor wanted to go, which shows him what came of it.
+    /// The verdict on a call. A form redirects to the page that the visitor wanted, which shows the result.
     fn judged<B>(&self, request: &Request<B>, judgement: Judgement) -> Response<GatewayBody> {
         let (mut response, cookie) = match judgement {
             Judgement::Reject(rejection) => return self.rejected(&rejection),
@@ -221,14 +222,14 @@ impl Called<'_> {
             let left = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
             has_moved = matches!(left, Err(EngineError::Refused(Refusal::Moved)));
             match left {
-                // Whoever has left before has left.
+                // Leaving twice is idempotent.
                 Ok(_) | Err(EngineError::Refused(_)) => {}
                 Err(_) => {
                     let text = "The line cannot be reached just now; you still have your place";
                     return self.refused(StatusCode::SERVICE_UNAVAILABLE, text);
                 }
             }
-            // The place of somebody who took it to another device is that device's.
+            // A place that has moved belongs to the other device.
             if !has_moved {
                 let session_millis = self.case.rule.settings.session_duration.get() * 1000;
                 room.visits.revoke(key_of(&ticket), self.case.now, session_millis);
@@ -255,8 +256,9 @@ impl Called<'_> {
         response
     }
 
-    /// Where the holder of the cookie stands. Nothing is taken or entered by asking: a page that has lost its place, because it was given
-    /// up or its turn was missed in another tab, leads its reader here to be asked whether he wants another.
+    /// Where the holder of the cookie stands. Nothing is taken or entered by asking: a page that has lost its place,
+    /// because it was given up or its turn was missed in another tab, leads its reader here, where they can ask for
+    /// another.
     pub(crate) async fn ask<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let (room, now) = (&self.case.rule.room, self.case.now);
         let status = match self.case.cookie {
@@ -310,7 +312,7 @@ impl Called<'_> {
         if matches!(board.standing(&ticket, now), Standing::Waiting { .. }) {
             return Wait::InLine(waiter);
         }
-        match room.handle.place(ticket, now).await {
+        match room.handle.place_status(ticket, now).await {
             Ok(Place::Gone) => Wait::Gone,
             Ok(Place::Claimed(session)) if !session.is_alive(now) => Wait::Gone,
             Ok(Place::Claimed(_) | Place::Offered) => Wait::Turn(waiter),

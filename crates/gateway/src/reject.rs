@@ -12,9 +12,9 @@ use crate::limiter::Quota;
 use crate::line::page::{self, Reader};
 use anteroom_proxy::ProxyError;
 
-/// When somebody whom we could not serve should come back.
+/// When a client that we could not serve should come back.
 const RETRY_AFTER_SECONDS: u64 = 5;
-/// When somebody should come back whom the room takes no more.
+/// When a client that the room does not take should come back.
 const CLOSED_RETRY_AFTER_SECONDS: u64 = 30;
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 /// The registered type of the problem that a budget is used up.
@@ -37,8 +37,8 @@ const UNKNOWN_ROOM: (StatusCode, &str, &str) =
 /// Of a problem that says no more than its status.
 const NO_TYPE: &str = "about:blank";
 
-/// Told with an answer (`Response::extensions`): whatever its status, it is no trouble of the server's. Somebody is told to wait, to
-/// slow down, or what an operator decided.
+/// Marks a response (`Response::extensions`) as an expected refusal: whatever its status, it does not count as a failure
+/// of the server. The client has to wait or to slow down, or an operator keeps it outside.
 #[derive(Debug, Clone, Copy)]
 pub struct ExpectedRefusal;
 
@@ -49,7 +49,7 @@ pub(crate) enum Rejection {
     Limited(Box<Quota>),
     /// The room takes nobody: it is closed, or lets only those in who wait already.
     Closed,
-    /// The room turns everybody away who is not inside.
+    /// The room turns all away who are not inside.
     TurnedAway,
     /// Not inside, and nothing that could wait in line.
     NotInside {
@@ -141,7 +141,7 @@ impl Rejection {
         others.find(|(of, ..)| *of == status).map(|(_, slug, title)| (slug, title))
     }
 
-    /// Whether nothing is wrong with this server: whoever is answered so asked too often, or an operator keeps him outside.
+    /// Whether it is an expected refusal: the client asked too often, or an operator keeps it outside.
     const fn is_expected(&self) -> bool {
         matches!(self, Self::Limited(_) | Self::Closed | Self::TurnedAway | Self::NotInside { .. })
     }

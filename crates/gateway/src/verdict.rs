@@ -1,8 +1,9 @@
 //! The verdict on one request: in, wait, or no.
 //!
-//! Somebody inside is known by his cookie alone. Somebody in line is let in when the frontier has reached him, by the very
-//! request that asks. Somebody new is let in on the spot while there is room, and else gets a place, but not before his cookie has come
-//! back once: a client that keeps no cookies could not hold a place, and must not stand in anybody's way.
+//! A visitor inside is known by their cookie alone. A visitor in line is let in when the frontier has reached them, by
+//! the very request that asks. A newcomer is admitted immediately while there is room, and else gets a place, but not
+//! before their cookie has come back once: a client that keeps no cookies could not hold a place, and must not hold up
+//! others.
 
 pub(crate) mod cookies;
 pub(crate) mod loss_mode;
@@ -31,9 +32,9 @@ use crate::reject::Rejection;
 use crate::verdict::cookies::{ARRIVED_MAX_AGE_SECONDS, CookieKind};
 use crate::verdict::visits::{Touch, key_of};
 
-/// How long somebody may take to come back with the cookie he was let in with.
+/// How long a visitor may take to come back with the cookie of their admission.
 pub(crate) const PROVISIONAL_MILLIS: u64 = 30_000;
-/// Marks the ticket of somebody who was let in while the store was lost: it stands in no line.
+/// Marks the ticket of a visitor let in while the store was lost: it stands in no line.
 pub(crate) const LOSS_LANE: u8 = 15;
 
 /// What is to be done with a request.
@@ -65,24 +66,24 @@ impl Entry {
     }
 }
 
-/// A visitor inside, by what his cookie says.
+/// A visitor inside, by what their cookie says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inside {
     pub(crate) ticket: Ticket,
     pub(crate) admitted_at: UnixMillis,
     pub(crate) ends_at: UnixMillis,
-    /// Whether his cookie has never come back before.
+    /// Whether the cookie has never come back before.
     pub(crate) is_provisional: bool,
 }
 
 /// How somebody comes in whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entering {
-    /// By asking for something, unless the room wants him to press a button.
+    /// By any request, unless the room wants a button to be pressed.
     ByRequest,
-    /// He has pressed it.
+    /// The button was pressed.
     ByButton,
-    /// Not here: another part claims for him, and nobody is inside by his cookie.
+    /// Not here: another part claims for the visitor, and no cookie admits here.
     ByHandOff,
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct Case<'request> {
     pub(crate) entering: Entering,
     /// The cookie of a place or a visit.
     pub(crate) cookie: Option<CookieContent>,
-    /// The cookie of somebody who was let in while the store was lost.
+    /// The cookie of a visitor let in while the store was lost.
     pub(crate) loss_cookie: Option<CookieContent>,
     pub(crate) now: UnixMillis,
     /// Whether the store has not answered for a while.
@@ -114,7 +115,7 @@ pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
                 let entry = Entry::without_visit(Verdict::Session);
                 Judgement::Proxy(Entry { inside: Some(inside), ..entry })
             }
-            // His visit is over.
+            // The visit is over.
             None => case.newcomer(&board).await,
         },
         Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {
@@ -125,7 +126,7 @@ pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
 }
 
 impl Case<'_> {
-    /// The visitor, if he is inside.
+    /// The visitor, if inside.
     pub(crate) async fn visitor_inside(&self, board: &Board) -> Option<Inside> {
         let Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional }) = self.cookie else {
             return None;
@@ -143,8 +144,8 @@ impl Case<'_> {
         if self.now < ends_at || room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at) {
             return Some(inside);
         }
-        // Overdue by his cookie. The store may have extended his visit without a cookie to tell: a connection that was upgraded
-        // does so, or an answer was lost.
+        // Overdue by the cookie. The store may have extended the visit without a new cookie: a connection that was
+        // upgraded does so, or a response was lost.
         let latest = admitted_at.plus((self.rule.settings.session_max.get() + 1) * 1000);
         if provisional || self.store_is_lost || self.now >= latest {
             return None;
@@ -154,7 +155,8 @@ impl Case<'_> {
         room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at).then_some(inside)
     }
 
-    /// Whether he would take a place, if a navigation: he has none, and is not inside as far as can be seen without the store.
+    /// Whether the visitor would take a place, if this is a navigation: they have none, and are not inside as far as can
+    /// be seen without the store.
     pub(crate) fn would_join(&self) -> bool {
         let is_ours = |ticket: &Ticket| {
             self.rule.room.handle.with_board(|board| board.recognise(ticket, self.now))
@@ -179,7 +181,7 @@ impl Case<'_> {
         self.rule.settings.session_duration.get() * 1000
     }
 
-    /// Somebody who was let in while the store was lost.
+    /// A visitor let in while the store was lost.
     fn inside_by_loss_mode(&self, board: &Board) -> Option<Judgement> {
         let Some(CookieContent::Admitted { ticket, ends_at, .. }) = self.loss_cookie else { return None };
         let is_of_this_line = board.segments.iter().any(|segment| segment.generation == ticket.generation);
@@ -188,7 +190,7 @@ impl Case<'_> {
         is_inside.then_some(Judgement::Proxy(entry))
     }
 
-    /// Somebody who holds a ticket.
+    /// A visitor who holds a ticket.
     async fn in_line(&self, board: &Arc<Board>, waiter: Waiter) -> Judgement {
         let (room, ticket) = (&self.rule.room, waiter.ticket);
         let board = if self.store_is_lost {
@@ -198,7 +200,7 @@ impl Case<'_> {
             match anteroom_admission::recognise(&room.handle, &room.refreshes, ticket, proof, self.now).await
             {
                 Ok(Some(board)) => board,
-                // The line was reset: he stands in none.
+                // The line was reset: the visitor stands in none.
                 Ok(None) => return self.newcomer(&room.handle.board()).await,
                 Err(_) => return self.without_store(board, Some(waiter)),
             }
@@ -206,7 +208,7 @@ impl Case<'_> {
         if board.is_moved(&ticket) {
             return self.moved();
         }
-        // The board does not show who has given his place up before it was served.
+        // The board does not show places that were given up before they were served.
         if room.visits.is_revoked(key_of(&ticket)) {
             return self.visit_is_over(&board).await;
         }
@@ -216,7 +218,7 @@ impl Case<'_> {
             {
                 self.served(waiter).await
             }
-            // In an auction a slot may be spare: whoever asks first has it.
+            // In an auction a slot may be spare: the first who asks has it.
             Standing::Waiting { .. }
                 if self.kind == Kind::Navigation
                     && !self.store_is_lost
@@ -232,7 +234,7 @@ impl Case<'_> {
         }
     }
 
-    /// Somebody whom the frontier has reached: he comes in, or is told that he may.
+    /// A visitor whom the frontier has reached: they come in, or learn that they may.
     async fn served(&self, waiter: Waiter) -> Judgement {
         let claims = match self.entering {
             Entering::ByRequest => self.rule.settings.auto_enter,
@@ -243,10 +245,10 @@ impl Case<'_> {
             return self.enter(waiter, false).await;
         }
         let (room, ticket) = (&self.rule.room, waiter.ticket);
-        match room.handle.place(ticket, self.now).await {
+        match room.handle.place_status(ticket, self.now).await {
             Ok(Place::Offered) => self.may_come_in(waiter),
             Ok(Place::Waiting) => self.keeps_waiting(waiter),
-            // He has come in before, by another window or by a pass.
+            // The visitor has come in before, by another window or by a pass.
             Ok(Place::Claimed(session)) if session.is_alive(self.now) => {
                 if self.entering == Entering::ByHandOff {
                     self.may_come_in(waiter)
@@ -261,13 +263,14 @@ impl Case<'_> {
         }
     }
 
-    /// He has been inside, and comes again. A site elsewhere sends him here whenever he has no pass, so he stands in line again.
+    /// The visit is over, and the visitor comes again. A site without a gateway sends visitors here whenever they have
+    /// no pass, so they stand in line again.
     async fn visit_is_over(&self, board: &Arc<Board>) -> Judgement {
         let comes_again = self.entering == Entering::ByHandOff && self.kind == Kind::Navigation;
         if comes_again { self.newcomer(board).await } else { self.gone() }
     }
 
-    /// It is his turn, and he is told so.
+    /// It is the visitor's turn, and the response says so.
     fn may_come_in(&self, waiter: Waiter) -> Judgement {
         match self.kind {
             Kind::Change | Kind::SubResource => not_inside(self.kind),
@@ -285,7 +288,7 @@ impl Case<'_> {
         }
     }
 
-    /// The place is on another device. His cookie stays, so that he is told so whenever he asks.
+    /// The place is on another device. The cookie stays, so that every later request gets the same response.
     fn moved(&self) -> Judgement {
         match self.kind {
             Kind::Navigation | Kind::Read => Judgement::Wait(Wait::Moved, None),
@@ -293,7 +296,8 @@ impl Case<'_> {
         }
     }
 
-    /// What the cookie of somebody without a place proves: that he keeps cookies, and which place he took by it before.
+    /// What the cookie of a visitor without a place proves: that they keep cookies, and which place they took by it
+    /// before.
     fn cookie_that_came_back(&self) -> Option<JoinKey> {
         let mut key = JoinKey::default();
         let (tag, first, second) = match self.cookie? {
@@ -311,7 +315,8 @@ impl Case<'_> {
         Some(key)
     }
 
-    /// Somebody who stands in no line. He gets a place if his cookie has come back; else he is let in while there is room.
+    /// A visitor who stands in no line. They get a place if their cookie has come back; else they are let in while there
+    /// is room.
     async fn newcomer(&self, board: &Arc<Board>) -> Judgement {
         if let Some(inside) = self.inside_by_loss_mode(board) {
             return inside;
@@ -336,7 +341,7 @@ impl Case<'_> {
                 Err(error) => self.not_joined(board, &error),
             };
         }
-        // Whoever comes in elsewhere needs his cookie there.
+        // A visitor who comes in by hand-off needs their cookie there.
         if self.entering == Entering::ByHandOff {
             return self.arrives();
         }
@@ -349,13 +354,13 @@ impl Case<'_> {
         }
     }
 
-    /// He gets a place when the cookie comes back.
+    /// The visitor gets a place when the cookie comes back.
     fn arrives(&self) -> Judgement {
         let arrived = CookieContent::Arrived { at: self.now, nonce: u64::from_le_bytes(random::bytes()) };
         Judgement::Wait(Wait::Arriving, Some(arrived))
     }
 
-    /// A place was taken by somebody who keeps cookies: it is entered at once where it is served already.
+    /// A place was taken by a visitor who keeps cookies: it is entered at once where it is served already.
     async fn just_joined(&self, ticket: Ticket) -> Judgement {
         let standing = self.rule.room.handle.with_board(|board| board.standing(&ticket, self.now));
         match standing {
@@ -364,7 +369,8 @@ impl Case<'_> {
         }
     }
 
-    /// A place was taken by somebody who may not keep cookies: where somebody else was faster, he gives it up again.
+    /// A place was taken by a visitor who may not keep cookies: if its slot went to another one meanwhile, the place is
+    /// given up again.
     async fn admit_instantly(&self, ticket: Ticket) -> Judgement {
         let room = &self.rule.room;
         let standing = room.handle.with_board(|board| board.standing(&ticket, self.now));
@@ -393,7 +399,7 @@ impl Case<'_> {
         let ticket = waiter.ticket;
         let room = &self.rule.room;
         let board = room.handle.board();
-        // Where visits are shorter than that, so is one that may be nobody's.
+        // Where visits are shorter than that, so is a provisional one.
         let provisional_millis = PROVISIONAL_MILLIS.min(self.session_millis());
         let lasts_millis = if is_provisional { provisional_millis } else { self.session_millis() };
         let request_id = room.request_ids.seal(&ticket);
@@ -417,7 +423,7 @@ impl Case<'_> {
         let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
         let is_over = session.status != SessionStatus::Active || session.outcome().is_some();
         if is_over || ends_at <= self.now || room.visits.is_revoked(session.key) {
-            // A visit of this ticket that is over. Whoever wants in again stands in line again.
+            // A visit of this ticket that is over. To get in again, the visitor stands in line again.
             return self.gone();
         }
         let admitted_at = UnixMillis(session.issued_at_seconds * 1000);
@@ -439,8 +445,8 @@ impl Case<'_> {
         }
     }
 
-    /// Nobody can be given anything. If that is because the store is lost, the room decides about those who come; a place stays
-    /// with whoever has it.
+    /// Nothing can be written. If that is because the store is lost, the room decides about newcomers; places in line
+    /// stay with their holders.
     fn without_store(&self, board: &Arc<Board>, waiter: Option<Waiter>) -> Judgement {
         if self.kind == Kind::Change || self.kind == Kind::SubResource {
             return not_inside(self.kind);

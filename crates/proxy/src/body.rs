@@ -1,4 +1,4 @@
-//! The body of an origin's answer, on its way to the client.
+//! The body of an origin's response, in flight to the client.
 //!
 //! A small one is there together with its head, and its connection is free again before the client has read a byte. Any other
 //! is read as the client takes it, so a stream of any length costs one buffer.
@@ -85,7 +85,7 @@ impl ProxyBody {
         Self(State::Streamed(Streamed::new(incoming, Some(lease), settings)))
     }
 
-    /// Reads what comes over a connection that somebody else drives.
+    /// Reads the body from a connection that another task drives.
     pub(super) fn streamed(incoming: Incoming, settings: &ProxySettings) -> Self {
         Self(State::Streamed(Streamed::new(incoming, None, settings)))
     }
@@ -215,8 +215,8 @@ impl fmt::Debug for ProxyBody {
     }
 }
 
-/// Drives a connection whose answer came before its request was over. The client may read the answer only after it has sent
-/// everything, so the rest of the request must not wait for him to read.
+/// Drives a connection whose response began before its request was over. The client may read the response only after it
+/// has sent everything, so the rest of the request must not wait until the client reads.
 pub(super) fn finish_in_background(mut lease: Lease, upload: Arc<Upload>, settings: &ProxySettings) {
     let stall_timeout = settings.stall_timeout;
     spawn_connection(async move {
@@ -233,7 +233,7 @@ pub(super) fn finish_in_background(mut lease: Lease, upload: Arc<Upload>, settin
                 frames_seen = frames;
                 http1.timeout.begin(stall_timeout);
             }
-            // Once all is sent, the reader of the response keeps the timeout.
+            // Once all is sent, the timeout of the reader of the response applies.
             was_over = was_over || upload.is_over();
             if was_over { Poll::Pending } else { http1.timeout.poll_over(context) }
         })

@@ -144,7 +144,8 @@ async fn connect(origin: &Origin, needs_http1: bool) -> io::Result<Connected> {
     Ok(Connected::Http2 { sender, driver })
 }
 
-/// Tries the addresses of a host in turn. Each gets its share of the time, so that a dead one leaves some for the next.
+/// Tries the addresses of a host in turn. Each gets its share of the time, so that an unreachable one leaves some for
+/// the next.
 async fn reach(address: &OriginAddress, allowed: Duration) -> io::Result<TcpStream> {
     if let Some(ip) = address.ip() {
         return TcpStream::connect((ip, address.port())).await;

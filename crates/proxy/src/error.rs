@@ -91,7 +91,7 @@ pub enum RequestFault {
     /// A length that is malformed, given twice, or not that of the body.
     #[error("its length is contradictory")]
     Length,
-    /// It came through this kind of gateway too often.
+    /// It went through this kind of gateway too often.
     #[error("it came through too many gateways")]
     Loop,
 }
@@ -99,13 +99,13 @@ pub enum RequestFault {
 /// Why an answer may not be passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseFault {
-    /// It switches to a protocol nobody asked for.
+    /// It switches to a protocol that was not asked for.
     #[error("it switches protocols without being asked")]
     UnaskedUpgrade,
     /// It has two lengths.
     #[error("it says its length twice")]
     Length,
-    /// It is encoded on its way in a way we do not undo.
+    /// It has a transfer coding that we do not undo.
     #[error("its transfer coding is not supported")]
     TransferCoding,
 }

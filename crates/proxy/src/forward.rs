@@ -101,7 +101,7 @@ where
             match again {
                 // A connection that the only origin did not give a moment ago will not be there now either.
                 Some(again) if !(is_without_connection(&error) && Arc::ptr_eq(first, second)) => {
-                    debug!(%error, "sending the request again");
+                    debug!(%error, "retrying the request");
                     let wish = if wish == Wish::Any { Wish::New } else { wish };
                     let (parts, body) = again;
                     exchange.attempt(second, wish, parts, body).await.map_err(|failure| failure.error)?
@@ -135,7 +135,7 @@ struct Answered {
     upload: Option<Arc<Upload>>,
 }
 
-/// An attempt that came to nothing.
+/// A failed attempt.
 struct Failure {
     error: ProxyError,
     remains: Remains,
@@ -152,7 +152,7 @@ impl Failure {
         (self.error, again)
     }
 
-    /// What it means that no answer came.
+    /// The failure that a missing response means.
     fn of(origin: &Origin, unanswered: Unanswered, was_heard: bool, upload: Option<&Upload>) -> Self {
         let name = origin.address.to_string();
         let (error, remains) = match unanswered {
@@ -334,7 +334,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Why no answer came.
+/// Why there is no response.
 enum Unanswered {
     /// It took too long.
     Over,

@@ -1,5 +1,5 @@
-//! What of a message may pass from one side to the other: checks of requests and answers, hop-by-hop fields, and what origins
-//! are told about the client.
+//! What of a message may pass from one side to the other: checks of requests and responses, hop-by-hop fields, and what
+//! origins learn about the client.
 //!
 //! Two servers that read one message differently are how requests are smuggled. So what could be read in two ways is refused
 //! here, and what concerns only one connection never leaves it.

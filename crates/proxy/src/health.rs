@@ -18,7 +18,7 @@ use super::outgoing::Outgoing;
 use super::pool::Origin;
 use super::settings::HealthCheck;
 
-/// How often connections are looked at that nobody uses.
+/// How often unused connections are looked at.
 const OUTDATED_INTERVAL: Duration = Duration::from_secs(1);
 /// Who asks.
 const USER_AGENT: HeaderValue = HeaderValue::from_static("anteroom-health-check");
@@ -57,14 +57,14 @@ async fn watch_one(origin: Arc<Origin>, check: HealthCheck) {
             in_a_row = 0;
             origin.is_healthy.store(is_good, Ordering::Relaxed);
             if is_good {
-                info!(origin = %origin.address, "the origin is healthy again");
+                info!(origin = %origin.address, "origin is healthy again");
             } else {
                 let reason = match answered {
                     Err(_) => "it did not answer in time".to_owned(),
                     Ok(Ok(status)) => format!("it answered {status}"),
                     Ok(Err(reason)) => reason,
                 };
-                warn!(origin = %origin.address, reason, "the origin is ill and gets no more requests");
+                warn!(origin = %origin.address, reason, "origin is unhealthy, sending it no more requests");
             }
         }
     }

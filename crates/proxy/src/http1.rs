@@ -1,4 +1,4 @@
-//! One HTTP/1 connection to an origin, driven by whoever waits for its answer.
+//! One HTTP/1 connection to an origin, driven by the request that waits for its response.
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -73,12 +73,12 @@ impl Http1 {
         if !self.is_ended
             && let Some(connection) = &mut self.connection
         {
-            // Its error, if there is one, goes to whoever waits for the answer or the body.
+            // Its error, if there is one, goes to the waiter for the response or the body.
             self.is_ended = connection.poll_without_shutdown(context).is_ready();
         }
     }
 
-    /// Drives until something came of it: asks `outcome` again as long as that may help.
+    /// Drives until `outcome` has a result: asks it again as long as that may help.
     pub(super) fn drive_for<T>(
         &mut self,
         context: &mut Context<'_>,

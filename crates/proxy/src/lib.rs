@@ -6,8 +6,9 @@
 //! taken (`origins`, `pool`, `connect`), the request goes out with its body behind it (`outgoing`), and the answer comes back
 //! as a head and a body that is still being read (`body`) or, after an upgrade, as a tunnel (`tunnel`).
 //!
-//! An HTTP/1 connection has no task of its own: whoever waits for its answer drives it, and while nobody uses it nobody has to
-//! ([ADR 31](../../../docs/adr/0031-our-own-pool-to-origins.md)). So a request costs no hand-over between tasks.
+//! An HTTP/1 connection has no task of its own: the request that waits for its response drives it, and an unused one
+//! needs no driving ([ADR 31](../../../docs/adr/0031-our-own-pool-to-origins.md)). So a request costs no hand-over
+//! between tasks.
 //!
 //! *Invariant:* how a message is framed is never copied from one side to the other. Each side is framed anew from the body
 //! that was really there, so what one side might read differently than we did does not exist on the other.

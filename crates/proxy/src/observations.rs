@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Buckets for each doubling.
 const BUCKETS_PER_DOUBLING: usize = 4;
-/// Doublings of a microsecond that are told apart: the last is over two minutes.
+/// How many doublings of a microsecond are distinguished: the last is over two minutes.
 const DOUBLINGS: usize = 28;
 const BUCKETS: usize = BUCKETS_PER_DOUBLING * DOUBLINGS;
 
@@ -43,7 +43,7 @@ impl Default for Observer {
 }
 
 impl Observer {
-    /// An answer came, `latency` after its request was sent.
+    /// A response began, `latency` after its request was sent.
     pub(super) fn answered(&self, latency: Duration, is_error: bool) {
         self.latencies[bucket_of(latency)].fetch_add(1, Ordering::Relaxed);
         if is_error {
@@ -51,7 +51,7 @@ impl Observer {
         }
     }
 
-    /// No answer came.
+    /// There was no response.
     pub(super) fn failed(&self) {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
     }

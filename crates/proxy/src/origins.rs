@@ -89,7 +89,7 @@ impl Origins {
         }))
     }
 
-    /// Asks the origins for their health as the settings say, and closes connections that nobody has used for long. Runs until
+    /// Asks the origins for their health as the settings say, and closes connections that are unused for long. Runs until
     /// it is dropped.
     pub async fn watch_health(self: Arc<Self>) {
         health::watch(&self.all, self.settings.health.as_ref()).await;
@@ -146,7 +146,7 @@ impl Origins {
                 .compare_exchange(silent_until, next, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         if is_mine {
-            warn!(%error, "a request got no answer of an origin");
+            warn!(%error, "request got no response from its origin");
         }
     }
 
@@ -184,7 +184,7 @@ fn tls_config(trust: &OriginTrust) -> Result<ClientConfig, OriginsError> {
         OriginTrust::Roots(roots) => roots.clone(),
         OriginTrust::System => {
             let mut roots = RootCertStore::empty();
-            // Some systems carry certificates that nobody can read; the rest are as good as ever.
+            // Some systems carry certificates that cannot be parsed; the rest are as good as ever.
             let (_, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err(OriginsError::Trust);

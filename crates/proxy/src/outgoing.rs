@@ -1,4 +1,4 @@
-//! The body of a request on its way to an origin.
+//! The body of a request, in flight to an origin.
 //!
 //! Most requests have none, and those cost nothing here. One that has a body is watched while it goes: to know whom we wait for
 //! when it stands still, and whose fault it is when it breaks off.
@@ -19,7 +19,7 @@ use super::headers::cleanse_trailers;
 /// Any error.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a request on its way to an origin.
+/// The body of a request, in flight to an origin.
 pub(super) enum Outgoing {
     /// There is none.
     Empty,

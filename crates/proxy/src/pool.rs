@@ -1,8 +1,8 @@
-//! The connections to one origin: those nobody uses, those in use, and who waits for one.
+//! The connections to one origin: unused ones, those in use, and the requests that wait for one.
 //!
-//! An unused HTTP/1 connection is a value on a stack; the one used last is used next, so that the others grow old and are let
-//! go. An HTTP/2 connection is shared and has a task of its own. Whoever finds neither may open one, up to a number, and else
-//! waits in order of arrival until he is handed what somebody gives back.
+//! An unused HTTP/1 connection is a value on a stack; the one used last is used next, so that the others grow old and
+//! are closed. An HTTP/2 connection is shared and has a task of its own. A request that finds neither may open one, up
+//! to a number, and else waits in order of arrival until a connection is given back.
 //!
 //! *Invariant:* `open` counts connections that exist or are being opened, except tunnels; it is never above the settings' `connections_max`.
 //! *Invariant:* every [`Lease`] is given back by being dropped, whatever happened to the exchange, so nothing is counted in
@@ -83,7 +83,7 @@ struct Waiter {
     hand_over: oneshot::Sender<Grant>,
 }
 
-/// What somebody who asked may use.
+/// What a request may use.
 #[derive(Debug)]
 enum Grant {
     Idle(Box<Http1>),
@@ -226,7 +226,7 @@ impl Origin {
         }
     }
 
-    /// Closes connections that nobody has used for long.
+    /// Closes connections that are unused for long.
     pub(super) fn close_outdated(&self) {
         let mut stock = self.lock();
         let outdated_count =
@@ -263,7 +263,7 @@ impl Origin {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a grant back that nobody will use.
+    /// Takes back a grant that will not be used.
     fn take_back(&self, grant: Grant) {
         let mut stock = self.lock();
         match grant {
@@ -278,7 +278,7 @@ impl Origin {
     }
 }
 
-/// Somebody who waits. What he was handed at the very moment he gave up goes back.
+/// A request that waits. A grant that arrives at the very moment of its cancellation goes back.
 struct Handed<'a> {
     origin: &'a Arc<Origin>,
     handed: oneshot::Receiver<Grant>,

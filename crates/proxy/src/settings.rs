@@ -1,4 +1,4 @@
-//! What an operator decides about the way to his origins.
+//! What an operator decides about the connection to the origins.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub struct ProxySettings {
     pub connect_timeout: Duration,
     /// How long an origin may think: from the last byte of the request to the head of the response.
     pub response_timeout: Duration,
-    /// How long a body may stand still, in either direction, whoever is waited for.
+    /// How long a body may stand still, in either direction, on either side.
     pub stall_timeout: Duration,
     /// How long a connection is kept without use. It should be shorter than what the origin keeps its own, or requests meet
     /// connections that are just being closed.
@@ -25,7 +25,7 @@ pub struct ProxySettings {
     pub connection_wait: Duration,
     /// Whether origins are spoken to in HTTP/2.
     pub http2: Http2ToOrigin,
-    /// What origins are told about the client.
+    /// What origins learn about the client.
     pub forwarded: ForwardedPolicy,
     /// How origins are asked for their health; `None` takes all of them for healthy.
     pub health: Option<HealthCheck>,
@@ -41,7 +41,7 @@ impl Default for ProxySettings {
             connect_timeout: Duration::from_secs(5),
             response_timeout: Duration::from_mins(1),
             stall_timeout: Duration::from_mins(1),
-            // Node and Apache close after five seconds unless told otherwise.
+            // Node and Apache close after five seconds by default.
             idle_timeout: Duration::from_secs(4),
             tunnel_idle_timeout: Duration::from_mins(10),
             connections_max: 256,
@@ -71,9 +71,9 @@ pub enum Http2ToOrigin {
 pub enum ForwardedPolicy {
     /// What the client says of itself is dropped; origins read what we have seen.
     Replace,
-    /// What came is kept and what we have seen is added: for a trusted proxy before us.
+    /// The fields of the request are kept, and ours are added: for a trusted proxy before us.
     Append,
-    /// Origins are told nothing.
+    /// Origins get no such field.
     Remove,
 }
 

@@ -35,7 +35,7 @@ pub enum TunnelEnd {
     Closed,
     /// Nothing moved for too long.
     Idle,
-    /// It was told to.
+    /// The server closes.
     Told,
 }
 

@@ -1,8 +1,8 @@
-//! A time-out that costs nothing while it is not needed.
+//! A timeout that costs nothing while it is not needed.
 //!
-//! A timer set and cleared for every request would be the dearest part of a request. So one timer a connection is set for the
-//! shortest time that could matter, whenever it has run down; only then is it seen whether somebody has really waited for
-//! too long.
+//! A timer set and cleared for every request would be the most expensive part of a request. So one timer per connection
+//! is set for the shortest timeout that could apply, whenever it has run down; only then is it checked whether the
+//! timeout has really passed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anteroom_store::clock::Stopwatch;
 use tokio::time::Sleep;
 
-/// How long somebody waits, and how long he is willing to.
+/// How long a wait has lasted, and how long it may last.
 #[derive(Debug)]
 pub(super) struct WaitTimeout {
     /// Rings at the end of the shortest wait that could have begun, or before.

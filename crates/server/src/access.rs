@@ -1,6 +1,6 @@
-//! Who may do what on the private listener: roles, and how a caller is told from the others.
+//! Who may do what on the private listener: roles, and how callers are identified.
 //!
-//! A caller shows an API key (`Authorization: Bearer …`) or signs his request (AWS Signature Version 4). The keys
+//! A caller presents an API key (`Authorization: Bearer …`) or signs its requests (AWS Signature Version 4). The keys
 //! themselves are kept in `api_keys`.
 
 pub(crate) mod api_keys;
@@ -38,7 +38,7 @@ impl Permission {
     }
 }
 
-/// What somebody is trusted with.
+/// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Looks.
@@ -84,7 +84,7 @@ impl Role {
 /// Who calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Principal {
-    /// The name of his key, as the audit has it.
+    /// The name of the caller's key, as the audit has it.
     pub(crate) name: String,
     pub(crate) role: Role,
 }

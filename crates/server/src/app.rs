@@ -33,7 +33,7 @@ pub(crate) struct App {
     pub(crate) origin_secret: Option<OriginSecret>,
     /// Keeps clients within their budgets of requests.
     pub(crate) limiter: Arc<Limiter>,
-    /// How clients are told apart.
+    /// How clients are identified.
     pub(crate) identification: Arc<Identification>,
     pub(crate) watch: Watch,
     /// The store, where it is one that several nodes share.
@@ -154,7 +154,7 @@ pub(crate) struct ServedRoom {
     /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
     pub(crate) changing: tokio::sync::Mutex<()>,
     prepared: ArcSwap<Prepared>,
-    /// Its live stream, once somebody watches.
+    /// Its live stream, from the first watcher on.
     pub(crate) feed: OnceLock<Arc<Feed>>,
 }
 

@@ -48,13 +48,14 @@ use crate::ops::stores::{self, master_secrets};
 const FILES_RESERVED: u64 = 128;
 /// Below this many open files a sale is not survivable, so it is worth a warning.
 const FILES_ADVISED: u64 = 4_096;
-/// The most connections a listener takes when nobody said how many: each may hold 32 KB of unfinished header.
+/// The most connections a listener takes unless configured: each may hold 32 KB of unfinished header.
 const CONNECTIONS_DERIVED_MAX: u64 = 50_000;
 /// Tenths of the files that are for the public listener's connections.
 const PUBLIC_SHARE: u64 = 8;
 /// Tenths for the private listener's.
 const PRIVATE_SHARE: u64 = 1;
-/// Live streams leave one in so many of the public connections to everybody else, so that watching cannot keep anybody from joining.
+/// Live streams leave one in so many of the public connections to other requests, so that watching cannot keep visitors
+/// from joining.
 const WATCH_RESERVE_SHARE: u64 = 20;
 /// The shortest admin key that is taken: short ones can be guessed.
 const ADMIN_KEY_MIN_CHARACTERS: usize = 16;
@@ -105,7 +106,7 @@ pub struct Addresses {
     pub private: String,
 }
 
-/// What a first start made that the operator must be told once.
+/// What a first start made that the operator must be shown once.
 #[derive(Default)]
 pub struct FirstStart {
     /// The admin key, in clear for the only time.
@@ -149,7 +150,7 @@ pub async fn run(
     })?;
     for room in &rooms {
         if let Err(problem) = page_templates::check(&pages, &room.settings) {
-            tracing::warn!(room = %room.id, problem, "the built-in page is shown in place of the room's own");
+            tracing::warn!(room = %room.id, problem, "page template of room is not usable, serving the built-in page");
         }
     }
     let (app, first_start) = compose(&config, &secrets, &rooms, policies, &addresses, (watch, pages)).await?;
@@ -376,10 +377,7 @@ fn connections(config: &Config, connections_max: u64, share: u64) -> u64 {
 fn raise_file_limit() -> u64 {
     let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1_024);
     if limit < FILES_ADVISED {
-        tracing::warn!(
-            limit,
-            "few files may be open at once, and every connection is one; raise `ulimit -n`"
-        );
+        tracing::warn!(limit, "low limit of open files bounds the connections, raise `ulimit -n`");
     }
     limit.saturating_sub(FILES_RESERVED)
 }

@@ -40,7 +40,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const RECORD_MAX_BYTES: usize = 16 << 20;
 /// About how many bytes are sent at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// How many pieces may wait for whoever reads.
+/// How many pieces may wait for the reader.
 const PIECES_MAX: usize = 4;
 const DIGEST_BYTES: usize = 32;
 /// Kind and length.
@@ -166,11 +166,11 @@ where
     }
 
     pub(crate) fn event(&mut self, number: u64, encoded: &[u8]) -> Result<(), Failure> {
-        self.numbered(Kind::Event, number, encoded)
+        self.write_numbered(Kind::Event, number, encoded)
     }
 
     pub(crate) fn audit(&mut self, number: u64, encoded: &[u8]) -> Result<(), Failure> {
-        self.numbered(Kind::Audit, number, encoded)
+        self.write_numbered(Kind::Audit, number, encoded)
     }
 
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
@@ -182,7 +182,7 @@ where
         (self.sink)(Piece::Last(self.piece))
     }
 
-    fn numbered(&mut self, kind: Kind, number: u64, encoded: &[u8]) -> Result<(), Failure> {
+    fn write_numbered(&mut self, kind: Kind, number: u64, encoded: &[u8]) -> Result<(), Failure> {
         let mut writer = codec::Writer::default();
         writer.number(number);
         writer.bytes(encoded);
@@ -219,7 +219,7 @@ pub(crate) enum Piece {
     Last(Vec<u8>),
 }
 
-/// A backup on its way out, taken while the server runs. Whoever reads it slowly holds it up, but nothing else.
+/// A backup in flight, taken while the server runs. A slow reader holds it up, but nothing else.
 #[derive(Debug)]
 pub struct BackupStream {
     /// What is there already.

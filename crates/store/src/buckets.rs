@@ -21,16 +21,16 @@ pub const POLICY_NAME_MAX_LENGTH: usize = 64;
 /// Keeps buckets, and takes tokens out of them.
 #[async_trait]
 pub trait Buckets: Send + Sync + 'static {
-    /// Takes `cost` tokens out of a client's bucket, if it has them. Nobody waits here but for the store, at most two seconds;
-    /// whoever has less patience drops the future, and then the tokens may be gone all the same.
+    /// Takes `cost` tokens out of a client's bucket, if it has them. It waits for nothing but the store, at most two
+    /// seconds; a caller with a shorter timeout drops the future, and then the tokens may be gone all the same.
     async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<Taken, BucketsError>;
 
     /// The same without waiting, where nobody has to be asked for it; `None` where only [`Self::take`] can say.
     fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<Taken>;
 
-    /// Whether buckets can be reached. It mends what can be mended: connects, finds out who the primaries are. So it is to be asked
-    /// again and again while [`Self::take`] fails, and once before the first one. It must be waited for: a server that takes
-    /// questions and never answers is given up only by whoever has waited for it in vain.
+    /// Whether buckets can be reached. It mends what can be mended: connects, finds out who the primaries are. So it is
+    /// to be asked again and again while [`Self::take`] fails, and once before the first one. It must be awaited to its
+    /// end: only its own timeout finds a server that accepts requests and never answers.
     async fn probe(&self) -> Result<(), BucketsError>;
 
     /// How many requests had to share a bucket with other clients, because there was no place for one of their own.
@@ -45,10 +45,11 @@ pub enum BucketsError {
     /// The store is away, or not ready. Nothing was taken.
     #[error("the store of the limits is not available: {0}")]
     Unavailable(String),
-    /// No answer came. Tokens may have been taken.
+    /// There was no answer. Tokens may have been taken.
     #[error("the store of the limits has not answered: {0}")]
     Unanswered(String),
-    /// The store refuses, and will go on refusing until somebody changes something: a permission, a password, an address.
+    /// The store refuses, and will go on refusing until an operator changes something: a permission, a password, an
+    /// address.
     #[error("the store of the limits refuses: {0}")]
     Refused(String),
 }
@@ -108,14 +109,14 @@ pub struct Who(Kind);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Kind {
     Ipv4([u8; 4]),
-    /// The first half of an address: what one customer of a provider has to himself.
+    /// The first half of an address: what one customer of a provider has alone.
     Ipv6Network([u8; 8]),
     /// The first half of a SHA-256. Two keys with the same one are not to be found.
     Digest([u8; 16]),
 }
 
 impl Who {
-    /// Whoever asks from this address. IPv6 counts by its /64, and IPv4 that is written as IPv6 as IPv4.
+    /// Any client at this address. IPv6 counts by its /64, and IPv4 that is written as IPv6 as IPv4.
     pub fn address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(Kind::Ipv4(address.octets())),
@@ -127,7 +128,7 @@ impl Who {
         }
     }
 
-    /// Whoever has the API key of this digest.
+    /// The holder of the API key of this digest.
     pub fn digest(sha256: &[u8; 32]) -> Self {
         let mut half = [0; 16];
         half.copy_from_slice(&sha256[..16]);

@@ -23,7 +23,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to; for tests and simulations.
+/// A clock that moves only by [`Self::advance`]; for tests and simulations.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 

@@ -78,7 +78,7 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     clockwork::a_pass_to_be_used_in_time_reads_back_with_that_time,
     clockwork::after_a_restore_reporters_are_silent_until_they_are_heard_again,
     clockwork::what_programs_say_every_few_seconds_is_not_audited,
-    nodes::a_glance_shows_how_far_rooms_have_come,
+    nodes::a_poll_shows_how_far_rooms_have_come,
     nodes::a_lease_belongs_to_one_node_until_it_runs_out,
     nodes::what_was_computed_under_another_lineage_conflicts,
     nodes::numbers_tell_that_values_and_names_have_changed,

@@ -26,7 +26,7 @@
 //!   they conflict. A room that was last committed under an earlier one is not *continuous*: it takes nothing but a commit that
 //!   *mends* it, for which the caller has considered what may be missing. Making a room names no lineage.
 //! * **No room goes without a trace.** One that is neither there nor has a trace was not deleted: the store has lost it.
-//! * **Leases save work, no more.** [`Store::glance`] gives a room's lease to one node at a time. Nothing relies on it:
+//! * **Leases save work, no more.** [`Store::poll`] gives a room's lease to one node at a time. Nothing relies on it:
 //!   a holder that slept through its lease finds its commits in conflict.
 
 use anteroom_core::{
@@ -111,17 +111,17 @@ pub struct AuditRecord {
 impl AuditRecord {
     /// A record whose texts are cut at [`AUDIT_TEXT_MAX_BYTES`].
     pub fn new(at: UnixMillis, room: Option<RoomId>, actor: &str, action: &str) -> Self {
-        Self { at, room, actor: bounded(actor), action: bounded(action), detail: None }
+        Self { at, room, actor: truncate(actor), action: truncate(action), detail: None }
     }
 
     /// The same with something more to say, cut likewise.
     #[must_use]
     pub fn with_detail(self, detail: &str) -> Self {
-        Self { detail: Some(bounded(detail)), ..self }
+        Self { detail: Some(truncate(detail)), ..self }
     }
 }
 
-fn bounded(text: &str) -> String {
+fn truncate(text: &str) -> String {
     const CUT: &str = "...";
     if text.len() <= AUDIT_TEXT_MAX_BYTES {
         return text.to_owned();
@@ -261,7 +261,7 @@ impl Trace {
     }
 
     /// The later of both in each respect.
-    pub(crate) fn joined_with(self, other: Self) -> Self {
+    pub(crate) fn merge(self, other: Self) -> Self {
         Self {
             generation: self.generation.max(other.generation),
             version: self.version.max(other.version),
@@ -299,9 +299,9 @@ pub enum JoinOutcome {
     Conflict(Option<Box<Snapshot>>),
 }
 
-/// How far a room has come, at a glance.
+/// How far a room has come, as a poll shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glance {
+pub struct RoomPoll {
     /// Its newest generation.
     pub generation: Generation,
     /// Its version.
@@ -316,20 +316,20 @@ pub struct Glance {
     pub holds_lease: bool,
 }
 
-/// A look at everything that other nodes may have changed.
+/// The answer to a poll: everything that other nodes may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glances {
+pub struct PollAnswer {
     /// The rooms asked for, in that order; `None` where there is none.
-    pub rooms: Vec<Option<Glance>>,
+    pub rooms: Vec<Option<RoomPoll>>,
     /// Another number than last time whenever a value was replaced.
     pub values: u64,
     /// Another number than last time whenever a room was made or deleted.
     pub names: u64,
 }
 
-/// What another node has done. It may come twice, late, or never: a glance is what counts.
+/// What another node has done. A notification may come twice, late, or never: only a poll is reliable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum Notification {
     /// A commit to this room.
     Room(RoomId),
     /// A room was made or deleted.
@@ -338,8 +338,8 @@ pub enum News {
     Values,
 }
 
-/// How many news wait for whoever subscribed. Beyond it they are lost.
-pub const NEWS_MAX: usize = 1_024;
+/// How many notifications wait for a subscriber. Beyond it they are lost.
+pub const NOTIFICATIONS_MAX: usize = 1_024;
 
 /// Where state lives.
 #[async_trait]
@@ -428,9 +428,10 @@ pub trait Store: Send + Sync + 'static {
     /// Replaces everything it has, all or nothing; see [`crate::backup::restore`] for what it must not forget.
     async fn restore(&self, restore: Restore) -> Result<(), RestoreError>;
 
-    /// Looks at all these rooms at once, and takes or extends the lease of each for `node`, for that long. Whoever holds it
-    /// keeps it while he extends it; nobody else gets it before it has run out. A room that is not there has no lease.
-    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError>;
+    /// Reads how far all these rooms have come at once, and takes or extends the lease of each for `node`, for that
+    /// long. A holder keeps its lease while it extends it; no other node gets it before it has run out. A room that is
+    /// not there has no lease.
+    async fn poll(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<PollAnswer, StoreError>;
 
     /// Keeps the answer to a repeatable call for that long, unless one is kept under its key already: then that is returned, and
     /// stays. Nothing relies on it beyond that: it may be forgotten early, and it is in no backup.
@@ -445,15 +446,15 @@ pub trait Store: Send + Sync + 'static {
     /// The answer that is kept under a key.
     async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Returns when what was written to this room under this lineage so far would survive whatever the store claims to survive, including the loss
-    /// of the machine that answered. Where it cannot be told in time: transient, and it may be asked again.
-    /// A store that one process has makes everything safe before it answers.
+    /// Returns when what was written to this room under this lineage so far would survive whatever the store claims to
+    /// survive, including the loss of the machine that answered. Where that is not known in time: transient, and it may
+    /// be asked again. A store that one process has makes everything safe before it answers.
     async fn confirm(&self, _room: &RoomId, _lineage: Lineage) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Tells what others do, from now on, as well as it can.
-    fn subscribe(&self) -> mpsc::Receiver<News>;
+    /// Delivers notifications of what other nodes do, from now on, as well as it can.
+    fn subscribe(&self) -> mpsc::Receiver<Notification>;
 
     /// Whether other nodes may change what is here.
     fn is_shared(&self) -> bool;

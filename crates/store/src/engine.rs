@@ -3,19 +3,19 @@
 //!
 //! # The path of an operation
 //! queue → `Owner::turn` in `owner` (tick, joins, operations, by `anteroom_core::apply`) → one [`Store::commit`] or [`Store::join`] →
-//! board published → answers. On a conflict the same operations are applied to the newer room. On an ambiguous failure a shared
-//! store is asked again with the same number; where that tells nothing, the room is loaded anew and whoever asked is told that the
-//! outcome is unknown. On shared stores `lookout` follows what other nodes do.
+//! board published → answers. On a conflict the same operations are applied to the newer room. On an ambiguous failure a
+//! shared store is asked again with the same number; where that decides nothing, the room is reloaded and the callers
+//! learn that the outcome is unknown. On shared stores `peer_watch` follows what other nodes do.
 
 mod audit;
+mod backoff;
 mod handle;
-mod jitter;
-pub mod lookout;
+mod local_history;
+mod operation_failures;
 mod owner;
-mod places;
-mod remembered;
+pub mod peer_watch;
+mod place_status_cache;
 pub mod restore;
-mod troubles;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,9 +28,9 @@ use anteroom_core::{
 use tokio::sync::{mpsc, watch};
 
 use self::handle::RoomMap;
-pub use self::handle::{RoomHandle, Seen};
+pub use self::handle::{RoomHandle, SettingsAndState};
+pub use self::operation_failures::OperationFailures;
 use self::owner::Owner;
-pub use self::troubles::Troubles;
 use crate::clock::{Clock, Stopwatch};
 use crate::contract::{Commit, CommitOutcome, Lineage, NodeId, Store, StoreError, Trace};
 
@@ -44,7 +44,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 pub const TURN_OPERATIONS_MAX: usize = 4_096;
 /// How many ended sessions one turn sweeps. The rest still counts as active, which is safe.
 pub const SWEEP_MAX: usize = 1_024;
-/// How often a turn is computed anew after a conflict before its callers are told to come back.
+/// How often a turn is computed anew after a conflict before its callers have to retry.
 pub const CONFLICTS_MAX: u32 = 16;
 
 /// Why an operation was not done.
@@ -73,9 +73,9 @@ pub enum EngineError {
 /// Who asks for a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
-    /// A visitor, about his own place: not audited.
+    /// A visitor, about their own place: not audited.
     Visitor,
-    /// Somebody with a key: audited under its name.
+    /// The holder of a key: audited under its name.
     Operator(String),
     /// The program itself, e.g. for its configuration file: audited under that name.
     System(&'static str),
@@ -116,7 +116,7 @@ pub struct EngineCounters {
     /// Operations refused because the queue was full.
     pub overloads: AtomicU64,
     /// What went wrong, by operation.
-    pub troubles: Troubles,
+    pub operation_failures: OperationFailures,
 }
 
 fn count(counter: &AtomicU64, by: u64) {
@@ -129,7 +129,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     node: NodeId,
     rooms: Arc<RoomMap>,
-    owners: Mutex<Vec<Owned>>,
+    owners: Mutex<Vec<OwnedRoom>>,
     /// Held while a room is made or deleted, so that it gets one owner, and its name is either taken or free.
     changing_rooms: tokio::sync::Mutex<()>,
     /// Owners of an era that is over end after what has queued up for them.
@@ -143,7 +143,7 @@ pub struct Engine {
     contact: Contact,
     /// Raised whenever another node may have replaced a value.
     values: watch::Sender<u64>,
-    lookout: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    peer_watch: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
 /// When a shared store was last heard of.
@@ -159,7 +159,7 @@ impl Contact {
 const ENDED_ERA: u64 = u64::MAX;
 
 /// A room and the task that owns it.
-struct Owned {
+struct OwnedRoom {
     handle: Arc<RoomHandle>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -184,13 +184,13 @@ impl Engine {
             counters: Arc::default(),
             contact: Contact(Mutex::new(Stopwatch::start())),
             values: watch::Sender::default(),
-            lookout: Mutex::default(),
+            peer_watch: Mutex::default(),
         });
-        let news = engine.store.subscribe();
+        let notifications = engine.store.subscribe();
         engine.own_all().await?;
         if engine.store.is_shared() {
-            let lookout = spawn(lookout::run(Arc::downgrade(&engine), news));
-            *engine.lookout.lock().unwrap_or_else(PoisonError::into_inner) = Some(lookout);
+            let peer_watch = spawn(peer_watch::run(Arc::downgrade(&engine), notifications));
+            *engine.peer_watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer_watch);
         }
         Ok(engine)
     }
@@ -229,7 +229,7 @@ impl Engine {
         self.node
     }
 
-    /// A room by its name, as it came in a request.
+    /// A room by its name, as a request has it.
     pub fn room(&self, id: &str) -> Option<Arc<RoomHandle>> {
         self.rooms.get(id)
     }
@@ -241,8 +241,8 @@ impl Engine {
         rooms
     }
 
-    /// Makes a room with an empty line, unless there is one of that name; returns it, and whether it was made. It goes on to its
-    /// end also if whoever asked goes away, so that no room is left without an owner.
+    /// Makes a room with an empty line, unless there is one of that name; returns it, and whether it was made. It runs
+    /// to its end also if the caller is cancelled, so that no room is left without an owner.
     pub async fn create_room(
         self: &Arc<Self>,
         id: RoomId,
@@ -323,7 +323,7 @@ impl Engine {
         &self,
         id: &RoomId,
         actor: Actor,
-        expected: Option<Seen>,
+        expected: Option<SettingsAndState>,
     ) -> Result<bool, EngineError> {
         let _one_at_a_time = self.change_rooms().await?;
         let Some(room) = self.room(id.as_str()) else {
@@ -340,8 +340,8 @@ impl Engine {
     /// Ends every owner after what has queued up for it, and waits for it. What comes later is refused.
     pub async fn stop(&self) {
         self.era.send_replace(ENDED_ERA);
-        if let Some(lookout) = self.lookout.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            lookout.abort();
+        if let Some(peer_watch) = self.peer_watch.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            peer_watch.abort();
         }
         self.rooms.clear();
         let aborts = Mutex::new(vec![]);
@@ -357,8 +357,8 @@ impl Engine {
             }
         });
         if ended.await.is_err() {
-            tracing::error!("a room's last commit did not end in time; leaving it");
-            // Whoever still waits for such a room is told so.
+            tracing::error!("last commit of a room timed out, aborting it");
+            // Callers that still wait for such a room get an error.
             for owner in aborts.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 owner.abort();
             }
@@ -368,15 +368,15 @@ impl Engine {
     /// Whether every room can be changed: the store works, and every owner is there and not failing.
     pub fn is_ready(&self) -> bool {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let dead = |owned: &Owned| owned.task.is_finished() && !owned.handle.is_deleted();
+        let has_panicked = |owned: &OwnedRoom| owned.task.is_finished() && !owned.handle.is_deleted();
         self.store.is_ready()
             && *self.era.borrow() != ENDED_ERA
             && !self.restoring.load(Ordering::Acquire)
-            && !owners.iter().any(dead)
+            && !owners.iter().any(has_panicked)
             && self.counters.rooms_failing.load(Ordering::Relaxed) == 0
     }
 
-    /// For whoever makes or deletes a room: the right to do so, if anybody may.
+    /// The right to make or delete a room, unless the engine has stopped or restores.
     async fn change_rooms(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, EngineError> {
         if self.restoring.load(Ordering::Acquire) {
             return Err(EngineError::Restoring);
@@ -406,7 +406,7 @@ impl Engine {
 
     /// Waits for owners that have nothing left to do but to refuse what has queued up.
     async fn dismiss_owners_of_deleted_rooms(&self) {
-        let deleted: Vec<Owned> = {
+        let deleted: Vec<OwnedRoom> = {
             let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
             owners.extract_if(.., |owned| owned.handle.is_deleted()).collect()
         };
@@ -435,9 +435,9 @@ impl Engine {
             lineage: snapshot.lineage,
             fallback: None,
             duty: owner::adoption::Duty::None,
-            remembered: remembered::Remembered::default(),
-            jitter: jitter::Jitter::new(self.node),
-            confirmations: owner::confirmation::Confirmations::default(),
+            history: local_history::LocalHistory::default(),
+            backoff: backoff::Backoff::new(self.node),
+            pending_claims: owner::confirmation::PendingClaims::default(),
             next_session_end: None,
             next_end_is_known: false,
             last_commit: None,
@@ -452,14 +452,14 @@ impl Engine {
         let own_era = *era.borrow();
         let task = spawn(owner.run(requests, era, own_era));
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.push(Owned { handle: handle.clone(), task });
+        owners.push(OwnedRoom { handle: handle.clone(), task });
         drop(owners);
         self.rooms.insert(&handle);
         Ok(handle)
     }
 }
 
-/// The one place where the engine starts a task: `stop` waits for every owner, and for whoever may make one.
+/// The one function by which the engine starts a task: `stop` waits for every owner, and for tasks that may make one.
 #[expect(clippy::disallowed_methods, reason = "this is the engine's named helper")]
 fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
     tokio::spawn(task)

@@ -14,9 +14,9 @@ use crate::answers::Answers;
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::contract::{
-    AUDIT_MAX, AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances,
-    JoinBatch, JoinOutcome, Lineage, NEWS_MAX, News, NodeId, OUTBOX_MAX, SESSION_RETENTION_MILLIS, Snapshot,
-    Store, StoreError, StoredEvent, TRACES_MAX, Trace,
+    AUDIT_MAX, AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch,
+    JoinOutcome, Lineage, NOTIFICATIONS_MAX, NodeId, Notification, OUTBOX_MAX, PollAnswer, RoomPoll,
+    SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent, TRACES_MAX, Trace,
 };
 use crate::lease::Leases;
 
@@ -57,7 +57,7 @@ pub struct MemoryStore {
     state: Mutex<State>,
     leases: Leases,
     answers: Answers,
-    subscribers: Mutex<Vec<mpsc::Sender<News>>>,
+    subscribers: Mutex<Vec<mpsc::Sender<Notification>>>,
     shared: bool,
 }
 
@@ -75,9 +75,9 @@ impl MemoryStore {
         Self { state: Mutex::new(state), shared: self.shared, ..Self::default() }
     }
 
-    fn tell(&self, news: &News) {
+    fn notify(&self, notification: &Notification) {
         let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        subscribers.retain(|subscriber| match subscriber.try_send(news.clone()) {
+        subscribers.retain(|subscriber| match subscriber.try_send(notification.clone()) {
             Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => true,
             Err(mpsc::error::TrySendError::Closed(_)) => false,
         });
@@ -97,7 +97,7 @@ fn snapshot(stored: Option<&StoredRoom>, lineage: Lineage, node: NodeId) -> Opti
 
 impl State {
     fn trace(&self, room: &RoomId) -> Option<Trace> {
-        [self.traces.get(room).copied(), self.shared_trace].into_iter().flatten().reduce(Trace::joined_with)
+        [self.traces.get(room).copied(), self.shared_trace].into_iter().flatten().reduce(Trace::merge)
     }
 
     fn leave_trace(&mut self, room: RoomId, trace: Trace) {
@@ -105,7 +105,7 @@ impl State {
         if self.traces.len() as u64 > TRACES_MAX
             && let Some((_, surplus)) = self.traces.pop_first()
         {
-            let shared = self.shared_trace.map_or(surplus, |shared| shared.joined_with(surplus));
+            let shared = self.shared_trace.map_or(surplus, |shared| shared.merge(surplus));
             self.shared_trace = Some(shared);
         }
     }
@@ -219,7 +219,7 @@ impl Store for MemoryStore {
         }
         state.events.drain(..surplus(state.events.len(), OUTBOX_MAX));
         state.note_audit(commit.audit.iter().cloned());
-        self.tell(&if is_new { News::Names } else { News::Room(commit.room.clone()) });
+        self.notify(&if is_new { Notification::Names } else { Notification::Room(commit.room.clone()) });
         Ok(CommitOutcome::Done { joined })
     }
 
@@ -234,7 +234,7 @@ impl Store for MemoryStore {
         state.leave_trace(deletion.room.clone(), trace);
         state.note_audit(deletion.audit.iter().cloned());
         state.names_changed += 1;
-        self.tell(&News::Names);
+        self.notify(&Notification::Names);
         Ok(DeletionOutcome::Done)
     }
 
@@ -348,7 +348,7 @@ impl Store for MemoryStore {
         state.values.insert(name.to_owned(), new.to_vec());
         state.note_audit(audit.cloned());
         state.values_replaced += 1;
-        self.tell(&News::Values);
+        self.notify(&Notification::Values);
         Ok(true)
     }
 
@@ -359,18 +359,18 @@ impl Store for MemoryStore {
 
     async fn restore(&self, restore: Restore) -> Result<(), RestoreError> {
         let mut state = self.state();
-        *state = backup::restored(&state, restore)?;
-        self.tell(&News::Names);
-        self.tell(&News::Values);
+        *state = backup::restore_state(&state, restore)?;
+        self.notify(&Notification::Names);
+        self.notify(&Notification::Values);
         Ok(())
     }
 
-    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
+    async fn poll(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<PollAnswer, StoreError> {
         let state = self.state();
-        let glance = |id: &RoomId| {
+        let poll = |id: &RoomId| {
             let stored = state.rooms.get(id)?;
             let newest = stored.room.newest();
-            Some(Glance {
+            Some(RoomPoll {
                 generation: newest.generation,
                 version: stored.room.version,
                 joined: newest.joined,
@@ -379,8 +379,8 @@ impl Store for MemoryStore {
                 holds_lease: self.leases.take(id, node, lease),
             })
         };
-        let rooms = rooms.iter().map(glance).collect();
-        Ok(Glances { rooms, values: state.values_replaced, names: state.names_changed })
+        let rooms = rooms.iter().map(poll).collect();
+        Ok(PollAnswer { rooms, values: state.values_replaced, names: state.names_changed })
     }
 
     async fn keep_answer(
@@ -397,10 +397,10 @@ impl Store for MemoryStore {
         Ok(self.answers.kept(room, key))
     }
 
-    fn subscribe(&self) -> mpsc::Receiver<News> {
-        let (subscriber, news) = mpsc::channel(NEWS_MAX);
+    fn subscribe(&self) -> mpsc::Receiver<Notification> {
+        let (subscriber, notifications) = mpsc::channel(NOTIFICATIONS_MAX);
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
-        news
+        notifications
     }
 
     fn is_shared(&self) -> bool {

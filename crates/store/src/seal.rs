@@ -1,6 +1,7 @@
-//! What a shared store does to records before they leave the process, so that whoever reads along learns nothing of visitors.
+//! What a shared store does to records before they leave the process, so that a third party that reads along learns
+//! nothing of visitors.
 //!
-//! This crate knows no keys; whoever opens a store brings the seal.
+//! This crate knows no keys; the caller that opens a store brings the seal.
 
 /// Makes records unreadable for others, and readable again.
 pub trait Seal: Send + Sync + 'static {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anteroom_core::bucket::{Limit, take};
 use anteroom_store::buckets::{BucketKey, Buckets, MemoryBuckets, PolicyName, Who};
-use anteroom_testkit::Dice;
+use anteroom_testkit::Prng;
 
 const SECOND: u64 = 1_000_000;
 const NOW: u64 = 1_800_000_000 * SECOND;
@@ -30,11 +30,11 @@ fn limit(rate: u64, period_seconds: u64, burst: u64) -> Limit {
 fn a_kept_bucket_answers_as_the_rule_does() {
     let buckets = MemoryBuckets::new(10);
     let (policy, limits) = (policy("join"), [limit(3, 1, 5), limit(7, 2, 9)]);
-    let mut dice = Dice::seeded(1);
+    let mut prng = Prng::from_seed(1);
     let (mut now, mut bucket) = (NOW, None);
     for _ in 0..5_000 {
-        now += dice.throw() % SECOND;
-        let (limit, cost) = (limits[usize::from(dice.one_in(40))], dice.throw() % 4);
+        now += prng.next_u64() % SECOND;
+        let (limit, cost) = (limits[usize::from(prng.one_in(40))], prng.next_u64() % 4);
         let (next, said) = take(bucket, limit, now, cost);
         bucket = Some(next);
         assert_eq!(buckets.take_at(&key(&policy, 1), &limit, cost, now), said);
@@ -70,7 +70,7 @@ fn full_buckets_make_place_and_others_never_do() {
     // Now all but one are full.
     let after = before + 1;
     let used = buckets.take_at(&key(&policy, 200), &limit, 1, after);
-    assert!(!used.allowed, "what was taken out of the shared bucket may have been his");
+    assert!(!used.allowed, "what was taken out of the shared bucket may have been this client's");
     let later = before + 20 * SECOND;
     for number in 300..399 {
         assert_eq!(buckets.take_at(&key(&policy, number), &limit, 1, later).remaining, 1);
@@ -88,22 +88,24 @@ fn what_changes_nothing_needs_no_place() {
     assert_eq!(buckets.kept(), 0);
 }
 
-/// Few places, many clients, several policies and limits: whoever gets what, nobody gets more than his limit in any interval.
+/// Few places, many clients, several policies and limits: no client ever gets more than its limit in any interval.
 #[test]
 fn nobody_gets_more_than_his_limit_however_few_places_there_are() {
     for seed in 0..200 {
-        let mut dice = Dice::seeded(seed);
-        let buckets = MemoryBuckets::new(1 + dice.below(6));
+        let mut prng = Prng::from_seed(seed);
+        let buckets = MemoryBuckets::new(1 + prng.below(6));
         let policies = ["one", "two"].map(policy);
-        let limits =
-            [limit(1 + dice.throw() % 5, 1 + dice.throw() % 3, 1 + dice.throw() % 6), limit(1, 2, 3)];
+        let limits = [
+            limit(1 + prng.next_u64() % 5, 1 + prng.next_u64() % 3, 1 + prng.next_u64() % 6),
+            limit(1, 2, 3),
+        ];
         let mut now = NOW;
         let mut allowed: HashMap<(usize, u32), Vec<(u64, u64)>> = HashMap::new();
         for _ in 0..400 {
-            now += dice.throw() % (SECOND / 2);
-            let index = dice.below(2);
-            let client = u32::try_from(dice.below(12)).unwrap();
-            let cost = dice.throw() % 3;
+            now += prng.next_u64() % (SECOND / 2);
+            let index = prng.below(2);
+            let client = u32::try_from(prng.below(12)).unwrap();
+            let cost = prng.next_u64() % 3;
             let taken = buckets.take_at(&key(&policies[index], client), &limits[index], cost, now);
             if taken.allowed {
                 allowed.entry((index, client)).or_default().push((now, cost));
@@ -135,7 +137,7 @@ fn a_flood_of_addresses_buys_no_memory() {
     }
     assert!(buckets.kept() <= PLACES, "{}", buckets.kept());
     assert!((180_000..190_000).contains(&buckets.overflowed()), "{}", buckets.overflowed());
-    assert_eq!(buckets.take_at(&regular, &limit, 1, NOW + SECOND).remaining, 5, "he was not forgotten");
+    assert_eq!(buckets.take_at(&regular, &limit, 1, NOW + SECOND).remaining, 5, "it was not forgotten");
     // A minute later everybody's bucket is full: two of them go for each that comes.
     let later = NOW + 600 * SECOND;
     for number in 0..15_000u32 {
@@ -169,7 +171,7 @@ fn a_changed_limit_goes_on_with_what_was_left() {
     buckets.take_at(&key(&policy, 1), &small, 10, NOW);
     let taken = buckets.take_at(&key(&policy, 1), &large, 1, NOW + 3 * SECOND);
     assert_eq!((taken.allowed, taken.remaining), (true, 2));
-    // Somebody else still goes by the old one, as while a configuration is being changed.
+    // Another node still goes by the old limit, as while a configuration is being changed.
     assert_eq!(buckets.take_at(&key(&policy, 2), &small, 1, NOW).remaining, 9);
     assert_eq!(buckets.take_at(&key(&policy, 1), &large, 1, NOW + 3 * SECOND).remaining, 1);
 }

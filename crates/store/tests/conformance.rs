@@ -35,7 +35,7 @@ async fn the_embedded_store_keeps_the_contract() {
     );
 }
 
-/// Everything a store tells, whoever asks.
+/// Everything that can be read from a store.
 #[derive(Debug, PartialEq)]
 struct Told {
     rooms: Vec<(RoomId, Room, Vec<Session>, Vec<RequestId>)>,

@@ -37,7 +37,7 @@ const TASKS: u64 = 4;
 const ROOMS: [&str; 2] = ["one", "two"];
 const CACHE_BYTES: usize = 1 << 20;
 
-/// What visitors and operators of one room have been told.
+/// The answers that visitors and operators of one room have got.
 #[derive(Default)]
 struct Ledger {
     created: bool,
@@ -325,7 +325,7 @@ fn what_was_acknowledged_survives_power_loss() {
     }
 }
 
-/// The whole content of a store, told by what differs between before and after.
+/// The whole content of a store, reduced to what differs between before and after.
 async fn told(store: &EmbeddedStore) -> (Option<Vec<u8>>, u64, usize, usize) {
     let id = RoomId::parse(ROOMS[0]).unwrap();
     let room = store.load(&id, NodeId(0)).await.unwrap().unwrap().room;
@@ -373,7 +373,7 @@ fn power_loss_in_a_restore_leaves_all_of_it_or_nothing() {
     assert!(old > 0 && new > 0, "{old} as before, {new} restored");
 }
 
-/// A disk with content, a backup of earlier content, and what is told of the present.
+/// A disk with content, a backup of earlier content, and a summary of the present content.
 async fn prepare_for_restore() -> (Vec<u8>, Vec<u8>, (Option<Vec<u8>>, u64, usize, usize)) {
     let disk = Disk::new(vec![], None);
     let store = Arc::new(open(&disk).unwrap());

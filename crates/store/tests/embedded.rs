@@ -21,7 +21,7 @@ use anteroom_store::{
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, StorageBackend, TableDefinition, TableHandle};
 use tokio::task::JoinSet;
 
-/// A disk that keeps everything but fails when told to.
+/// A disk that keeps everything but fails on demand.
 #[derive(Clone, Default)]
 struct FailingDisk {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -180,7 +180,7 @@ async fn a_failed_commit_is_ambiguous_and_the_store_goes_on() {
     assert!(stored.serving() >= serving);
     assert_shows(&room, &stored);
     engine.stop().await;
-    // What the disk has is what the store told.
+    // The disk has what the store answered.
     drop((engine, store));
     let reopened = disk.open().unwrap();
     let found = reopened.load(room.id(), NodeId(1)).await.unwrap().unwrap().room;
@@ -255,7 +255,7 @@ async fn a_slow_reader_of_a_backup_holds_up_nobody_and_loses_it_when_the_databas
     };
     assert!(broken_off.ends_with("the database is being opened again"), "{broken_off}");
     assert!(stream.next().await.is_none());
-    // A reader who goes away gives his place to the next.
+    // A reader that goes away frees its place for the next.
     drop(second);
     let watch = Stopwatch::start();
     let mut whole = loop {

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 const NODE: NodeId = NodeId(1);
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn room_id() -> RoomId {
     RoomId::parse("room").unwrap()
@@ -60,7 +60,7 @@ fn claim(ticket: Ticket) -> Operation {
 async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     let watch = Stopwatch::start();
     while !reached() {
-        assert!(watch.elapsed() < PATIENCE, "{what} did not come");
+        assert!(watch.elapsed() < TIMEOUT, "{what} did not come");
         tokio::task::yield_now().await;
     }
 }
@@ -88,7 +88,7 @@ async fn a_full_queue_refuses_at_once_and_loses_nothing() {
     for _ in 0..visitors {
         spawn_join(&mut tasks);
     }
-    until("a queue full of visitors", || room.queued() == visitors).await;
+    until("a queue full of visitors", || room.queue_length() == visitors).await;
     let refused = room.join().await.unwrap_err();
     assert!(matches!(refused, EngineError::Overloaded), "{refused}");
     // The rest is the operators', until they have filled it too.
@@ -97,7 +97,7 @@ async fn a_full_queue_refuses_at_once_and_loses_nothing() {
         let room = room.clone();
         operators.spawn(async move { operate(&room, Operation::Exits { count: 0 }).await });
     }
-    until("a queue full of operators", || room.queued() == ROOM_QUEUE_MAX).await;
+    until("a queue full of operators", || room.queue_length() == ROOM_QUEUE_MAX).await;
     let refused = operate(&room, Operation::Advance { by: 1 }).await.unwrap_err();
     assert!(matches!(refused, EngineError::Overloaded), "{refused}");
     assert_eq!(engine.counters().overloads.load(Ordering::Relaxed), 2);
@@ -200,7 +200,7 @@ async fn on_a_shared_store_an_ended_visit_holds_its_slot_until_all_nodes_show_it
         };
         let (key, outcome) = (session.key, Outcome::Completed);
         let Ok(Answer::Session(ended)) = operate(&room, Operation::Close { key, outcome }).await else {
-            panic!("he is inside")
+            panic!("the visitor is inside")
         };
         assert_eq!((ended.outcome(), ended.ends_at()), (Some(outcome), clock.now().plus(spread_millis)));
         let board = room.board();

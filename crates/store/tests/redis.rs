@@ -6,8 +6,6 @@
 mod buckets;
 #[path = "redis/contract.rs"]
 mod contract;
-#[path = "redis/insistent.rs"]
-mod insistent;
 #[path = "redis/losses.rs"]
 mod losses;
 #[path = "redis/nodes.rs"]
@@ -20,5 +18,7 @@ mod outages;
 mod records;
 #[path = "redis/restores.rs"]
 mod restores;
+#[path = "redis/retrying_store.rs"]
+mod retrying_store;
 #[path = "redis/support.rs"]
 mod support;

@@ -1,5 +1,5 @@
 //! A visitor of a site behind a gateway: a browser without scripts. It says what it fetches, keeps cookies by a browser's rules,
-//! reads the waiting page as a person does, comes back when it is told to, and presses the page's buttons.
+//! reads the waiting page as a person does, comes back when the page says so, and presses the page's buttons.
 
 mod cookies;
 
@@ -28,7 +28,7 @@ pub const NAVIGATION: [(&str, &str); 6] = [
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 10;
 
-/// When somebody who waits asks again.
+/// When a waiting visitor asks again.
 #[derive(Debug, Clone, Copy)]
 pub enum Asking {
     /// When the page says so.
@@ -164,13 +164,13 @@ impl Browser {
 
     /// The same; an error says that there was no answer.
     pub fn try_send(&mut self, request: Request) -> anyhow::Result<Answer> {
-        let answer = self.client.send(&self.dressed(request))?;
+        let answer = self.client.send(&self.with_browser_headers(request))?;
         self.cookies.take(&answer);
         Ok(answer)
     }
 
     /// A request as this visitor sends it.
-    pub fn dressed(&self, mut request: Request) -> Request {
+    pub fn with_browser_headers(&self, mut request: Request) -> Request {
         if let Some(host) = &self.host {
             request = request.header("Host", host);
         }
@@ -262,12 +262,16 @@ impl Answer {
         let wait = match asking {
             Asking::Every(wait) => wait,
             Asking::AsTold => {
-                let told = self.header("Retry-After").and_then(|seconds| seconds.parse().ok());
-                let told: u64 = told.unwrap_or_else(|| panic!("nothing says when to ask again: {self:?}"));
+                let retry_after_seconds = self.header("Retry-After").and_then(|seconds| seconds.parse().ok());
+                let retry_after_seconds: u64 =
+                    retry_after_seconds.unwrap_or_else(|| panic!("nothing says when to ask again: {self:?}"));
                 if let Some(refresh) = self.refresh_seconds() {
-                    assert_eq!(refresh, told, "the page and the header say the same: {self:?}");
+                    assert_eq!(
+                        refresh, retry_after_seconds,
+                        "the page and the header say the same: {self:?}"
+                    );
                 }
-                Duration::from_secs(told)
+                Duration::from_secs(retry_after_seconds)
             }
         };
         let began = now();

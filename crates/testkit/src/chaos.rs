@@ -24,7 +24,7 @@ use listener::Listener;
 pub use connection::Counts;
 pub use faults::{Direction, Fault, Mode, Odds};
 
-/// How long connections may take to be closed after they were told to.
+/// How long connections may take to close.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A proxy on 127.0.0.1 before one port of 127.0.0.1. It ends, with all its connections, when it is dropped.
@@ -56,7 +56,7 @@ impl ChaosProxy {
     }
 
     /// What it does from now on. When this returns, connections that the new mode does not tolerate are closed, and so
-    /// are those that have lost something in the old one; what was held goes on its way, and what was still to happen to
+    /// are those that have lost something in the old one; what was held is delivered, and what was still to happen to
     /// the answer of an earlier request does not happen.
     #[track_caller]
     pub fn set(&self, mode: Mode) {

@@ -31,7 +31,7 @@ use driver::Driver;
 pub use accessibility::axe_core;
 pub use emulation::Scheme;
 pub use fantoccini::key::Key;
-pub use log::{Loaded, LogEntry};
+pub use log::{LoadedResource, LogEntry};
 pub use options::ChromiumBuilder;
 pub use tabs::Tab;
 
@@ -90,7 +90,7 @@ impl Chromium {
         let client =
             client.unwrap_or_else(|error| panic!("Chromium does not start: {error}\n{}", driver.log()));
         let session = runtime.block_on(client.session_id()).ok().flatten().expect("a session has an id");
-        let told = client.capabilities().and_then(|told| told.get("goog:processID")?.as_u64());
+        let process = client.capabilities().and_then(|found| found.get("goog:processID")?.as_u64());
         let wire = http::Client::new(driver.address()).with_read_timeout(COMMAND_DEADLINE);
         let wire = Mutex::new(wire);
         Self {
@@ -98,7 +98,7 @@ impl Chromium {
             session,
             wire,
             runtime,
-            browser_process: told,
+            browser_process: process,
             expects_faults: builder.expects_faults(),
             driver,
             profile,
@@ -166,7 +166,7 @@ impl Drop for Chromium {
         let complaint = if is_panicking || self.expects_faults { None } else { self.complaint() };
         if let Some(client) = self.client.take() {
             let closing = async { tokio::time::timeout(END_DEADLINE, client.close()).await };
-            // Whoever does not close is ended below.
+            // A browser that does not close is ended below.
             let _closed = self.runtime.block_on(closing);
         }
         if let Some(process) = self.browser_process {
@@ -179,8 +179,8 @@ impl Drop for Chromium {
     }
 }
 
-/// Ends a browser that has not ended by itself. The driver started it, so its id could have been given to somebody else: it is
-/// ours if it works in our profile.
+/// Ends a browser that has not ended by itself. The driver started it, so its id could belong to another process by now:
+/// it is ours if it works in our profile.
 fn end_browser(process: u64, profile: &str) {
     let is_ours = || {
         fs::read(format!("/proc/{process}/cmdline"))

@@ -1,5 +1,6 @@
 //! Visitors of a room with a capacity, who come through any of several nodes at random: they join, wait, claim, look around and
-//! leave, or give up on the way. They keep a record of what they were told, and count how many of them are inside at once.
+//! leave, or give up halfway. They keep a record of the responses they got, and count how many of them are inside at
+//! once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::aws;
-use crate::dice::Dice;
 use crate::http::{Answer, Client};
-use crate::ledger::Joined;
-use crate::native::{self, Place};
+use crate::ledger::JoinRecord;
+use crate::native::{self, LinePlace};
+use crate::prng::Prng;
 use crate::server::Server;
 use crate::wait::{SetOnDrop, now, pause};
 
@@ -20,7 +21,7 @@ use crate::wait::{SetOnDrop, now, pause};
 const VISIT_DEADLINE: Duration = Duration::from_mins(3);
 /// How many requests a second all visitors together send while they wait, about.
 const POLLS_A_SECOND: u64 = 1_000;
-/// One visitor in so many gives his place up at once.
+/// One visitor in so many gives up their place at once.
 const LEAVERS: u64 = 6;
 /// One visitor in so many never claims.
 const ABSENTEES: u64 = 16;
@@ -45,18 +46,18 @@ pub struct Crowd {
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Joins that were answered.
-    pub joins: Vec<Joined>,
+    pub joins: Vec<JoinRecord>,
     /// Joins of which nobody knows whether they happened: no answer, or 503.
     pub unknown_joins: usize,
     /// Places given up.
     pub left: usize,
-    /// Places whose holders never claimed, or came too late.
+    /// Places whose holders never claimed, or claimed too late.
     pub lapsed: usize,
     /// Passes that were handed out.
     pub admitted: usize,
     /// Answers that a ticket was unknown, although it had been handed out.
     pub unknown_tickets: usize,
-    /// Claims that were refused although a node had told that the place may be claimed.
+    /// Claims that were refused although a node had answered that the place may be claimed.
     pub unserved_claims: usize,
     /// Answers 503, whatever was asked for.
     pub unavailable: usize,
@@ -77,7 +78,7 @@ impl Tally {
 }
 
 impl Crowd {
-    /// So many visitors at a time, each with connections of his own, of a room behind these servers.
+    /// So many visitors at a time, each with connections of their own, of a room behind these servers.
     pub fn before(servers: &[Server], room: &str, visitors: u64) -> Self {
         Self {
             visitors,
@@ -92,7 +93,7 @@ impl Crowd {
         }
     }
 
-    /// A server was started again and listens elsewhere.
+    /// A server was started again and listens on another port.
     pub fn node_moved(&self, index: usize, server: &Server) {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)[index] =
             [server.public(), server.private()];
@@ -104,7 +105,7 @@ impl Crowd {
     }
 
     /// The most visitors who were inside at once, by a count that begins when a claim is answered and ends before the end of the
-    /// visit is told. So it never counts anybody whom the room does not.
+    /// visit is reported. So it never counts a visitor whom the room does not.
     pub fn most_inside(&self) -> usize {
         self.most_inside.load(Ordering::SeqCst)
     }
@@ -145,7 +146,7 @@ impl Crowd {
     fn visit(&self, seed: u64, visits: usize) -> Tally {
         let mut visitor = Visitor {
             crowd: self,
-            dice: Dice::numbered(seed, 1),
+            prng: Prng::from_seed_and_stream(seed, 1),
             clients: BTreeMap::new(),
             tally: Tally::default(),
             began: now(),
@@ -178,7 +179,7 @@ enum Side {
 
 struct Visitor<'a> {
     crowd: &'a Crowd,
-    dice: Dice,
+    prng: Prng,
     clients: BTreeMap<SocketAddr, Client>,
     tally: Tally,
     began: Instant,
@@ -187,7 +188,7 @@ struct Visitor<'a> {
 impl Visitor<'_> {
     fn visit(&mut self) {
         self.began = now();
-        let (leaves, is_absent) = (self.dice.one_in(LEAVERS), self.dice.one_in(ABSENTEES));
+        let (leaves, is_absent) = (self.prng.one_in(LEAVERS), self.prng.one_in(ABSENTEES));
         let Some(place) = self.join() else { return };
         if place.is_admitted {
             self.crowd.enter();
@@ -198,7 +199,7 @@ impl Visitor<'_> {
             return;
         }
         self.tally.admitted += 1;
-        for _ in 0..self.dice.below(5) {
+        for _ in 0..self.prng.below(5) {
             pause();
         }
         self.crowd.leave();
@@ -206,15 +207,15 @@ impl Visitor<'_> {
     }
 
     /// A place; `None` if the crowd goes home before anybody has answered.
-    fn join(&mut self) -> Option<Place> {
+    fn join(&mut self) -> Option<LinePlace> {
         loop {
             let sent = now();
             let answer = self.call(Side::Public, native::join);
             let answered = now();
             match answer {
                 Some(answer) if answer.status == 200 => {
-                    let place = Place::of(&answer);
-                    self.tally.joins.push(Joined { place: place.clone(), sent, answered });
+                    let place = LinePlace::of(&answer);
+                    self.tally.joins.push(JoinRecord { place: place.clone(), sent, answered });
                     self.crowd.acknowledged.fetch_add(1, Ordering::SeqCst);
                     return Some(place);
                 }
@@ -228,7 +229,7 @@ impl Visitor<'_> {
         }
     }
 
-    fn give_up(&mut self, place: &Place) {
+    fn give_up(&mut self, place: &LinePlace) {
         let mut is_repeated = false;
         loop {
             let answer = self.call(Side::Public, |client, room| native::leave(client, room, &place.ticket));
@@ -254,7 +255,7 @@ impl Visitor<'_> {
     }
 
     /// Waits and claims; false if the place lapsed.
-    fn wait_for_admission(&mut self, place: &Place) -> bool {
+    fn wait_for_admission(&mut self, place: &LinePlace) -> bool {
         loop {
             self.look_again("waiting");
             let Some(answer) =
@@ -286,7 +287,7 @@ impl Visitor<'_> {
     }
 
     /// `None`: to be tried again.
-    fn claim(&mut self, place: &Place) -> Option<bool> {
+    fn claim(&mut self, place: &LinePlace) -> Option<bool> {
         let answer = self.call(Side::Public, |client, room| native::claim(client, room, &place.ticket))?;
         match answer.status {
             200 => {
@@ -307,13 +308,13 @@ impl Visitor<'_> {
         }
     }
 
-    /// Tells the end of the visit, until somebody has heard of it.
-    fn end(&mut self, place: &Place) {
+    /// Reports the end of the visit, until a node has confirmed it.
+    fn end(&mut self, place: &LinePlace) {
         loop {
             let completed =
                 |client: &mut Client, room: &str| aws::update_session(client, room, &place.request_id, 1);
             match self.call(Side::Private, completed) {
-                // 404: told before without an answer, run out, or lost with its store.
+                // 404: reported before without an answer, run out, or lost with its store.
                 Some(answer) if matches!(answer.status, 200 | 404) => return,
                 Some(answer) if answer.status != 503 => panic!("an end was answered with {answer:?}"),
                 _ => self.look_again("ending"),
@@ -329,7 +330,7 @@ impl Visitor<'_> {
     ) -> Option<Answer> {
         let address = {
             let nodes = self.crowd.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-            nodes[self.dice.below(nodes.len())][side as usize]
+            nodes[self.prng.below(nodes.len())][side as usize]
         };
         let client = self.clients.entry(address).or_insert_with(|| match side {
             Side::Public => Client::new(address),

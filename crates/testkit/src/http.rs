@@ -19,7 +19,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest line of an answer's head, in bytes.
 const HEAD_LINE_MAX_BYTES: u64 = 64 * 1024;
 
-/// An answer as it came over the wire.
+/// A response as received.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status code.
@@ -208,17 +208,17 @@ impl Client {
             Some(kept) => kept,
             None => Wire::connect(self.address, self.read_timeout)?,
         };
-        let told = || format!("{} {}", request.method, request.target);
+        let what = || format!("{} {}", request.method, request.target);
         let written = wire.write(&request.encode(self.address, self.bearer.as_deref()));
         // A server may answer and close before it has read everything: what it says then is its answer.
         let was_cut = matches!(&written, Err(error) if error.kind() == ErrorKind::BrokenPipe);
         if !was_cut {
-            written.with_context(told)?;
+            written.with_context(what)?;
         }
         let (answer, reusable) = wire
             .read_message(request.method == "HEAD")
-            .with_context(told)?
-            .with_context(|| format!("{}: closed without an answer", told()))?;
+            .with_context(what)?
+            .with_context(|| format!("{}: closed without an answer", what()))?;
         self.wire = (reusable && !was_cut).then_some(wire);
         Ok(answer)
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::native::Place;
+use crate::native::LinePlace;
 
 /// A join that was answered with 200, and when.
 #[derive(Debug, Clone)]
-pub struct Joined {
-    /// The place that was told.
-    pub place: Place,
+pub struct JoinRecord {
+    /// The place of the response.
+    pub place: LinePlace,
     /// When it was asked for.
     pub sent: Instant,
     /// When the answer was there.
@@ -18,9 +18,9 @@ pub struct Joined {
 
 /// No two tickets share a position: not within their line, not as a bare number, and not as a request id.
 #[track_caller]
-pub fn assert_unique<'a>(joins: impl IntoIterator<Item = &'a Joined>) {
-    let mut by_position: BTreeMap<u64, &Place> = BTreeMap::new();
-    let mut by_id: BTreeMap<&str, &Place> = BTreeMap::new();
+pub fn assert_unique<'a>(joins: impl IntoIterator<Item = &'a JoinRecord>) {
+    let mut by_position: BTreeMap<u64, &LinePlace> = BTreeMap::new();
+    let mut by_id: BTreeMap<&str, &LinePlace> = BTreeMap::new();
     for join in joins {
         let place = &join.place;
         let taken = by_position.insert(place.position, place).or(by_id.insert(&place.request_id, place));
@@ -30,8 +30,8 @@ pub fn assert_unique<'a>(joins: impl IntoIterator<Item = &'a Joined>) {
 
 /// A join that was answered before another was sent is served before it.
 #[track_caller]
-pub fn assert_order_is_kept<'a>(joins: impl IntoIterator<Item = &'a Joined>) {
-    let mut joins: Vec<&Joined> = joins.into_iter().collect();
+pub fn assert_order_is_kept<'a>(joins: impl IntoIterator<Item = &'a JoinRecord>) {
+    let mut joins: Vec<&JoinRecord> = joins.into_iter().collect();
     joins.sort_by_key(|join| join.answered);
     let mut latest = None;
     let latest_up_to: Vec<_> = joins

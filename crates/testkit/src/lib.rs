@@ -15,13 +15,13 @@ mod chaos;
 mod chromium;
 mod components;
 mod crowd;
-mod dice;
 mod http;
 mod ledger;
 mod line;
 mod nodes;
 mod origin;
 mod ports;
+mod prng;
 mod server;
 mod signal;
 mod site;
@@ -30,16 +30,16 @@ mod wait;
 pub use browser::{Asking, Browser, CookieJar, NAVIGATION, PAGE_ACCEPT, SetCookie, USER_AGENT};
 pub use chaos::{ChaosProxy, Counts, Direction, Fault, Mode, Odds};
 pub use chromium::{
-    Chromium, ChromiumBuilder, Key, Loaded, LogEntry, Scheme, Tab, axe_core, require_chromium,
+    Chromium, ChromiumBuilder, Key, LoadedResource, LogEntry, Scheme, Tab, axe_core, require_chromium,
 };
 pub use components::{full, python_with, require, require_redis, workspace_root};
 pub use crowd::{Crowd, Tally};
-pub use dice::Dice;
 pub use http::{Answer, Client, Request, Wire};
-pub use ledger::{Joined, assert_order_is_kept, assert_unique};
+pub use ledger::{JoinRecord, assert_order_is_kept, assert_unique};
 pub use line::{Figures, Line};
 pub use nodes::Nodes;
-pub use origin::{Origin, OriginConnection, Received};
-pub use server::{Builder, Ended, Server};
-pub use site::{Reply, Seen, Site};
+pub use origin::{Origin, OriginConnection, ReceivedRequest};
+pub use prng::Prng;
+pub use server::{Builder, ProcessExit, Server};
+pub use site::{Reply, SeenRequest, Site};
 pub use wait::{POLL_INTERVAL, SetOnDrop, now, pause, unix_seconds, wait_for, wait_until};

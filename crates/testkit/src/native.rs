@@ -30,9 +30,9 @@ pub fn board(public: &mut Client, room: &str) -> anyhow::Result<Answer> {
     public.get(&format!("/rooms/{room}"))
 }
 
-/// A place in line, as its holder was told of it. Places are ordered as they are served: older lines first.
+/// A place in line, as its holder got it. Places are ordered as they are served: older lines first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct LinePlace {
     /// Which line of the room.
     pub generation: u64,
     /// The number in that line.
@@ -45,7 +45,7 @@ pub struct Place {
     pub is_admitted: bool,
 }
 
-impl Place {
+impl LinePlace {
     /// The place that a successful join, or a status, tells of.
     #[track_caller]
     pub fn of(answer: &Answer) -> Self {

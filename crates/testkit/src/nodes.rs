@@ -11,8 +11,8 @@ use crate::wait::{now, pause};
 
 /// How long nodes may take to agree.
 const AGREEMENT_DEADLINE: Duration = Duration::from_mins(1);
-/// What operators are told of a room that nodes must agree on when nothing happens any more. Not the time of the last look, nor
-/// steps of a timetable that nobody had to take: those are counted when the next one is.
+/// What operators see of a room that nodes must agree on when nothing happens any more. Not the time of the last look,
+/// nor steps of a timetable that did not have to be taken: those are counted when the next one is.
 const AGREED_FIELDS: [&str; 8] =
     ["id", "state", "settings", "figures", "generations", "version", "moves", "last_move"];
 /// How much of the log of each node is shown when a test has failed.
@@ -76,7 +76,7 @@ impl Nodes {
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        // Whoever looks at a failed test wants to know what each node has to say about it.
+        // A failed test needs the log of every node.
         for (index, server) in self.0.iter().enumerate().filter(|_| thread::panicking()) {
             let log = server.stderr();
             let lines: Vec<&str> = log.lines().collect();
@@ -86,12 +86,13 @@ impl Drop for Nodes {
     }
 }
 
-/// What operators are told of a room by one server; `None` if it has no such room, or does not answer.
+/// What operators see of a room on one server; `None` if it has no such room, or does not answer.
 fn shown_by(server: &Server, room: &str) -> Option<Value> {
-    let answer = server.operator().get(&format!("/rooms/{room}")).ok().filter(|told| told.status == 200)?;
-    let Value::Object(mut told) = answer.json() else {
+    let answer =
+        server.operator().get(&format!("/rooms/{room}")).ok().filter(|answer| answer.status == 200)?;
+    let Value::Object(mut room) = answer.json() else {
         return None;
     };
-    let fields = AGREED_FIELDS.map(|name| (name.to_owned(), told.remove(name).unwrap_or_default()));
+    let fields = AGREED_FIELDS.map(|name| (name.to_owned(), room.remove(name).unwrap_or_default()));
     Some(Value::Object(Map::from_iter(fields)))
 }

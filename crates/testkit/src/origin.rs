@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-pub use message::Received;
+pub use message::ReceivedRequest;
 
 /// How long it waits for bytes before it gives up.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ struct Shared {
 struct Log {
     /// What each connection received, in the order they were accepted.
     bytes: Vec<Vec<u8>>,
-    requests: Vec<Received>,
+    requests: Vec<ReceivedRequest>,
     faults: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl Origin {
     }
 
     /// The requests it has read, in the order they were complete.
-    pub fn requests(&self) -> Vec<Received> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.shared.log().requests.clone()
     }
 
@@ -150,7 +150,7 @@ where
             let open = shared.open.fetch_add(1, Ordering::SeqCst) + 1;
             shared.open_most.fetch_max(open, Ordering::SeqCst);
             if let Ok(mut connection) = OriginConnection::new(number, stream, Arc::clone(&shared)) {
-                // A part that fails has lost its peer; what came of that is the test's business.
+                // A part that fails has lost its peer; the test checks the result.
                 let _ = part(&mut connection);
             }
             shared.open.fetch_sub(1, Ordering::SeqCst);
@@ -179,7 +179,7 @@ impl OriginConnection {
     }
 
     /// Reads a whole request. `None`: closed before its first byte.
-    pub fn read_request(&mut self) -> io::Result<Option<Received>> {
+    pub fn read_request(&mut self) -> io::Result<Option<ReceivedRequest>> {
         let Some(mut request) = self.read_head()? else { return Ok(None) };
         request.read_body(self)?;
         self.shared.log().requests.push(request.clone());
@@ -187,7 +187,7 @@ impl OriginConnection {
     }
 
     /// Reads the head of a request, which is not yet counted as one.
-    pub fn read_head(&mut self) -> io::Result<Option<Received>> {
+    pub fn read_head(&mut self) -> io::Result<Option<ReceivedRequest>> {
         let end = loop {
             if let Some(end) = find(&self.unread, b"\r\n\r\n") {
                 break end + 4;
@@ -200,7 +200,7 @@ impl OriginConnection {
             }
         };
         let head: Vec<u8> = self.unread.drain(..end).collect();
-        let (request, faults) = Received::parse(self.number, &head);
+        let (request, faults) = ReceivedRequest::parse(self.number, &head);
         self.shared.log().faults.extend(faults);
         Ok(Some(request))
     }

@@ -107,7 +107,7 @@ impl Builder {
     }
 
     /// Runs a server that is expected not to start, or another command, until it ends by itself.
-    pub fn run_to_end(self) -> anyhow::Result<Ended> {
+    pub fn run_to_end(self) -> anyhow::Result<ProcessExit> {
         self.start_without_waiting()?.wait_for_end()
     }
 
@@ -134,7 +134,7 @@ impl Builder {
 
 /// How a server ended, and all that this run of it wrote.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProcessExit {
     /// The exit status.
     pub status: ExitStatus,
     /// Its standard output.
@@ -259,20 +259,20 @@ impl Server {
     }
 
     /// Ends it as a power cut would: SIGKILL, no farewell.
-    pub fn kill_nine(&mut self) -> anyhow::Result<Ended> {
+    pub fn kill_nine(&mut self) -> anyhow::Result<ProcessExit> {
         let process = self.process.as_mut().context("the server does not run")?;
         process.child.kill().context("killing the server")?;
         self.wait_for_end()
     }
 
     /// Asks it to end with SIGTERM and waits until it has drained.
-    pub fn terminate(&mut self) -> anyhow::Result<Ended> {
+    pub fn terminate(&mut self) -> anyhow::Result<ProcessExit> {
         self.signal("TERM")?;
         self.wait_for_end()
     }
 
     /// Asks it to end with SIGINT, as Ctrl-C does, and waits until it has drained.
-    pub fn interrupt(&mut self) -> anyhow::Result<Ended> {
+    pub fn interrupt(&mut self) -> anyhow::Result<ProcessExit> {
         self.signal("INT")?;
         self.wait_for_end()
     }
@@ -298,7 +298,7 @@ impl Server {
     }
 
     /// Waits until it has ended by itself or by a signal sent before.
-    pub fn wait_for_end(&mut self) -> anyhow::Result<Ended> {
+    pub fn wait_for_end(&mut self) -> anyhow::Result<ProcessExit> {
         let process = self.process.as_mut().context("the server does not run")?;
         let started = now();
         let status = loop {
@@ -318,7 +318,7 @@ impl Server {
         let (stdout, stderr) = process.finish();
         self.past_stdout.push_str(&stdout);
         self.past_stderr.push_str(&stderr);
-        Ok(Ended { status, stdout, stderr })
+        Ok(ProcessExit { status, stdout, stderr })
     }
 
     /// Starts it again on the same data, after ending it gently if it still runs.

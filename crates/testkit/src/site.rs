@@ -19,11 +19,11 @@ use std::time::Duration;
 use crate::wait::wait_until;
 use record::Record;
 
-pub use record::Seen;
+pub use record::SeenRequest;
 
 /// Begins or ends a visit in an answer of the site.
 const COMMAND: &str = "Anteroom-Session";
-/// By this header of an answer a test knows that it came from the site.
+/// By this header of a response a test knows that it is the site's.
 pub(crate) const SERVED_BY: (&str, &str) = ("Served-By", "site");
 /// How long a request that a test waits for may take to arrive.
 const ARRIVAL_DEADLINE: Duration = Duration::from_mins(1);
@@ -83,7 +83,7 @@ pub struct Site {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when something is let go, and when everything ends.
+    /// Notified when something is released, and when everything ends.
     changed: Condvar,
 }
 
@@ -156,13 +156,13 @@ impl Site {
     }
 
     /// All requests so far, in the order of their arrival.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<SeenRequest> {
         self.shared.state().record.seen().to_vec()
     }
 
     /// The last request for a path.
     #[track_caller]
-    pub fn last_seen(&self, path: &str) -> Seen {
+    pub fn last_seen(&self, path: &str) -> SeenRequest {
         let state = self.shared.state();
         let mut seen = state.record.seen().iter().rev();
         seen.find(|seen| seen.path() == path)
@@ -175,7 +175,7 @@ impl Site {
         self.shared.state().record.seen().len()
     }
 
-    /// Waits until somebody has asked for a path.
+    /// Waits until a path was requested.
     #[track_caller]
     pub fn wait_for_request(&self, path: &str) {
         let is_there = || self.shared.state().record.seen().iter().any(|seen| seen.path() == path);
@@ -188,13 +188,13 @@ impl Site {
     }
 
     /// How many visits are alive.
-    pub fn living(&self) -> usize {
-        self.shared.state().record.living()
+    pub fn live_visits(&self) -> usize {
+        self.shared.state().record.live_visits()
     }
 
     /// How many visits were alive at once, at most.
-    pub fn most_living(&self) -> usize {
-        self.shared.state().record.most_living()
+    pub fn live_visits_max(&self) -> usize {
+        self.shared.state().record.live_visits_max()
     }
 
     /// Requests of visits that the site had ended before, by path. There must be none.
@@ -215,7 +215,7 @@ impl Drop for Site {
             let _closed = connection.shutdown(Shutdown::Both);
         }
         if let Some(accepting) = self.accepting.take() {
-            // A thread that waits in `accept` sees the end only when somebody comes.
+            // A thread that waits in `accept` sees the end only with the next connection.
             while !accepting.is_finished() {
                 let _woken = TcpStream::connect_timeout(&self.address, WAKE_TIMEOUT);
                 thread::yield_now();
@@ -264,7 +264,7 @@ fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
 }
 
 /// Takes a request in, and says what to answer, when it is time to; `None` if the site has closed meanwhile.
-fn reply_to(shared: &Shared, seen: Seen) -> Option<(Reply, bool)> {
+fn reply_to(shared: &Shared, seen: SeenRequest) -> Option<(Reply, bool)> {
     let (path, visit, is_head) = (seen.path().to_owned(), seen.visit(), seen.method == "HEAD");
     let text = format!("<!doctype html><title>Site</title><p>{} {}", seen.method, seen.target);
     let mut state = shared.state();
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
     use crate::http::{Client, Request, Wire};
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn client(site: &Site) -> Client {
         Client::new(site.address)
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_as_told_and_remembers_who_asked_for_what() {
+    fn it_answers_as_configured_and_remembers_who_asked_for_what() {
         let site = Site::open();
         site.answer("/teapot", Reply::new(418).header("X-Pot", "tea").body("short and stout"));
         let mut client = client(&site);
@@ -333,7 +333,7 @@ mod tests {
             ("POST", Some("b"), &b"three"[..])
         );
         assert_eq!(site.requests(), 3);
-        let mut wire = Wire::connect(site.address, PATIENCE).unwrap();
+        let mut wire = Wire::connect(site.address, TIMEOUT).unwrap();
         wire.write(
             b"POST /chunks HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
         )
@@ -349,18 +349,18 @@ mod tests {
             (visit(&site, "a", "/"), visit(&site, "b", "/"), visit(&site, "a", "/more")),
             (200, 200, 200)
         );
-        assert_eq!((site.living(), site.most_living()), (2, 2));
+        assert_eq!((site.live_visits(), site.live_visits_max()), (2, 2));
         visit(&site, "a", "/complete");
         visit(&site, "c", "/");
-        assert_eq!((site.living(), site.most_living()), (2, 2));
+        assert_eq!((site.live_visits(), site.live_visits_max()), (2, 2));
         assert_eq!(site.visits(), ["a", "b", "c"]);
         assert!(site.after_the_end().is_empty());
         site.visit_is_over("b");
         visit(&site, "a", "/again");
         assert_eq!(site.after_the_end(), ["a /again"]);
-        assert_eq!(site.living(), 1, "who comes back after his end is told of, not counted");
+        assert_eq!(site.live_visits(), 1, "a visit that comes back after its end is reported, not counted");
         site.visits_last(Duration::ZERO);
-        assert_eq!((site.living(), site.most_living()), (0, 2));
+        assert_eq!((site.live_visits(), site.live_visits_max()), (0, 2));
     }
 
     #[test]
@@ -380,12 +380,12 @@ mod tests {
     #[test]
     fn an_upgraded_connection_echoes() {
         let site = Site::open();
-        let mut wire = Wire::connect(site.address, PATIENCE).unwrap();
+        let mut wire = Wire::connect(site.address, TIMEOUT).unwrap();
         wire.write(b"GET /socket HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n").unwrap();
         assert_eq!(wire.read_answer().unwrap().unwrap().status, 101);
         wire.write(b"HTTP/1.1 200 said back\r\nContent-Length: 0\r\n\r\n").unwrap();
         assert_eq!(wire.read_answer().unwrap().unwrap().status, 200);
         drop(site);
-        assert!(wire.closed_within(PATIENCE));
+        assert!(wire.closed_within(TIMEOUT));
     }
 }

@@ -1,7 +1,8 @@
-//! The task that closes a room's rounds, as long as somebody comes to them.
+//! The task that closes a room's rounds, as long as there are check-ins.
 //!
-//! On a store of one node a round is settled by the very call that closes it. Where several nodes share the store, each tells at
-//! the round's end who came to it; a moment later the rules settle it, and every node reads on the board who has won.
+//! On a store of one node a round is settled by the very call that closes it. Where several nodes share the store, each
+//! node reports its check-ins at the round's end; a moment later the rules settle it, and every node reads the winners
+//! on the board.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,10 +21,10 @@ use crate::AdmissionError;
 /// A pause after a round that could not be settled, because the rules had gone on to the next one.
 const MISSED_ROUND_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long after all nodes have had time to tell who came a node waits for the round to be settled by whoever has the room's lease. Then
-/// it asks the room itself.
+/// How long a node waits, after all nodes have had time to report their check-ins, for the holder of the room's lease to
+/// settle the round. Then it asks the room itself.
 const LEASE_HOLDER_TIMEOUT_MILLIS: u64 = 400;
-/// How long after a round's end its winners are waited for: as long as anybody is held for them.
+/// How long after a round's end its winners are waited for: as long as a connection is held for them.
 const SETTLE_TIMEOUT_MILLIS: u64 = SETTLE_TIMEOUT.as_secs() * 1000;
 
 /// What a task needs.
@@ -47,7 +48,7 @@ enum Next {
 }
 
 impl Rounds {
-    /// Closes one round after the other, until one comes to which nobody does, the room is gone, or the server closes.
+    /// Closes one round after the other, until a round has no check-in, the room is gone, or the server closes.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
         let _whatever_happens = Abandon(Arc::clone(&self.table));
         let mut changes = self.room.changes();
@@ -79,7 +80,7 @@ impl Rounds {
                 Next::Look => {}
                 Next::Settle => told = self.settle(auction.round).await,
                 Next::Ask => told = self.ask(told).await,
-                // Whoever comes after this look at the table starts a task of his own, which finds the same.
+                // A later check-in starts a task of its own, which finds the same.
                 Next::End(why) => {
                     told = None;
                     self.table.tell_all(&why.into());
@@ -99,7 +100,7 @@ impl Rounds {
         };
         match self.room.operate(settle, Actor::Clockwork).await {
             Ok(Answer::Won { winners }) if self.engine.store().is_shared() => {
-                // Settled before these people were told of: they are none of the losers.
+                // Settled before these check-ins were reported: they are none of the losers.
                 self.table.missed(&present, &winners);
             }
             Ok(Answer::Won { winners }) => {
@@ -122,7 +123,7 @@ impl Rounds {
 
     /// Reads on the board who has won, if the round is settled; otherwise it is still to be waited for, or was missed.
     fn look_for_winners(&self, told: Told, auction: Option<&Auction>) -> Option<Told> {
-        // Nobody waits for it where all have hung up, or were told that the room was paused.
+        // No winners are waited for where every connection is closed, or all were told that the room was paused.
         let auction = auction.filter(|_| self.table.awaits_winners())?;
         if auction.settled == told.round {
             let winners: Vec<SessionKey> = auction.wins.iter().copied().collect();
@@ -138,7 +139,7 @@ impl Rounds {
         }
     }
 
-    /// Has the room settle the round itself, because nobody else did. If it cannot, those who wait are told.
+    /// Has the room settle the round itself, because no other node did. If it cannot, those who wait get the error.
     async fn ask(&self, told: Option<Told>) -> Option<Told> {
         let mut told = told?;
         let asked = self.room.operate(Operation::Tick, Actor::Clockwork).await;
@@ -169,16 +170,16 @@ impl Rounds {
     }
 }
 
-/// A round to which other nodes' people may have come too, and which is not settled yet.
+/// A round that may have check-ins on other nodes, and that is not settled yet.
 struct Told {
     round: UnixMillis,
-    /// Who came here.
+    /// The check-ins of this node.
     present: Present,
     /// When to ask for the settlement, unless it has come.
     ask_at: UnixMillis,
 }
 
-/// Dropped with the task, also where that panics: nobody is left waiting for a task that is not there.
+/// Dropped with the task, also where that panics: no visitor waits for a task that has ended.
 struct Abandon(Arc<RoundTable>);
 
 impl Drop for Abandon {

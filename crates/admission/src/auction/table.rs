@@ -1,7 +1,8 @@
 //! Those present at a room's open round, on this node: never more than can win.
 //!
-//! Kept in the order of the line, so that the last of them is found at once when somebody earlier comes, and anybody when his
-//! connection ends. Each seat has a number, which tells the connection that holds it from an earlier one of the same ticket.
+//! Kept in the order of the line. So the last of them is found at once when an earlier ticket comes, and any of them
+//! when its connection ends. Each seat has a number, which distinguishes the connection that holds it from an earlier
+//! one of the same ticket.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,18 +14,18 @@ use tokio::sync::oneshot;
 
 use crate::AdmissionError;
 
-/// What somebody who waits for the end of a round is told.
+/// The result that a visitor gets at the end of a round.
 #[derive(Debug)]
 pub enum Word {
-    /// A slot is his, for a round.
+    /// A slot is the visitor's, for a round.
     Won,
-    /// Others were earlier; his place is kept.
+    /// Others were earlier; the visitor keeps their place in line.
     OthersWereEarlier,
-    /// The round lasts longer than anybody is held.
+    /// The round lasts longer than a connection is held.
     NotOverYet,
     /// Another connection has taken over, with the same ticket.
     TakenOver,
-    /// The room can hold no round, or not with him.
+    /// The room can hold no round, or not with this ticket.
     NotPossible(AdmissionError),
 }
 
@@ -35,11 +36,11 @@ pub struct RoundTable(Mutex<Seats>);
 #[derive(Default)]
 struct Seats {
     taken: BTreeMap<SessionKey, Seat>,
-    /// Those of the round that is being settled: nobody who comes now can displace them.
+    /// Those of the round that is being settled: no later check-in can displace them.
     settling: BTreeMap<SessionKey, Seat>,
     /// Seats taken so far: the next one's number.
     numbers: u64,
-    /// Whether somebody came to the open round for whom there was no seat.
+    /// Whether a check-in to the open round found no seat.
     turned_away: bool,
     /// Whether a task closes the rounds.
     is_run: bool,
@@ -51,7 +52,7 @@ struct Seat {
     tell: Option<oneshot::Sender<Word>>,
 }
 
-/// How somebody comes to a round.
+/// How a visitor checks in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     /// Waits for its end; who hangs up is not there.
@@ -60,11 +61,11 @@ pub enum Manner {
     ComesBack,
 }
 
-/// What became of somebody who came.
+/// The result of a check-in.
 pub enum Entrance {
     /// A seat, and where its word will be heard.
     Seated(Presence, oneshot::Receiver<Word>),
-    /// Counted as present; nobody waits.
+    /// Counted as present; no connection waits.
     Noted,
     /// No seat.
     NoSeat(Word),
@@ -77,7 +78,7 @@ pub(crate) struct Present {
 }
 
 impl RoundTable {
-    /// Somebody comes. Also says whether a task must be started to close the round.
+    /// Checks a ticket in. Also says whether a task must be started to close the round.
     pub(crate) fn enter(
         self: &Arc<Self>,
         room: &RoomHandle,
@@ -132,14 +133,14 @@ impl RoundTable {
         }
     }
 
-    /// Whether nobody came, in which case the task must end: it is not counted as running any more.
+    /// Whether there was no check-in, in which case the task must end: it is not counted as running any more.
     pub(crate) fn rests(&self) -> bool {
         let mut seats = self.seats();
         seats.is_run = !seats.taken.is_empty() || seats.turned_away;
         !seats.is_run
     }
 
-    /// Those present now. Whoever comes from here on comes to the next round.
+    /// Those present now. Every later check-in is to the next round.
     pub(crate) fn present(&self) -> Present {
         let mut seats = self.seats();
         let turned_away = std::mem::take(&mut seats.turned_away);
@@ -147,7 +148,7 @@ impl RoundTable {
         Present { keys: seats.settling.keys().copied().collect(), turned_away }
     }
 
-    /// The round is settled: winners and losers are told. Returns how many of the winners were present here.
+    /// The round is settled: sends winners and losers their result. Returns how many of the winners were present here.
     pub(crate) fn settled(&self, winners: &[SessionKey]) -> u64 {
         let winners: std::collections::BTreeSet<&SessionKey> = winners.iter().collect();
         let mut own = 0;
@@ -159,12 +160,13 @@ impl RoundTable {
         own
     }
 
-    /// Whether anybody waits to hear who has won.
+    /// Whether any connection waits for the winners.
     pub(crate) fn awaits_winners(&self) -> bool {
         !self.seats().settling.is_empty()
     }
 
-    /// The round was not settled with those present here: they stay for the next, but for those who have won elsewhere.
+    /// The round was not settled with those present here: they stay for the next, except those who have won on another
+    /// node.
     pub(crate) fn missed(&self, present: &Present, winners: &[SessionKey]) {
         let mut seats = self.seats();
         seats.turned_away |= present.turned_away;
@@ -173,7 +175,7 @@ impl RoundTable {
                 seat.tell(Word::Won);
                 continue;
             }
-            // Whoever came again meanwhile, on another connection, goes by that one.
+            // A newer connection of the same ticket takes precedence.
             match seats.taken.entry(key) {
                 Entry::Vacant(free) => drop(free.insert(seat)),
                 Entry::Occupied(_) => seat.tell(Word::TakenOver),
@@ -188,7 +190,7 @@ impl RoundTable {
         seats.tell_all(error);
     }
 
-    /// Everybody is told the same, and nobody is left.
+    /// Sends all the same error and empties the table.
     pub(crate) fn tell_all(&self, error: &AdmissionError) {
         self.seats().tell_all(error);
     }
@@ -210,7 +212,7 @@ impl RoundTable {
 }
 
 impl Seats {
-    /// A seat, if there are fewer than `free` or somebody later has one. `None`: present, and nobody listens.
+    /// A seat, if there are fewer than `free` or a later ticket has one. `None`: present, and no connection waits.
     fn seat(
         &mut self,
         key: SessionKey,
@@ -264,13 +266,13 @@ impl Seats {
 impl Seat {
     fn tell(self, word: Word) {
         if let Some(tell) = self.tell {
-            // He may have hung up in this very moment.
+            // The connection may have ended at this moment.
             let _ = tell.send(word);
         }
     }
 }
 
-/// Somebody who waits at the table. Whoever hangs up drops this, and is not there any more.
+/// A visitor who waits at the table. Closing the connection drops this, and frees the seat.
 pub struct Presence {
     table: Arc<RoundTable>,
     key: SessionKey,
@@ -291,7 +293,7 @@ fn refusal(board: &Board, key: SessionKey) -> Option<AdmissionError> {
     })
 }
 
-/// Why nobody can.
+/// Why the room can hold no round.
 fn whole_room_refusal(board: &Board) -> Option<AdmissionError> {
     match board.state {
         RoomState::Closed => Some(Refusal::RoomClosed.into()),
@@ -350,7 +352,7 @@ mod tests {
         assert!(matches!(first.try_recv(), Ok(Word::TakenOver)));
         assert_eq!(positions(&seats), [7]);
         assert!(!seats.turned_away, "nobody else came");
-        // Whoever only comes back does not end the wait of the one who waits.
+        // A check-in that does not wait does not end the wait of one that does.
         assert!(matches!(seats.seat(key(7), Manner::ComesBack, 1), Ok(None)));
         assert_eq!(seats.taken[&key(7)].number, 1);
     }

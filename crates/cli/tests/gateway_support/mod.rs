@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anteroom_testkit::{Answer, Asking, Browser, Request, Seen, Server, Site, wait_until};
+use anteroom_testkit::{Answer, Asking, Browser, Request, SeenRequest, Server, Site, wait_until};
 use serde_json::{Value, json};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
@@ -161,7 +161,7 @@ pub(crate) fn assert_not_inside(answer: &Answer) {
 }
 
 /// How many visits were at the site at once, each from its first request to its last: what nobody can dispute.
-pub(crate) fn most_at_once(seen: &[Seen]) -> usize {
+pub(crate) fn most_at_once(seen: &[SeenRequest]) -> usize {
     let mut stays: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (index, seen) in seen.iter().enumerate() {
         if let Some(visit) = seen.visit() {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use anteroom_testkit::{Client, Joined, native, now, pause};
+use anteroom_testkit::{Client, JoinRecord, native, now, pause};
 
 /// Pauses between two joins of one visitor: the story is about what is lost, not about how fast it was.
 const PAUSES: usize = 10;
@@ -15,15 +15,15 @@ pub(crate) fn keep_joining(
     room: &str,
     is_over: &AtomicBool,
     acknowledged: &AtomicUsize,
-) -> Vec<Joined> {
+) -> Vec<JoinRecord> {
     let (mut client, mut joins) = (Client::new(node), Vec::new());
     while !is_over.load(Ordering::SeqCst) {
         let sent = now();
         let answer = native::join(&mut client, room).expect("a join is answered, whatever happens");
         match answer.status {
             200 => {
-                let place = native::Place::of(&answer);
-                joins.push(Joined { place, sent, answered: now() });
+                let place = native::LinePlace::of(&answer);
+                joins.push(JoinRecord { place, sent, answered: now() });
                 acknowledged.fetch_add(1, Ordering::SeqCst);
             }
             503 => assert!(answer.header("Retry-After").is_some(), "{answer:?}"),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anteroom_testkit::native::{self, Place};
+use anteroom_testkit::native::{self, LinePlace};
 use anteroom_testkit::{Client, Server, aws, now, pause};
 
 /// How long it may take until everybody was served, places that nobody knows of included: they lapse first.
@@ -14,8 +14,8 @@ const ASKED_AT_A_TIME: usize = 200;
 /// Claims whatever is offered and ends the visit at once, until each ticket was admitted. Older lines come first, and in each the
 /// smaller number.
 #[track_caller]
-pub(crate) fn serve_everybody(servers: &[Server], room: &str, places: &[Place]) {
-    let mut waiting: Vec<&Place> = places.iter().collect();
+pub(crate) fn serve_everybody(servers: &[Server], room: &str, places: &[LinePlace]) {
+    let mut waiting: Vec<&LinePlace> = places.iter().collect();
     waiting.sort();
     let mut ways: Vec<(Client, Client)> =
         servers.iter().map(|server| (server.visitor(), server.operator())).collect();
@@ -42,8 +42,8 @@ pub(crate) fn serve_everybody(servers: &[Server], room: &str, places: &[Place]) 
 /// Those who may claim now, the first in front. The last are asked first: if one of them may claim, so may everybody who is asked
 /// later and stands before him.
 #[track_caller]
-fn offered_in_order<'a>(public: &mut Client, room: &str, waiting: &[&'a Place]) -> Vec<&'a Place> {
-    let mut offered: Vec<&Place> = Vec::new();
+fn offered_in_order<'a>(public: &mut Client, room: &str, waiting: &[&'a LinePlace]) -> Vec<&'a LinePlace> {
+    let mut offered: Vec<&LinePlace> = Vec::new();
     for place in waiting.iter().rev() {
         let answer = native::status(public, room, &place.ticket).expect("an answer");
         assert_eq!(answer.status, 200, "{place:?}: {answer:?}");

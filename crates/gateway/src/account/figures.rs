@@ -33,12 +33,12 @@ impl Figures {
         );
         registry.register(
             "codes_exchanged",
-            "Codes that sites elsewhere have exchanged for the passes they stand for",
+            "Codes that sites without a gateway have exchanged for the passes they stand for",
             self.exchanges.clone(),
         );
         registry.register(
             "hand_offs",
-            "Visitors handed over to a site elsewhere with their pass, by how",
+            "Visitors handed over to a site without a gateway with their pass, by how",
             self.hand_offs.clone(),
         );
     }
@@ -53,7 +53,7 @@ impl Figures {
         self.exchanges.get_or_create(&RoomLabels { room: room.to_owned() }).inc();
     }
 
-    /// Somebody was handed over.
+    /// Counts a visitor who was handed over.
     pub(crate) fn handed_off(&self, room: &str, handoff: &'static str) {
         self.hand_offs.get_or_create(&HandOffLabels { room: room.to_owned(), handoff }).inc();
     }

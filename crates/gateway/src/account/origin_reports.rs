@@ -1,4 +1,4 @@
-//! What the gateway sees of the origins, told to the rooms that follow it: those with an adaptive inlet.
+//! What the gateway measures of the origins, reported to the rooms that follow it: those with an adaptive inlet.
 //!
 //! The gateway is a reporter of its own beside those of the origin. It knows how long answers take and how many of them fail; how
 //! many more visitors the origin could take, it does not know, and so it says nothing about that (`free` of a report): where the
@@ -13,7 +13,7 @@ use anteroom_store::{Actor, RoomHandle};
 
 use anteroom_proxy::{Observations, Origins};
 
-/// How often it is looked whether something is to be told.
+/// How often the gateway checks whether a report is due.
 const MAINTENANCE_PERIOD: Duration = Duration::from_millis(250);
 /// Failures are judged by at least so many requests: one that fails out of three is no trend.
 const ERRORS_JUDGED_FROM_REQUESTS: u64 = 20;
@@ -57,7 +57,7 @@ pub(crate) async fn report<Group: Observed>(reporter: &str, sites: impl Fn() -> 
             for room in site.rooms.iter().filter(|room| follows_its_origin(room)) {
                 let told = room.operate(Operation::Report(report.clone()), Actor::System("gateway")).await;
                 if let Err(error) = told {
-                    tracing::debug!(room = %room.id(), %error, "the room was not told how its origin fares");
+                    tracing::debug!(room = %room.id(), %error, "reporting origin latency to the room failed");
                 }
             }
         }
@@ -88,13 +88,13 @@ impl<Group: Observed> Watch<Group> {
         Arc::ptr_eq(&self.origins, &site.origins)
     }
 
-    /// What is to be told now: twice in a round of the room whose rounds are the shortest, so that each adjustment has heard
-    /// something. Nothing where nobody listens, or nothing happened: an idle room is not written to.
+    /// The report that is due: twice in a round of the room whose rounds are the shortest, so that each adjustment has a
+    /// report. None where no room follows, or nothing happened: an idle room is not written to.
     fn look(&mut self, reporter: &str, site: &Site<Group>) -> Option<Report> {
         let listening = site.rooms.iter().filter(|room| follows_its_origin(room));
         let round = listening.map(|room| room.with_board(|board| board.settings.round_millis())).min();
         let Some(round) = round else {
-            // What was seen while nobody listened is not told to whoever begins to.
+            // What was measured while no room followed is not reported to one that begins to.
             self.origins.observed();
             *self = Self::of(site);
             return None;

@@ -1,5 +1,6 @@
-//! Where a request wants to go, written so that two spellings of one place are one: origins decode and resolve paths, so whoever
-//! compares them raw is walked around (`/%74ickets`, `//tickets`, `/static/../checkout`, `shop.example.`).
+//! Where a request wants to go, normalised so that two spellings of one target are one. Origins decode and resolve
+//! paths, so a comparison of raw paths can be bypassed (`/%74ickets`, `//tickets`, `/static/../checkout`,
+//! `shop.example.`).
 
 use std::borrow::Cow;
 
@@ -22,7 +23,7 @@ pub(crate) fn host_of<B>(request: &Request<B>) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// A path as it came, and as an origin may read it.
+/// A path as sent, and as an origin may read it.
 pub(crate) struct Path<'request> {
     raw: &'request str,
     /// `None` where it reads the same.

@@ -49,7 +49,7 @@ impl Deref for GatewayRoom {
 }
 
 impl GatewayRoom {
-    /// Touches a visit, whatever becomes of whoever waits for it, and waits a moment for the store to say so.
+    /// Touches a visit, also if the request that waits for it is cancelled, and waits a moment for the store to confirm.
     pub(crate) async fn touch_to_the_end(self: &Arc<Self>, key: SessionKey, touch: Touch) {
         let (room, (done, ended)) = (Arc::clone(self), oneshot::channel());
         background(async move {
@@ -305,7 +305,7 @@ impl GatewayRooms {
         let table = Table { rules };
         let stands_before_nothing = table.protected().next().is_none();
         if stands_before_nothing && self.default_origins.is_some() && before.protected().next().is_some() {
-            tracing::warn!("no room stands before the origin any more: every request is passed on");
+            tracing::warn!("no room protects the origin any more, passing every request on");
         }
         self.table.store(Arc::new(table));
         // After the table: nobody may find a table without a room that is not awaited any more.
@@ -348,7 +348,7 @@ impl GatewayRooms {
         Rule { room, settings, seen_version: AtomicU64::new(board.version), is_protected: false, origins }
     }
 
-    /// What must happen also while nobody asks. `store`: whether it answers, and whether it did not a moment ago.
+    /// The periodic work. `store`: whether it answers, and whether it did not a moment ago.
     pub(crate) fn maintain(&self, now: UnixMillis, store: StoreState) {
         self.follow();
         for rule in &self.table.load().rules {
@@ -380,8 +380,8 @@ fn has_origins(settings: &Settings) -> bool {
     !settings.origins.as_slice().is_empty()
 }
 
-/// Admissions on the spot that are under way: never more than the board shows free slots, so that nobody without a cookie gets into
-/// the line by accident.
+/// Immediate admissions in flight: never more than the board shows free slots, so that no visitor without a cookie gets
+/// into the line by accident.
 #[derive(Debug, Default)]
 pub(crate) struct InstantAdmissions(AtomicU64);
 

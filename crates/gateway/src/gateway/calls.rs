@@ -1,5 +1,5 @@
-//! What the server around the gateway asks it: calls about lines on hosts that it does not stand before, and the waiting page for
-//! sites elsewhere.
+//! What the server around the gateway asks it: calls about lines on hosts that it does not stand before, and the waiting
+//! page for sites without a gateway.
 
 use anteroom_core::RoomId;
 use http::{Method, Request, Response};
@@ -32,8 +32,8 @@ impl Gateway {
         line::answer(self.called(case, reader, is_tls), request).await
     }
 
-    /// The answer to a visitor of a site elsewhere: `GET /wait/{room}`, and the button of that page. Its client is within its budget
-    /// for reading.
+    /// The response to a visitor of a site without a gateway: `GET /wait/{room}`, and the button of that page. Its
+    /// client is within its budget for reading.
     pub async fn answer_hand_off<B>(
         &self,
         request: &Request<B>,
@@ -68,12 +68,12 @@ impl Gateway {
         self.figures.moved(room.as_str());
     }
 
-    /// Counts a code that a site elsewhere has exchanged.
+    /// Counts a code that a site without a gateway has exchanged.
     pub fn note_code_exchanged(&self, room: &RoomId) {
         self.figures.code_exchanged(room.as_str());
     }
 
-    /// What somebody beyond his budget reads, where he reads a page.
+    /// The page for a client beyond its budget, where it reads pages.
     pub fn limited_page<B>(&self, request: &Request<B>, quota: &Quota) -> Option<Response<GatewayBody>> {
         let reader = Reader::of(&self.writer, request).below_prefix();
         let rejection = Rejection::Limited(Box::new(quota.clone()));

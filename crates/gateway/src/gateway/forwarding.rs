@@ -27,7 +27,7 @@ use anteroom_proxy::{self as proxy, Forwarded, Hop, Origins, Tunnel};
 
 /// What an origin says about a visit in its answer. It goes no further.
 const COMMAND: HeaderName = HeaderName::from_static("anteroom-session");
-/// Tells the origin which room a request came through.
+/// Tells the origin through which room a request was let in.
 const ROOM: HeaderName = HeaderName::from_static("anteroom-room");
 /// Tells the origin which visit it belongs to: the line and the position.
 const VISIT: HeaderName = HeaderName::from_static("anteroom-visit");
@@ -115,7 +115,7 @@ impl Gateway {
 
     /// Touches a visit if that is due, and waits a moment for the store to say so.
     async fn touch(&self, rule: &Rule, entry: &Entry) {
-        // Whoever was let in by this very request has just been touched, or has to come back first.
+        // A visit that began with this very request has just been touched, or its cookie has to come back first.
         let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
             return;
         };
@@ -129,7 +129,7 @@ impl Gateway {
         rule.room.touch_to_the_end(key, touch).await;
     }
 
-    /// Ends a visit by the origin's word: nobody here lets it in any more from this moment on, and its slot is free when all nodes know.
+    /// Ends a visit by the origin's word: this node revokes it at once, and its slot is free when all nodes know.
     fn end_visit(rule: &Arc<Rule>, inside: &Inside, command: Command, now: UnixMillis) {
         use anteroom_core::{Operation, Outcome};
         let key = key_of(&inside.ticket);
@@ -142,7 +142,7 @@ impl Gateway {
         background(async move {
             let actor = anteroom_store::engine::Actor::Visitor;
             if let Err(error) = handle.operate(Operation::Close { key, outcome }, actor).await {
-                tracing::warn!(room = %handle.id(), %error, "a visit that the origin has ended keeps its slot until its time is over");
+                tracing::warn!(room = %handle.id(), %error, "ending a visit on the origin's word failed, its slot stays taken until the visit expires");
             }
         });
     }
@@ -194,7 +194,7 @@ fn renewed(rule: &Rule, inside: &Inside) -> Option<CookieContent> {
     Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: false })
 }
 
-/// What the origin is told about a request.
+/// The header fields that the origin gets about a visit.
 fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(room) = HeaderValue::from_str(rule.room.handle.id().as_str()) {
@@ -238,7 +238,7 @@ async fn visit_over(
         if is_foreign || is_gone || room.visits.is_revoked(key) {
             return;
         }
-        // A connection is no proof that a cookie was kept: whoever was let in provisionally has to come back by himself.
+        // A connection is no proof that a cookie was kept: the cookie of a provisional visit has to come back first.
         let may_extend = !inside.is_provisional || room.visits.ends_at(key).is_some();
         if may_extend && room.visits.note(key, now, session_millis) == Due::Touch {
             room.touch_to_the_end(key, Touch { now, session_millis, confirms: false }).await;

@@ -1,4 +1,4 @@
-//! The breaker: while a shared store does not answer, or not in time, nobody waits for it.
+//! The circuit breaker: while a shared store does not answer, or not in time, no request waits for it.
 //!
 //! It opens at the first error, or when many decisions in a row took longer than their budget. One decision after another may
 //! be late when the machine is busy, so one is not enough. Only a probe closes it, which runs beside the traffic: no visitor is
@@ -35,7 +35,7 @@ impl Breaker {
     /// The store said that it cannot.
     pub(super) fn failed(&self, error: &dyn std::fmt::Display) {
         if self.open() {
-            tracing::warn!(%error, "the limiter's store fails; requests are decided without it until it answers");
+            tracing::warn!(%error, "rate limit store failed, deciding without it until it answers");
         }
     }
 
@@ -43,9 +43,7 @@ impl Breaker {
     pub(super) fn was_late(&self) {
         let late = self.late_in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if late >= LATE_IN_A_ROW_MAX && self.open() {
-            tracing::warn!(
-                "the limiter's store is too slow; requests are decided without it until it is not"
-            );
+            tracing::warn!("rate limit store is slow, deciding without it until it answers in time");
         }
     }
 
@@ -62,7 +60,7 @@ impl Breaker {
     pub(super) fn close(&self) {
         self.late_in_a_row.store(0, Ordering::Relaxed);
         if self.is_open.swap(false, Ordering::Relaxed) {
-            tracing::info!("the limiter's store answers again");
+            tracing::info!("rate limit store answers again");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the limiter's decisions came to, for `/metrics`.
+//! Counts of the limiter's decisions, for `/metrics`.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -63,7 +63,7 @@ pub struct Asked<'a> {
     pub class: Class,
     /// Its method.
     pub method: &'a Method,
-    /// Its path, as it came, without `/.anteroom`.
+    /// Its path, as sent, without `/.anteroom`.
     pub path: &'a str,
 }
 

@@ -1,5 +1,5 @@
-//! What a client is told about its budgets: the header fields of draft-ietf-httpapi-ratelimit-headers, `Retry-After`, and
-//! the older `X-RateLimit-*` where they are wanted.
+//! The rate limit headers: the fields of draft-ietf-httpapi-ratelimit-headers, `Retry-After`, and the older
+//! `X-RateLimit-*` where they are wanted.
 //!
 //! `t` is within how many seconds more comes back, as the draft has it since its tenth version, not when the bucket is full.
 

@@ -1,4 +1,5 @@
-//! Who is refused until when, remembered on this node: somebody who goes on asking costs the shared store nothing.
+//! Which clients are refused until when, remembered on this node: a client that goes on asking costs the shared store
+//! nothing.
 //!
 //! *Invariant:* it never refuses what the store would allow. A bucket that has too little now has enough at a known moment, and
 //! whatever others take meanwhile only makes that later. The moment is counted from before the store was asked.
@@ -143,7 +144,7 @@ mod tests {
             refusals.note(0, who(number), 0, &refused_for(1_000));
         }
         assert_eq!(count(), SHARDS * 8);
-        // Who is remembered may be told anew, without room for another.
+        // A remembered refusal may be updated, without room for another.
         let remembered = (0..10_000).find(|number| refusals.find(0, who(*number), 1).is_some()).unwrap();
         refusals.note(0, who(remembered), 500, &refused_for(1_000));
         assert!(refusals.find(0, who(remembered), 1_400).is_some());

@@ -1,4 +1,5 @@
-//! The limiter over buckets of this node, and over a store that works, fails or hangs as told: its failures are what is tested.
+//! The limiter over buckets of this node, and over a store that works, fails or hangs on command: its failures are what
+//! is tested.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -51,7 +52,7 @@ fn join() -> Asked<'static> {
     Asked { class: Class::Join, method: &Method::POST, path: "/join" }
 }
 
-/// What a decision came to, and the budgets that were asked.
+/// The result of a decision, and the budgets that were asked.
 fn told(decision: &Decision) -> String {
     let fields = |quota: &Quota| {
         let mut headers = HeaderMap::new();

@@ -1,7 +1,7 @@
-//! The waiting page for sites elsewhere, `/wait/{room}`: a site that has no gateway before it sends its visitors here, and gets them
-//! back with a pass when their turn has come.
+//! The waiting page for sites without a gateway, `/wait/{room}`: such a site sends its visitors here, and gets them back
+//! with a pass when their turn has come.
 //!
-//! *Invariant:* nobody is sent to an address that the room does not list.
+//! *Invariant:* no visitor is sent to an address that the room does not list.
 
 use anteroom_admission::{AdmissionError, ClaimTerms, Pass};
 use anteroom_core::settings::{HandOff, ReturnAddress, WebAddress};
@@ -35,17 +35,17 @@ const PASS_COOKIE: &str = "anteroom_pass_";
 const CODE: &str = "anteroom_code";
 const RETURN: &str = "return";
 
-/// Where the visitors of a room begin whose site is elsewhere.
+/// Where the visitors of a room begin whose site has no gateway.
 pub(crate) fn wait_path(room: &RoomId) -> String {
     format!("/.anteroom/wait/{room}")
 }
 
-/// A visitor who waits for a site elsewhere.
+/// A visitor who waits for a site without a gateway.
 pub(crate) struct HandOffVisitor<'request> {
     pub(crate) called: Called<'request>,
     pub(crate) gateway: &'request Gateway,
     pub(crate) client: &'request Client,
-    /// Whether he has pressed the button.
+    /// Whether the visitor has pressed the button.
     pub(crate) is_button: bool,
 }
 
@@ -84,8 +84,8 @@ fn is_listed(settings: &Settings, address: &str) -> bool {
     is_backend || below_backend || listed
 }
 
-/// An address with a code, and no other than this one, before what only the browser reads. Names are compared as the site will read
-/// them, however they are written: a code of somebody else's in front of ours would let the visitor in as him.
+/// An address with our code and no other, before what only the browser reads. Names are compared as the site will read
+/// them, however they are written: a foreign code in front of ours would let the visitor in as another one.
 fn with_parameter(address: &str, code: &str) -> String {
     let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
@@ -116,14 +116,14 @@ impl HandOffVisitor<'_> {
                 return self.called.refused(StatusCode::BAD_REQUEST, text);
             }
         };
-        // In a frame of another page his cookie would be another, or none; and what browsers fetch ahead takes no place.
+        // In a frame of another page the visitor's cookie would be another, or none; and prefetches take no place.
         if self.called.case.kind == Kind::SubResource {
             let text = "This page has to be opened in a window of its own";
             return self.called.refused(StatusCode::FORBIDDEN, text);
         }
         if self.is_button {
             self.called.case.kind = Kind::Navigation;
-            // Whoever presses the button without a place has lost his cookie; he begins anew.
+            // A visitor who presses the button without a place has lost their cookie, and begins anew.
             let is_known = matches!(
                 self.called.case.cookie,
                 Some(CookieContent::Waiting { .. } | CookieContent::Admitted { .. })
@@ -132,13 +132,13 @@ impl HandOffVisitor<'_> {
                 return see_other(&self.own_address(query, ""));
             }
         }
-        // Programs take no place by asking, and are told that they have none.
+        // Programs take no place by asking, and get a response that says they have none.
         let has_place = matches!(self.called.case.cookie, Some(CookieContent::Waiting { .. }));
         if self.called.case.kind != Kind::Navigation && !has_place {
             return self.called.ask(request).await;
         }
         let (wait, cookie) = match verdict::judge(&self.called.case).await {
-            // His line was reset. He is a program, and takes no place by asking.
+            // The line was reset. The client is a program, and takes no place by asking.
             Judgement::Reject(Rejection::NotInside { .. }) => return self.called.ask(request).await,
             Judgement::Reject(rejection) => return self.called.rejected(&rejection),
             Judgement::Proxy(entry) => {
@@ -155,7 +155,7 @@ impl HandOffVisitor<'_> {
                 }
                 match self.handed_over(waiter, address.as_deref()).await {
                     Ok(mut response) => {
-                        // By it he is handed over again, should he come back, and ends his visit.
+                        // With this cookie a visitor who comes back is handed over again, and can end the visit.
                         self.give(&mut response, &waiter.cookie());
                         return response;
                     }
@@ -167,7 +167,8 @@ impl HandOffVisitor<'_> {
         self.told(wait, cookie, query)
     }
 
-    /// Why he is not handed over. Whoever pressed the button reads it where he can ask again, and gets his cookie there.
+    /// Why the visitor is not handed over. A visitor who pressed the button is redirected to the page, where they can
+    /// ask again, and gets their cookie there.
     fn told(&self, wait: Wait, cookie: Option<CookieContent>, query: Option<&str>) -> Response<GatewayBody> {
         if self.is_button && self.called.reader.wants_page {
             return see_other(&self.own_address(query, ""));
@@ -197,7 +198,7 @@ impl HandOffVisitor<'_> {
         if self.is_button { None } else { self.gateway.limited(Class::Claim, request, self.client).await }
     }
 
-    /// Somebody who is inside already, by the gateway before the same room: he goes on with the pass of his visit.
+    /// A visitor who is inside already, by the gateway before the same room, goes on with the pass of that visit.
     async fn hand_on_whoever_is_inside<B>(
         &self,
         request: &Request<B>,
@@ -212,13 +213,13 @@ impl HandOffVisitor<'_> {
         };
         match self.handed_over(Waiter::new(inside.ticket), address).await {
             Ok(response) => response,
-            // His visit has outlived its pass: there is nothing to hand over, and nothing to take from him.
+            // The visit has outlived its pass: there is nothing to hand over, and nothing to take from the visitor.
             Err(Wait::Gone) => self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside)),
             Err(wait) => self.told(wait, None, request.uri().query()),
         }
     }
 
-    /// In an auction, whoever opens the page counts as present.
+    /// In an auction, a visitor who opens the page counts as present.
     fn note_presence(&self, wait: Wait) {
         let case = &self.called.case;
         if let Wait::InLine(Waiter { ticket, .. }) = wait

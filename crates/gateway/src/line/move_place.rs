@@ -1,8 +1,9 @@
-//! Taking a place to another device: a sealed link, opened there. Whoever opens it is asked, because programs that preview links open
-//! them too; the place moves when he says yes, and from then on the old device is told so.
+//! Taking a place to another device: a sealed link, opened there. The page behind the link asks first, because programs
+//! that preview links open them too; the place moves when the visitor confirms, and from then on the old device sees
+//! that it has moved.
 //!
-//! The answer to his yes can be lost on the way. So the question comes with a cookie, by which he is known again: whoever says it twice,
-//! or opens the link again, has the place he took (`anteroom_core::moves`).
+//! The response to a confirmation can be lost. So the question comes with a cookie that identifies the browser: a
+//! repeated confirmation, or opening the link again, returns the same place (`anteroom_core::moves`).
 
 use anteroom_core::{Answer, Mover, Operation, Place, Recognition, Refusal, Standing, Ticket};
 use anteroom_pages::{Page, Situation, qr_svg};
@@ -44,7 +45,7 @@ impl Called<'_> {
         let waiter = Waiter { ticket, people_ahead_at_first };
         match self.standing(waiter).await {
             Wait::InLine(_) => {}
-            // Whoever has come in holds no place any more.
+            // A visitor who has come in holds no place any more.
             Wait::Turn(waiter) => match self.has_claimed(&ticket).await {
                 Ok(false) => {}
                 Ok(true) => return self.refused(StatusCode::CONFLICT, INSIDE),
@@ -107,7 +108,7 @@ impl Called<'_> {
         is_host.then(|| format!("{scheme}://{authority}"))
     }
 
-    /// The ticket of the link, if it still works as far as can be seen: nobody has used it, or this very browser has.
+    /// The ticket of the link, if it still works as far as can be seen: it is unused, or was used by this very browser.
     fn ticket_of_link<B>(&self, request: &Request<B>) -> Option<Ticket> {
         let room = &self.case.rule.room;
         let code = self.codes.open_move(&parameter(request.uri().query(), CODE)?, self.case.now)?;
@@ -147,7 +148,7 @@ impl Called<'_> {
         cookies::attach(response.headers_mut(), cookie);
     }
 
-    /// Asks whoever opened the link whether the place shall come here.
+    /// Asks the visitor who opened the link whether the place shall move to this device.
     pub(crate) async fn ask_to_move_in<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         if self.has_moved_here(request) {
             return see_other(&self.address(request));
@@ -155,7 +156,7 @@ impl Called<'_> {
         let Some(ticket) = self.ticket_of_link(request) else { return self.move_failed(request) };
         let (room, by) = (&self.case.rule.room, self.mover(request));
         if room.handle.with_board(|board| board.is_moved_by(&ticket, by)) {
-            // He has said yes before; what was lost is our answer.
+            // The visitor has confirmed before; our response was lost.
             return self.move_in(request).await;
         }
         match self.standing(Waiter::new(ticket)).await {
@@ -229,8 +230,8 @@ impl Called<'_> {
         }
     }
 
-    /// Whether whoever asks is inside: by the gateway, or by a place whose pass was handed over to a site elsewhere. Taking another place
-    /// would end his visit.
+    /// Whether the visitor is inside: by the gateway, or by a place whose pass was handed over to a site without a
+    /// gateway. Taking another place would end their visit.
     async fn is_inside(&self) -> Result<bool, EngineError> {
         match self.case.cookie {
             Some(CookieContent::Admitted { .. }) => {
@@ -253,14 +254,15 @@ impl Called<'_> {
         if !may_have || room.visits.is_revoked(key_of(ticket)) {
             return Ok(false);
         }
-        match room.handle.place(*ticket, now).await {
+        match room.handle.place_status(*ticket, now).await {
             Ok(Place::Claimed(session)) => Ok(session.is_alive(now)),
             Ok(_) | Err(EngineError::Refused(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Whoever has taken another place gives up the one that this browser had: nobody else could. If that fails it lapses.
+    /// A visitor who has taken another place gives up the one that this browser had: no other client could. If that
+    /// fails it lapses.
     async fn leave_own_place(&self, taken: &Ticket) {
         if let Some(own) = self.own_place_beside(taken) {
             let leave = Operation::Leave { ticket: own };

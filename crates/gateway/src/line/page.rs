@@ -62,7 +62,7 @@ impl Writer {
             let failed_before = self.template_failures.inc();
             if failed_before.is_multiple_of(FAILURES_PER_WARNING) {
                 let room = page.room.unwrap_or_default();
-                tracing::warn!(room, template = name, %problem, "the built-in page is shown in place of the room's own");
+                tracing::warn!(room, template = name, %problem, "page template of room is not usable, serving the built-in page");
             }
         }
         let headers = response.headers_mut();
@@ -83,11 +83,11 @@ impl Writer {
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// Who reads an answer: a person gets a page in his language, a program JSON.
+/// The reader of a response: a person gets a page in their language, a program JSON.
 pub(crate) struct Reader<'gateway> {
     writer: &'gateway Writer,
     pub(crate) wants_page: bool,
-    /// What he asked for, as a path of this very host, where asking again changes nothing.
+    /// The request target, as a path of this host, where repeating the request changes nothing.
     pub(crate) address: Option<String>,
     preferences: HeaderMap,
 }
@@ -143,7 +143,7 @@ pub(crate) fn json(status: StatusCode, kind: HeaderValue, body: &serde_json::Val
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, kind);
-    // What we answer depends on who asks and what he prefers, and is true for a moment.
+    // The response depends on the client and its preferences, and is true for a moment.
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(header::VARY, HeaderValue::from_static("Accept, Cookie"));
     response

@@ -1,4 +1,4 @@
-//! The answer to somebody who waits: a page for people, JSON for programs, with the room's `queueing_status_code`.
+//! The response to a visitor who waits: a page for people, JSON for programs, with the room's `queueing_status_code`.
 
 use anteroom_core::estimate::next_poll_seconds;
 use anteroom_core::settings::Notice;
@@ -16,30 +16,30 @@ use crate::line::page::{self, Reader};
 use crate::line::query::escaped;
 use crate::reject::ExpectedRefusal;
 
-/// How soon somebody whose cookie is still on its way asks again.
+/// How soon a visitor whose cookie has not come back yet asks again.
 const ARRIVED_REFRESH_SECONDS: u64 = 1;
-/// How soon somebody asks again while the store is lost.
+/// How soon a visitor asks again while the store is lost.
 const HELD_REFRESH_SECONDS: u64 = 5;
-/// How soon somebody asks again in whose room nobody is let in.
+/// How soon a visitor asks again in whose room no visitor is let in.
 const PASSED_REFRESH_SECONDS: u64 = 30;
-/// How soon somebody asks again whose turn it is: he may come in by another window.
+/// How soon a visitor asks again whose turn it is: they may come in by another window.
 const TURN_REFRESH_SECONDS: u64 = 10;
-/// The least time between two loads of a page by somebody in line whose browser runs no scripts.
+/// The least time between two loads of a page by a visitor in line whose browser runs no scripts.
 const PAGE_REFRESH_MIN_SECONDS: u64 = 10;
-/// In an auction, whoever waits for fewer rounds than this comes to each of them.
+/// In an auction, a visitor who waits for fewer rounds than this checks in to each of them.
 const ROUNDS_ATTENDED: u64 = 10;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Somebody with a place, by what his cookie says.
+/// A visitor with a place, by what their cookie says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) ticket: Ticket,
-    /// How many were ahead when he took his place; 0 where that is not known.
+    /// How many were ahead when the place was taken; 0 where that is not known.
     pub(crate) people_ahead_at_first: u64,
 }
 
 impl Waiter {
-    /// Somebody whose place is new to this browser.
+    /// A visitor whose place is new to this browser.
     pub(crate) const fn new(ticket: Ticket) -> Self {
         Self { ticket, people_ahead_at_first: 0 }
     }
@@ -64,29 +64,29 @@ pub(crate) fn people_ahead(board: &Board, ticket: &Ticket, now: UnixMillis) -> u
     }
 }
 
-/// Why somebody is shown the line.
+/// Why a visitor is shown the line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
-    /// He has this place.
+    /// The visitor has this place.
     InLine(Waiter),
-    /// He may come in, and has not.
+    /// The visitor may come in, and has not.
     Turn(Waiter),
-    /// He gets a place when his cookie comes back.
+    /// The visitor gets a place when their cookie comes back.
     Arriving,
-    /// Nobody gets anything until the store is back; a place that he has stays his.
+    /// No visitor gets anything until the store is back; a place that this one has stays theirs.
     Held(Option<Waiter>),
-    /// He has a place, and the room is closed.
+    /// The visitor has a place, and the room is closed.
     Closed,
-    /// His turn came and went, or he gave his place up.
+    /// The turn was missed, or the place was given up.
     Gone,
-    /// He took his place to another device.
+    /// The place has moved to another device.
     Moved,
 }
 
-/// How somebody comes in whose turn it is.
+/// How a visitor comes in whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WayIn<'request> {
-    /// By asking for what he wanted, or, in rooms that do not enter by themselves, by a button.
+    /// By the request itself, or, in rooms that do not enter by themselves, by a button.
     Gateway,
     /// The same, and this is where the button posts to.
     HandOff { enter: &'request str },
@@ -100,7 +100,7 @@ pub(crate) struct Shown<'request> {
     pub(crate) board: &'request Board,
     pub(crate) now: UnixMillis,
     pub(crate) reader: &'request Reader<'request>,
-    /// The path and query that he asked for.
+    /// The path and query of the request.
     pub(crate) address: &'request str,
     pub(crate) way_in: WayIn<'request>,
 }
@@ -140,7 +140,7 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
     if !matches!(wait, Wait::Moved) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
     }
-    // Only a lost store is trouble.
+    // Only a lost store counts as a failure.
     if !matches!(wait, Wait::Held(_)) {
         response.extensions_mut().insert(ExpectedRefusal);
     }
@@ -218,7 +218,7 @@ impl Place {
     }
 }
 
-/// Whoever may win a round soon has to come to each: the longest time between two of his requests.
+/// The longest time between two requests of a visitor who may win a round soon: they have to check in to each.
 fn rounds_attended(board: &Board, likely_seconds: Option<u64>) -> Option<u64> {
     let round_seconds = board.settings.round_millis() / 1000;
     let is_near = likely_seconds.is_none_or(|seconds| seconds <= round_seconds * ROUNDS_ATTENDED);
@@ -276,8 +276,8 @@ fn as_page(
     shown.reader.page(status, &page)
 }
 
-/// How often a page without scripts is loaded anew: not while somebody is still reading it, or confirms that he leaves. In an auction
-/// every load is a sign of life.
+/// How often a page without scripts is loaded anew: not while the visitor is still reading it, or confirms leaving. In
+/// an auction every load is a check-in.
 fn page_refresh_seconds(wait: Wait, refresh_seconds: u64, settings: &Settings) -> u64 {
     match wait {
         Wait::InLine(_) if !settings.is_auction() => refresh_seconds.max(PAGE_REFRESH_MIN_SECONDS),
@@ -300,7 +300,7 @@ fn live(place: &Place, refresh_seconds: u64, shown: &Shown<'_>) -> Live {
     }
 }
 
-/// Whether nobody is let in at the moment, however many slots are free.
+/// Whether no visitor is let in at the moment, however many slots are free.
 fn is_standing_still(board: &Board) -> bool {
     let is_held = board.standstill.is_some_and(Standstill::is_held);
     is_held || !board.state.admits() || board.settings.queue_all

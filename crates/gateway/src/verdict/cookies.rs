@@ -10,11 +10,11 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 const PREFIX: &str = "anteroom-";
 /// Browsers take such a cookie only over TLS, for this very host and all its paths: no other host can set or see it.
 const HOST_PREFIX: &str = "__Host-anteroom-";
-/// The cookie of somebody who was let in while the store was lost stands beside that of his place.
+/// The cookie of a visitor let in while the store was lost stands beside that of their place.
 const LOSS_SUFFIX: &str = "~loss";
-/// So does the one by which a browser is known again that has asked for somebody's place.
+/// So does the cookie that identifies a browser that has asked to take a place over.
 const MOVE_SUFFIX: &str = "~move";
-/// How long a place in line is remembered by a browser: longer than anybody waits, because only the server knows when it is over, and
+/// How long a browser keeps a place in line: longer than any wait, because only the server knows when it is over, and
 /// pages that stay open do not renew it.
 pub(crate) const WAITING_MAX_AGE_SECONDS: u64 = 7 * 24 * 3600;
 /// How long an arrival is good for a place: as long as it is remembered which place it got.
@@ -36,7 +36,7 @@ pub(crate) struct CookieNames {
 pub(crate) enum CookieKind {
     /// The place or the visit.
     Place,
-    /// The visit of somebody who was let in while the store was lost.
+    /// The visit of a visitor let in while the store was lost.
     Loss,
     /// Who has opened a link to another device's place.
     Move,
@@ -115,8 +115,8 @@ pub(crate) fn hide(headers: &mut HeaderMap) {
     }
 }
 
-/// Puts a cookie into an answer, which from then on is one person's: a shared cache that kept it would give his visit away. His own
-/// browser may keep it for as long as the origin says.
+/// Sets a cookie on a response, which makes the response private: a shared cache that kept it would give the visit away.
+/// The visitor's own browser may keep it for as long as the origin says.
 pub(crate) fn attach(headers: &mut HeaderMap, cookie: HeaderValue) {
     headers.append(header::SET_COOKIE, cookie);
     for name in TARGETED {

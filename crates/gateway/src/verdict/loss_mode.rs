@@ -1,7 +1,7 @@
 //! Visitors while the store is lost: held, let in at the last known rate, or let in.
 //!
-//! Whom a loss mode lets in has no slot, so he is counted by cause (`let_in_by_loss_mode`) and his visit is not renewed. A place
-//! that he has stays his: the cookie of his visit stands beside that of his place.
+//! A visitor let in by a loss mode has no slot, so they are counted by cause (`let_in_by_loss_mode`) and the visit is
+//! not renewed. A place that they have stays theirs: the cookie of the visit stands beside that of the place.
 //!
 //! With `steady` the line moves on as if the store were there: those in front are let in, in order, as far as the allowance
 //! reaches, and newcomers behind them.
@@ -33,7 +33,7 @@ impl LossMode {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Whether to let somebody in: with so many people ahead of him, or, as a newcomer, behind everybody.
+    /// Whether to let a visitor in: one with so many people ahead, or, as a newcomer, behind all others.
     pub(crate) fn lets_in(&self, board: &Board, people_ahead: Option<u64>, now: UnixMillis) -> bool {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let loss = guard.get_or_insert_with(|| Loss {

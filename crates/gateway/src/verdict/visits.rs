@@ -2,10 +2,11 @@
 //!
 //! A cookie is verified without the store. Every so often its session is *touched*: the store moves the session's end on, and only
 //! when it has said so is the cookie sealed anew, with an end [`STAY_GRACE_MILLIS`] earlier than the store's. So a slot is never free
-//! while a cookie for it still works; and a node that has lost its store extends nobody, and ends nobody before his time.
+//! while a cookie for it still works; and a node that has lost its store extends no visit, and ends none early.
 //!
-//! Who has departed (the origin said so, an operator, the visitor himself) stands on the board for a while before his slot is
-//! free. Each node takes that into its own list of the dead, where it stays until the cookie would have ended by itself.
+//! A visit that has ended early (by the origin, an operator, or the visitor) stands on the board for a while before its
+//! slot is free. Each node adds it to its own list of revoked visits, where it stays until the cookie would have ended
+//! by itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +29,7 @@ const VISITS_MAX: usize = 262_144;
 const REVOKED_MAX: usize = 262_144;
 /// How often what has ended by itself is forgotten.
 const SWEEP_PERIOD_MILLIS: u64 = 5_000;
-/// How much longer a departed visitor is remembered than his cookie can last: clocks differ.
+/// How much longer a revoked visit is remembered than its cookie can last: clocks differ.
 const REVOKED_MARGIN_MILLIS: u64 = 60_000;
 
 /// The time between two touches of a visit that lasts `session_millis` without one.
@@ -95,7 +96,7 @@ impl Visits {
             revoked.retain(|_, until| *until > now);
         }
         if revoked.len() >= REVOKED_MAX {
-            // Those that touched their visits last are found out by the next touch; nobody keeps more than this.
+            // The list is bounded. Visits that are dropped from it are revoked again by the next touch.
             revoked.clear();
         }
         revoked.entry(key).or_insert_with(|| now.plus(session_millis + REVOKED_MARGIN_MILLIS));
@@ -108,7 +109,7 @@ impl Visits {
         self.revoked.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
     }
 
-    /// What is due for a visit whose cookie is good. Of several requests at once, one is told to touch it.
+    /// What is due for a visit whose cookie is good. Of several requests at once, one touches it.
     pub(crate) fn note(&self, key: SessionKey, now: UnixMillis, session_millis: u64) -> Due {
         let interval = touch_interval_millis(session_millis);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +130,7 @@ impl Visits {
         }
     }
 
-    /// Until when a visit's cookie may last by what the store last told this node.
+    /// Until when a visit's cookie may last by the store's last answer to this node.
     pub(crate) fn ends_at(&self, key: SessionKey) -> Option<UnixMillis> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.ends_at
     }

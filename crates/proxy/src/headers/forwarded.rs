@@ -1,6 +1,6 @@
-//! What origins are told about the way a request came: `Forwarded`, `X-Forwarded-*` and `CDN-Loop`.
+//! What origins learn about the path of a request: `Forwarded`, `X-Forwarded-*` and `CDN-Loop`.
 //!
-//! No `Via`: nginx does not compress what it is asked for by somebody who names himself there.
+//! No `Via`: nginx does not compress responses to requests that carry it.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::error::RequestFault;
 use crate::forward::Hop;
 use crate::settings::ForwardedPolicy;
 
-/// Through which kinds of gateways a request came (RFC 8586).
+/// The kinds of gateways that a request went through (RFC 8586).
 const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 /// How we call ourselves there.
 const OWN_NAME: &str = "anteroom";
@@ -64,7 +64,7 @@ pub(super) fn tell_forwarded(
     }
 }
 
-/// An address as text, without a place on the heap. An IPv4 address that came as an IPv6 one is shown as what it is.
+/// An address as text, without an allocation. An IPv4-mapped IPv6 address is written as IPv4.
 struct Address {
     text: [u8; 45],
     length: usize,
@@ -123,7 +123,7 @@ pub(super) fn tell_loop(headers: &mut HeaderMap) -> Result<(), RequestFault> {
     Ok(())
 }
 
-/// Adds a value at the end of a list, in one line, because not everybody reads the second.
+/// Adds a value at the end of a list, in one line, because some servers do not read the second.
 fn join_to_list(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     let mut list: Vec<u8> = vec![];
     for before in headers.get_all(&name) {

@@ -156,7 +156,7 @@ fn path_of(uri: &Uri) -> Uri {
     }
 }
 
-/// HTTP/2 may split cookies over several fields; to everybody else they are one.
+/// HTTP/2 may split cookies over several fields; HTTP/1 has one.
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(header::COOKIE).iter();
     if cookies.next().is_none() || cookies.next().is_none() {

@@ -69,7 +69,7 @@ pub struct NewKey {
     pub expires_at: Option<UnixMillis>,
 }
 
-/// What the holder of a new key must be told, once.
+/// What the holder of a new key must be given, once.
 pub enum CreatedKey {
     /// The key itself.
     Bearer(String),
@@ -94,7 +94,7 @@ pub(crate) enum KeyError {
     /// No such key.
     #[error("there is no key of that name")]
     Unknown,
-    /// There would be nobody left who can make keys.
+    /// No key would be left that can make keys.
     #[error("this is the last admin key that works; make another one first")]
     LastAdmin,
     /// See [`KEYS_MAX`].
@@ -282,7 +282,7 @@ impl ApiKeys {
         let checked = self.checked_signature(parts, body, now);
         if let Err(error) = &checked {
             // Anybody who reaches the port can cause this, so it must not fill the log.
-            tracing::debug!(%error, "a signed request was refused");
+            tracing::debug!(%error, "signed request refused");
         }
         checked
     }
@@ -322,7 +322,7 @@ impl ApiKeys {
         let Proof::Pair { access_key_id, sealed_secret } = &key.proof else { return None };
         let opened = SecretAccessKey::open(&self.secrets, access_key_id.as_str().as_bytes(), sealed_secret);
         if opened.is_err() {
-            tracing::error!(key = key.name, "the secret of a key pair cannot be opened");
+            tracing::error!(key = key.name, "secret of access key pair cannot be decrypted");
         }
         opened.ok()
     }
@@ -453,7 +453,7 @@ fn read(bytes: &[u8]) -> Option<Vec<ApiKey>> {
     stored.into_iter().map(StoredKey::read).collect()
 }
 
-/// Whether somebody could still administer a server that takes on the keys of a backup.
+/// Whether a server that takes on the keys of a backup could still be administered.
 pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, has_environment_key: bool) -> Result<(), String> {
     let keys = values.get(KEYS_VALUE).map_or(Some(vec![]), |bytes| read(bytes));
     let keys = keys.ok_or("The API keys of the backup cannot be read")?;

@@ -9,8 +9,8 @@ use crate::config::{Loaded, StoreUrl};
 use crate::ops::master_secret;
 use crate::ops::stores::{self, master_secrets};
 
-/// Opens the store that the configuration names, for somebody who only looks. What several nodes share is sealed, so there the
-/// master secret must be the right one.
+/// Opens the store that the configuration names, for reading. What several nodes share is sealed, so there the master
+/// secret must be the right one.
 pub async fn look(loaded: &Loaded) -> anyhow::Result<Arc<dyn Store>> {
     let store = stores::open(&loaded.config, &loaded.secrets).await?.store;
     if let StoreUrl::Redis(_) = loaded.config.store_url {
@@ -19,7 +19,7 @@ pub async fn look(loaded: &Loaded) -> anyhow::Result<Arc<dyn Store>> {
     Ok(store)
 }
 
-/// Makes an API key in the store that the configuration names: the way back in for somebody who has lost every key.
+/// Makes an API key in the store that the configuration names: the way back in for an operator who has lost every key.
 pub async fn create_key(loaded: &Loaded, new: NewKey) -> anyhow::Result<CreatedKey> {
     let store = stores::open(&loaded.config, &loaded.secrets).await?.store;
     let secrets = Arc::new(master_secrets(&loaded.config, &loaded.secrets)?);

@@ -27,7 +27,7 @@ use crate::openapi::schemas::{KeyKindName, KeyName, RoleName};
 type Shared = State<Arc<App>>;
 type Outcome = Result<Answered, ApiError>;
 
-/// How many records one page of the audit has when nobody says.
+/// How many records one page of the audit has by default.
 pub(crate) const AUDIT_PAGE: usize = 100;
 /// How many it may have.
 pub(crate) const AUDIT_PAGE_MAX: usize = 1_000;
@@ -145,7 +145,7 @@ pub(crate) async fn rotate_signing_key(State(app): Shared, principal: Principal)
         if let SigningKeysError::Ring(full @ KeyRingError::Full) = &error {
             return ApiError::problem(Problem::Conflict, full.to_string());
         }
-        tracing::warn!(%error, "the signing key was not rotated");
+        tracing::warn!(%error, "rotating the signing key failed");
         ApiError::unavailable("The key could not be rotated; see the log")
     })?;
     Ok(response::json(StatusCode::CREATED, Caching::Never, &signing_key(&rotated)))

@@ -43,15 +43,15 @@ pub(crate) async fn notify(State(app): Shared, principal: Principal, request: Re
         let truncated = notification.truncated;
         tracing::warn!(
             truncated,
-            "a notification of alarms was cut short by its sender; set max_alerts to 0 there"
+            "alertmanager truncated the notification, set max_alerts to 0 in its webhook_config"
         );
     }
     let heard = app.alarms.hear(notification.alerts, &principal.name, app.now()).await?;
     for alarm in &heard.began {
-        tracing::warn!(alarm, "an alarm fires");
+        tracing::warn!(alarm, "alarm firing");
     }
     for alarm in &heard.ended {
-        tracing::info!(alarm, "an alarm is OK again");
+        tracing::info!(alarm, "alarm resolved");
     }
     app.alarms.tell_rooms(&app.engine).await;
     let told = json!({
@@ -63,7 +63,8 @@ pub(crate) async fn notify(State(app): Shared, principal: Principal, request: Re
     Ok(response::json(StatusCode::OK, Caching::Never, &told))
 }
 
-/// GET `/alarms`: every alarm, own and told from outside, and the names that rooms mention without anybody having heard of them.
+/// GET `/alarms`: every alarm, own and reported from outside, and the names that rooms mention but that were never
+/// reported.
 pub(crate) async fn list(State(app): Shared) -> Answered {
     let now = app.now();
     let rooms = rooms_by_name(&app.engine);
@@ -142,7 +143,7 @@ fn described_unknown(name: &str, rooms: &BTreeSet<String>) -> Json {
     })
 }
 
-/// What a webhook body says. It is read by hand, so that a mistake is told with the place where it stands.
+/// The content of a webhook body. It is parsed by hand, so that an error names the field it is in.
 #[derive(Debug, PartialEq, Eq)]
 struct Notification {
     alerts: Vec<Alert>,

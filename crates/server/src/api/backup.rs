@@ -41,7 +41,7 @@ pub(crate) async fn backup(State(app): State<Arc<App>>, principal: Principal, me
     let body = if method == Method::HEAD {
         Body::empty()
     } else {
-        tracing::info!(actor = principal.name, "a backup is being taken");
+        tracing::info!(actor = principal.name, "taking a backup");
         Body::new(BackupBody::new(app.engine.backup().await?))
     };
     let mut response = Answered::new(body);
@@ -57,7 +57,8 @@ pub(crate) async fn backup(State(app): State<Arc<App>>, principal: Principal, me
 
 type NextPiece = Pin<Box<dyn Future<Output = (BackupStream, Option<Result<Vec<u8>, StoreError>>)> + Send>>;
 
-/// A backup on its way out. One that breaks off ends the connection, so that nobody takes it for a whole one.
+/// The body of a backup in flight. A backup that fails ends the connection, so that it is not mistaken for a complete
+/// one.
 struct BackupBody(Option<NextPiece>);
 
 impl BackupBody {
@@ -144,7 +145,7 @@ async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) ->
 /// The body as a temporary file, which vanishes when it is closed.
 async fn received(mut body: Body) -> Result<std::fs::File, ApiError> {
     let no_room = |error: std::io::Error| {
-        tracing::warn!(%error, "a backup cannot be put into a temporary file");
+        tracing::warn!(%error, "writing the backup to a temporary file failed");
         ApiError::unavailable("There is no room for the backup in the directory of temporary files")
     };
     let mut file = tempfile::tempfile().map_err(no_room)?;

@@ -1,4 +1,4 @@
-//! What moves a room's frontier, as it is told: to operators everything, to visitors what concerns them.
+//! What moves a room's frontier, as it is presented: to operators everything, to visitors what concerns them.
 //!
 //! *Boundary:* names of keys, of alarms and of reporters, and what the protected site says about itself, are for operators only.
 

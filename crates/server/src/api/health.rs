@@ -1,4 +1,4 @@
-//! What the server says of itself: alive, ready, its figures, and what its problems mean.
+//! What the server says of itself: liveness, readiness, its figures, and what its problems mean.
 
 use std::sync::Arc;
 

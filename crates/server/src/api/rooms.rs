@@ -1,8 +1,8 @@
 //! Rooms at run time, for operators: list, show, make, change, delete, and what a ticket says.
 //!
-//! A room's `ETag` is made of its settings and state, so it changes when an operator changes something and not with every
-//! visitor. A change is applied to the settings it was computed from: if somebody else was faster, it is computed anew, or
-//! refused where the caller asked for that with If-Match.
+//! A room's `ETag` is made of its settings and state, so it changes when an operator changes something and not with
+//! every visitor. A change is applied to the settings it was computed from: after a concurrent change it is computed
+//! anew, or refused where the caller asked for that with If-Match.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use crate::ops::page_templates;
 type Shared = State<Arc<App>>;
 type Outcome = Result<Answered, ApiError>;
 
-/// How often a change is computed anew when somebody else was faster.
+/// How often a change is computed anew after concurrent changes.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// What an operator set: all that an `ETag` stands for.
@@ -158,7 +158,7 @@ pub(crate) async fn create_or_replace(
         app.alarms.tell(&room.handle, app.now()).await;
         return Ok(told(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
     }
-    // Somebody made it in between.
+    // Another caller made it in between.
     replace(&app, &room, &preconditions, &principal, wanted).await
 }
 
@@ -244,7 +244,7 @@ pub(crate) async fn delete(
     Err(ApiError::unavailable("The room keeps changing; try again shortly"))
 }
 
-/// What a caller knows of the room he changes.
+/// What a caller expects of the room that it changes.
 struct Preconditions {
     if_match: Option<String>,
     if_none_match: Option<String>,

@@ -42,7 +42,7 @@ pub(crate) async fn state_from_room(
     app: &App,
     presented: &PresentedTicket,
 ) -> Result<TicketState, AdmissionError> {
-    let place = presented.room.handle.place(presented.ticket, app.now()).await?;
+    let place = presented.room.handle.place_status(presented.ticket, app.now()).await?;
     Ok(state_of(&place, presented, app))
 }
 

@@ -1,10 +1,10 @@
-//! GET `/watch`: a room's board as server-sent events, the same bytes to everybody.
+//! GET `/watch`: a room's board as server-sent events, the same bytes for all watchers.
 //!
 //! # The path of a stream
 //! request ([`watch`]: room, `Accept`, places left) → a feed for the room ([`feed`]) → over clear HTTP/1.1 the socket leaves hyper
 //! (`listener::takeout`) for a hub ([`hub`]); over TLS it stays and becomes a body ([`body`]) → the present board → from then on what
-//! the feed's pacer pushes, and signs of life from the one wheel ([`wheel`]) while nothing happens → the client leaves, does not
-//! take what it is sent, the room is deleted, or the server closes.
+//! the feed's pacer pushes, and keep-alives from the one wheel ([`wheel`]) while nothing happens → the client leaves,
+//! does not take what it is sent, the room is deleted, or the server closes.
 //!
 //! *Invariant:* nothing is queued for a stream. A board says everything, so a newer one replaces an older one.
 
@@ -48,7 +48,7 @@ use crate::http::timestamp::http_date;
 /// Where the stream is, and the paths on which sockets are taken out.
 pub(crate) const WATCH_PATHS: &[&str] = &[PATH, "/.anteroom/watch"];
 const PATH: &str = "/watch";
-/// When a client that lost its stream should come back, at the earliest and at the latest. Each is told another moment in
+/// When a client that lost its stream should come back, at the earliest and at the latest. Each gets a random moment in
 /// between, so that a hundred thousand that were cut at once do not come back at once.
 const RETRY_MIN_MILLIS: u32 = 2_000;
 const RETRY_MAX_MILLIS: u32 = 8_000;
@@ -73,7 +73,7 @@ pub(crate) struct StreamLimits {
     pub(crate) keep_alive: Duration,
     /// Streams over TLS at once.
     pub(crate) tls_max: u64,
-    /// Streams at once of each kind, so that they leave connections for everybody else.
+    /// Streams at once of each kind, so that they leave connections for other requests.
     pub(crate) streams_max: u64,
 }
 
@@ -112,12 +112,12 @@ impl Watch {
         Ok(watch)
     }
 
-    /// What it came to so far.
+    /// Counts since the start.
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Ends every stream at once; who comes later is told to come back. Clients reconnect, each at a moment of its own.
+    /// Ends every stream at once; a later client is told to come back. Clients reconnect, each at a moment of its own.
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
         for hub in &*self.hubs {
@@ -207,7 +207,7 @@ pub(crate) async fn watch(State(app): State<Arc<App>>, request: Request<Body>) -
     let known_edition = known_edition(request.headers());
     if let Some(takeout) = request.extensions().get::<Takeout>().cloned() {
         let watching = app.watch.enter(&feed, Kind::Taken)?;
-        // Counted here, because whoever counts answers is dropped with hyper's connection.
+        // Counted here, because the code that counts responses is dropped with hyper's connection.
         app.metrics.answered("public", PATH, StatusCode::OK.as_u16());
         let adoption = Adoption { greeting: greeting(&app), known_edition, watching };
         let hubs = &app.watch.hubs;

@@ -200,7 +200,7 @@ impl Kind for FilePath {
     }
 }
 
-/// Log directives. Whether they parse is known to whoever sets the log up.
+/// Log directives. The code that sets up the log finds out whether they parse.
 pub struct LogFilter;
 
 impl Kind for LogFilter {
@@ -239,7 +239,7 @@ impl Kind for HeaderField {
     }
     fn read(raw: Raw<'_>) -> Result<http::HeaderName, Refusal> {
         let name: http::HeaderName = raw.parse()?;
-        // These have a meaning of their own, or change on their way.
+        // These have a meaning of their own, or are changed by proxies.
         let taken = ["authorization", "host", "cookie", "connection", "content-length", "transfer-encoding"];
         if taken.contains(&name.as_str()) {
             return Err(Refusal::Because(format!("`{name}` has another use; choose a name of your own")));

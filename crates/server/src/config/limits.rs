@@ -138,7 +138,7 @@ struct Draft {
     name: String,
     place: Place,
     by: By,
-    /// None if it is not valid, which has been told.
+    /// None if it is not valid, which has been reported.
     budget: Option<Budget>,
     /// Each with where it is said what it costs.
     charges: Vec<(Charge, Place)>,
@@ -165,7 +165,7 @@ fn tables<'a>(source: &mut Source<'a>) -> Vec<Table<'a>> {
     tables
 }
 
-/// The table with the keys that mean something; the others are told.
+/// The table with the keys that mean something; the others are reported.
 fn known_keys<'a>(source: &mut Source<'a>, span: &Range<usize>, table: DeTable<'a>) -> Table<'a> {
     let place = source.place(span);
     let mut entries = BTreeMap::new();
@@ -245,7 +245,7 @@ fn read_budget(source: &mut Source<'_>, table: &Table<'_>) -> (By, Option<Budget
     (by, budget)
 }
 
-/// Which requests it charges. `None` if that is not valid, which has been told.
+/// Which requests it charges. `None` if that is not valid, which has been reported.
 fn read_charge(source: &mut Source<'_>, table: &Table<'_>) -> Option<Charge> {
     let classes = Class::ALL.map(|class| format!("\"{}\"", class.as_str())).join(", ");
     let expected = format!("one of {classes}, \"{ALL_CLASSES}\"");
@@ -260,7 +260,7 @@ fn read_charge(source: &mut Source<'_>, table: &Table<'_>) -> Option<Charge> {
     let expected = format!("a list of 1 to {CHARGE_LIST_MAX} methods, such as [\"GET\", \"POST\"]");
     let methods = table.optional(source, "methods", &expected, |raw| {
         texts(raw, |method| {
-            // A method is told from others by its case, and nobody means another than this.
+            // Methods are case-sensitive, and no other spelling is ever meant.
             let is_upper = method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
             method.parse::<Method>().ok().filter(|_| is_upper)
         })
@@ -288,7 +288,7 @@ fn texts<T>(raw: Raw<'_>, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, R
     parsed.collect::<Option<_>>().ok_or(Refusal::Unexpected)
 }
 
-/// A value that was refused and has been told.
+/// A value that was refused and has been reported.
 struct Told;
 
 impl Table<'_> {
@@ -332,7 +332,7 @@ impl Table<'_> {
 }
 
 impl Draft {
-    /// The policy, or what keeps it from being one, told where it stands.
+    /// The policy. A policy that is not valid is reported with its line.
     fn finished(self, source: &mut Source<'_>) -> Option<Policy> {
         let budget = self.budget?;
         let dear = self.charges.iter().find(|(charge, _)| charge.cost > budget.burst);

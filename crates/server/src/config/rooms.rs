@@ -1,5 +1,5 @@
-//! `[[room]]` tables: each must have an id of its own. What else they say is understood by [`crate::ops::configured_rooms`], and asked for
-//! here, so that a mistake in a room and one in a server setting are told together.
+//! `[[room]]` tables: each must have an id of its own. The rest is parsed by [`crate::rooms`], which is called here, so
+//! that errors in rooms and in server settings are reported together.
 
 use std::collections::BTreeMap;
 

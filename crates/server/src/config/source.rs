@@ -1,6 +1,6 @@
 //! Where values come from: the parsed file, with line numbers, and our part of the environment.
 //!
-//! Whoever reads a value takes it out; what is left in the end means nothing to anybody and is refused.
+//! Reading a value takes it out; what is left in the end is unknown and refused.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -171,7 +171,7 @@ impl<'a> Source<'a> {
         self.file.remove_entry(name)
     }
 
-    /// Notes everything that nobody took.
+    /// Reports every value that was not taken.
     pub(super) fn refuse_what_is_left(&mut self) {
         for (key, value) in std::mem::take(&mut self.file) {
             let place = self.place(&key.span());

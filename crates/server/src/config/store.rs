@@ -113,7 +113,7 @@ impl RedisUrl {
         })
     }
 
-    /// The whole URL with its password, for whoever connects.
+    /// The whole URL with its password, for connecting.
     pub fn expose(&self) -> &str {
         &self.text
     }
@@ -203,7 +203,7 @@ fn has_whole_escapes(text: &str) -> bool {
         .all(|after| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
 }
 
-/// Whether a query is what Sentinels of their own password are told.
+/// Whether a query is a password for the Sentinels themselves.
 fn is_sentinel_login(query: &str) -> bool {
     query.split('&').all(|pair| {
         let pair = pair.split_once('=').filter(|(_, value)| !value.is_empty() && has_whole_escapes(value));

@@ -1,4 +1,4 @@
-//! The frame of the few readable pages that the API itself serves: no script, nothing fetched from elsewhere.
+//! The frame of the few readable pages that the API itself serves: no script, no external resources.
 
 use axum::body::Body;
 use http::header::{self, HeaderValue};

@@ -52,8 +52,8 @@ pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take none of the bytes we have for it before the connection is closed.
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long one response of an HTTP/2 connection may stand still, whoever it waits for, before the connection is closed.
-/// A stream of events has to say something more often than this.
+/// How long one response of an HTTP/2 connection may stand still, on either side, before the connection is closed. A
+/// stream of events has to send something more often than this.
 pub const RESPONSE_STALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How long to wait before the next accept when the last one failed for want of descriptors or memory.
@@ -113,7 +113,7 @@ impl Default for Limits {
     }
 }
 
-/// What a listener's connections came to so far. Each figure may be read at any time.
+/// Counts of a listener's connections since the start. Each may be read at any time.
 #[derive(Debug, Default)]
 pub struct Connections {
     open: AtomicU64,
@@ -186,7 +186,7 @@ pub struct ServeReport {
     pub cut: u64,
 }
 
-/// How far the listener is on its way from running to ended. Every connection watches it.
+/// The listener's phase, from running to ended. Every connection watches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Serve.
@@ -234,9 +234,9 @@ where
             Err(error) => {
                 counters.accept_errors.fetch_add(1, Ordering::Relaxed);
                 if is_about_one_connection(&error) {
-                    debug!(listener = name, %error, "a client gave up before it was accepted");
+                    debug!(listener = name, %error, "client closed the connection before it was accepted");
                 } else {
-                    warn!(listener = name, %error, "cannot accept connections; trying again shortly");
+                    warn!(listener = name, %error, "accept failed, retrying shortly");
                     tokio::time::sleep(ACCEPT_BACK_OFF).await;
                 }
                 continue;
@@ -249,7 +249,7 @@ where
             }
             continue;
         };
-        // An answer is written whole, so waiting for more to send would only delay it. Failure means a dead socket.
+        // A response is written whole, so waiting for more to send would only delay it. Failure means a broken socket.
         let _ = stream.set_nodelay(true);
         let transport = Transport::new(stream, slot, limits.write_stall_timeout);
         let context = connection::Context {
@@ -272,8 +272,8 @@ where
     drain(name, phases, &limits, &counters).await
 }
 
-/// Lets requests in flight finish, up to the drain time-out, then cuts what is left. Sockets that were taken out are not
-/// waited for: whoever took them closes them.
+/// Lets requests in flight finish, up to the drain timeout, then closes what is left. Sockets that were taken out are
+/// not waited for: their new owner closes them.
 async fn drain(
     name: &'static str,
     phases: watch::Sender<Phase>,
@@ -281,17 +281,21 @@ async fn drain(
     counters: &Connections,
 ) -> ServeReport {
     let open_at_shutdown = counters.open();
-    info!(listener = name, connections = open_at_shutdown, "draining");
+    info!(listener = name, connections = open_at_shutdown, "draining connections");
     phases.send_replace(Phase::Draining);
     // Every connection holds one receiver until it ends.
     let mut cut = 0;
     if tokio::time::timeout(limits.drain_timeout, phases.closed()).await.is_err() {
         cut = phases.receiver_count() as u64;
         counters.cut.fetch_add(cut, Ordering::Relaxed);
-        warn!(listener = name, connections = cut, "the drain took too long; cutting what is left");
+        warn!(listener = name, connections = cut, "drain timed out, closing remaining connections");
         phases.send_replace(Phase::Cut);
         if tokio::time::timeout(CUT_GRACE, phases.closed()).await.is_err() {
-            warn!(listener = name, connections = phases.receiver_count(), "still busy after being cut");
+            warn!(
+                listener = name,
+                connections = phases.receiver_count(),
+                "connections still busy after being closed"
+            );
         }
     }
     ServeReport { name, open_at_shutdown, cut }

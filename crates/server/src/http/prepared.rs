@@ -186,7 +186,7 @@ impl<'a> PublicFigures<'a> {
         }
     }
 
-    /// All that whoever watches should be told of when it changes.
+    /// All figures whose change is sent to watchers.
     fn news(&self) -> impl Hash {
         (
             (self.state, self.serving, self.waiting, self.joined),
@@ -313,7 +313,7 @@ mod tests {
             assert_eq!(before.edition(), later.edition());
             assert_ne!(before.figures().etag, later.figures().etag, "the bytes say another version");
         }
-        // Once somebody waits, the next step says something.
+        // Once a visitor waits, the next step is shown.
         let room = after(room, 250, &Operation::Join { count: 1 });
         assert_eq!(frontier::next_move_at(&Board::of(&room)), Some(NOON.plus(300_000)));
     }

@@ -1,7 +1,7 @@
-//! Every kind of trouble our own API reports: one table, from which come the answers, the page at `/problems` and the
+//! Every kind of problem our own API reports: one table, from which come the responses, the page at `/problems` and the
 //! document `docs/api/problems.md`.
 //!
-//! The `type` of a problem leads to its entry on that page, so that whoever reads an answer can look up what to do.
+//! The `type` of a problem leads to its entry on that page, so that a client's developer can look up what to do.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::http::routes::PREFIX;
 /// What clients branch on: a problem's name, its status, and what its reader should know.
 macro_rules! problems {
     ($( $(#[doc = $meaning:literal])+ $name:ident = $status:ident, $slug:literal, $title:literal; )+) => {
-        /// A kind of trouble.
+        /// A kind of problem.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Problem { $( $(#[doc = $meaning])+ $name, )+ }
 

@@ -61,12 +61,12 @@ pub(crate) fn class_of(method: &Method, path: &str) -> Class {
     }
 }
 
-/// The waiting page for a site elsewhere, and its button.
+/// The waiting page for a site without a gateway, and its button.
 fn is_wait(path: &str) -> bool {
     path.starts_with("/wait/")
 }
 
-/// What somebody beyond his budget is answered, in the style of the path.
+/// The response to a client beyond its quota, in the style of the path.
 pub(crate) fn refused<B>(app: &App, request: &Request<B>, quota: &Quota) -> Answered {
     let path = request.uri().path();
     let is_named = |route: &str| match route {
@@ -92,12 +92,12 @@ pub(crate) fn refused<B>(app: &App, request: &Request<B>, quota: &Quota) -> Answ
     let error =
         ApiError::problem(Problem::QuotaExceeded, text).with_member("violated-policies", json!(violated));
     let answered = marked(error.render(style, &app.public_url), quota);
-    // Calmly: an alarm that counted it would let whoever floods us hold the line for everybody.
+    // Not counted as a failure: an alarm that counted it would let a flood of requests hold the line for all visitors.
     app.metrics.count_expected_refusal(Listener::Public.name(), route, answered.status().as_u16());
     answered
 }
 
-/// Tells a client what is left. Not where a cache may keep the answer and give it to somebody else.
+/// Adds the rate limit headers. Not where a cache may keep the response and serve it to another client.
 pub(crate) fn marked<B>(mut answered: Response<B>, quota: &Quota) -> Response<B> {
     let headers = answered.headers_mut();
     let is_shared = |value: &HeaderValue| value.as_bytes().starts_with(b"public");

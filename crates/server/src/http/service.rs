@@ -290,7 +290,7 @@ impl Phases {
         }
         if row.is_from_board {
             self.app.refuse_what_is_too_old()?;
-            // What is stale is told to be so, whatever its reader has seen before.
+            // A stale response is marked as such, whatever its reader has seen before.
             if self.app.freshness() != Freshness::Fresh {
                 request.headers_mut().remove(header::IF_NONE_MATCH);
             }
@@ -334,7 +334,7 @@ impl Phases {
         let status = answered.status();
         let (metrics, listener) = (&self.app.metrics, self.listener.name());
         let is_for_own_pages = answered.extensions_mut().remove::<ForOwnPages>().is_some();
-        // Whoever waits is told so by a status that the operator chose; it is no trouble of ours.
+        // Expected refusals (waiting, by a status that the operator chose) do not count as failures.
         let is_expected = answered.extensions_mut().remove::<ExpectedRefusal>().is_some();
         if waits || is_expected {
             metrics.count_expected_refusal(listener, self.path, status.as_u16());
@@ -353,7 +353,7 @@ impl Phases {
         if row.is_some_and(|row| row.is_from_board) {
             let freshness = self.app.freshness();
             staleness::mark(answered.headers_mut(), freshness);
-            // An operator's tag stands for what he set, a visitor's for figures that are not to be taken for the newest.
+            // An operator's tag stands for settings, a visitor's for figures that are not to be taken for the newest.
             if freshness != Freshness::Fresh && self.listener == Listener::Public {
                 answered.headers_mut().remove(header::ETAG);
             }

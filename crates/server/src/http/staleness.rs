@@ -1,8 +1,8 @@
 //! Reads while a shared store is lost: they go on from the last board, say how old it may be, and end after a bounded time.
 //!
 //! From [`STALE_AFTER`] on, an answer from a board carries `Anteroom-Stale: SECONDS`, our own JSON also `stale_seconds`, and live
-//! streams are told by an event. Such an answer has no tag and is not to be stored: a cache must neither keep the mark after it is
-//! over, nor hide it. After `stale_reads_max_seconds` there is 503. Whatever changes something was refused from the first moment on.
+//! streams get an event. Such a response has no tag and is not to be stored: a cache must neither keep the mark after it
+//! is over, nor hide it. After `stale_reads_max_seconds` there is 503. Writes are refused from the first moment on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::ops::shutdown::Shutdown;
 const STALE_AFTER: Duration = Duration::from_secs(2);
 /// How often live streams are compared with how things stand.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// Live streams are told the age again when it has grown by so much.
+/// Live streams are sent the age again when it has grown by so much.
 const TOLD_AGAIN_SECONDS: u64 = 10;
 /// The mark.
 const STALE: HeaderName = HeaderName::from_static("anteroom-stale");
@@ -47,7 +47,7 @@ impl Freshness {
         }
     }
 
-    /// The age, where it is to be told.
+    /// The age, where it is to be reported.
     pub(crate) const fn stale_seconds(self) -> Option<u64> {
         match self {
             Self::Fresh => None,
@@ -71,7 +71,7 @@ impl App {
     }
 }
 
-/// What is told of a store that does not answer.
+/// The text of the response while the store does not answer.
 pub(crate) fn store_is_lost(seconds: u64) -> String {
     format!("The store has not answered for {seconds} seconds")
 }
@@ -98,9 +98,9 @@ pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
             let seconds = app.freshness().stale_seconds();
             match (told, seconds) {
                 (None, Some(seconds)) => {
-                    tracing::warn!(seconds, "the store does not answer; reads are stale");
+                    tracing::warn!(seconds, "store does not answer, serving stale boards");
                 }
-                (Some(_), None) => tracing::info!("the store answers again; reads are fresh"),
+                (Some(_), None) => tracing::info!("store answers again, serving fresh boards"),
                 _ => {}
             }
             if is_worth_telling(told, seconds) {

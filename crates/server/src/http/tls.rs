@@ -121,7 +121,7 @@ impl Certificates {
                 Ok(())
             }
             Err(error) => {
-                warn!(%error, "keeping the old certificate");
+                warn!(%error, "certificate cannot be reloaded, keeping the old one");
                 Err(error)
             }
         }
@@ -149,7 +149,7 @@ impl Certificates {
         let now = Fingerprint::take(&self.certificate_path, &self.key_path);
         let changed = *self.last_read.lock().unwrap_or_else(PoisonError::into_inner) != now;
         if changed {
-            // The warning is already logged, and there is nobody else to tell.
+            // The warning is already logged, and there is no caller to return it to.
             let _ = self.reload();
         }
     }

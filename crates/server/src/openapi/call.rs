@@ -341,7 +341,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn response(self) -> Response {
-        // Several are told apart, as a list.
+        // Several are listed one by one.
         let description = match self.texts.as_slice() {
             [only] => only.clone(),
             several => several.iter().map(|text| format!("- {text}")).collect::<Vec<_>>().join("\n"),

@@ -1,4 +1,4 @@
-//! Calls for operators, admins, and whoever looks after the server.
+//! Calls for operators, admins, and those who run the server.
 
 use anteroom_core::MovedBy;
 use anteroom_core::settings::FIELDS;

@@ -107,7 +107,7 @@ fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
     let takes_something = reads || call.body.is_some() || !call.parameters.is_empty();
     let aws = route.errors == Style::Aws;
     let mut add = |problem: Problem, text: &str| {
-        // Whoever comes past the CDN is turned away before anybody looks at the path.
+        // A request that bypasses the CDN is refused before its path is looked at.
         if aws && !(problem == Problem::Forbidden && listener == Listener::Public) {
             call.add_error(problem.status().as_u16(), text);
         } else {

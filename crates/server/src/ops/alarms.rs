@@ -1,9 +1,10 @@
-//! The alarms of this server: what Alertmanager told us, kept in the store, and what we count ourselves; and telling the rooms
-//! that name them.
+//! The alarms of this server: those that Alertmanager reports, kept in the store, and those that this server counts
+//! itself. Rooms that name an alarm are notified when it changes.
 //!
-//! The rules are `anteroom_core::alarms`. Here a clock ticks once a second, counters are read, and rooms are compared with what
-//! fires: a room whose board shows something else is told. Because it is a comparison, it does not matter what was
-//! missed: a restart, a restored backup, changed settings and a room that could not be reached all end the same way.
+//! The rules are `anteroom_core::alarms`. Here a clock ticks once a second, counters are read, and each room's board is
+//! compared with the alarms that fire. A room whose board differs is updated. Because it is a comparison, it does not
+//! matter what was missed: a restart, a restored backup, changed settings and a room that could not be reached all end
+//! the same way.
 //!
 //! On a shared store every node goes by what fires on any of them ([`nodes`]), and only the node that has a room's lease tells it:
 //! two that see something a moment apart would contradict each other.
@@ -20,7 +21,7 @@ use anteroom_core::alarms::{
     RESOURCES, Totals,
 };
 use anteroom_core::{Board, Operation, UnixMillis};
-use anteroom_store::engine::{Actor, Troubles};
+use anteroom_store::engine::{Actor, OperationFailures};
 use anteroom_store::{AuditRecord, Engine, NodeId, RoomHandle, Store, StoreError};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -37,7 +38,7 @@ use crate::ops::shutdown::Shutdown;
 const ALARMS_VALUE: &str = "alarms";
 /// How often own alarms are evaluated and rooms compared with what fires.
 const EVALUATION_PERIOD: Duration = Duration::from_secs(1);
-/// How many rooms are told at a time.
+/// How many rooms are updated at a time.
 const TOLD_AT_ONCE_MAX: usize = 256;
 /// How often the value is tried again when another node changed it in between.
 const ATTEMPTS_MAX: u32 = 8;
@@ -63,9 +64,9 @@ pub(crate) struct Alarms {
     changing: tokio::sync::Mutex<()>,
     notifications: AtomicU64,
     stale_millis: u64,
-    /// Wakes whoever tells the rooms.
+    /// Wakes the task that updates the rooms.
     news: Notify,
-    /// Names that rooms mention and nobody ever heard of, so that each is warned of once.
+    /// Names that rooms mention but that were never reported, so that each is warned of once.
     unknown: Mutex<BTreeSet<String>>,
 }
 
@@ -139,7 +140,7 @@ impl Alarms {
         alarm.fires() || self.nodes.fires_elsewhere(&alarm.name, now)
     }
 
-    /// Whether nobody has told of an alarm for too long.
+    /// Whether an alarm has not been reported for too long.
     pub(crate) fn is_stale(&self, alarm: &OutsideAlarm, now: UnixMillis) -> bool {
         alarm.is_stale(now, self.stale_millis)
     }
@@ -172,7 +173,7 @@ impl Alarms {
         Ok(())
     }
 
-    /// Warns of names that rooms mention and nobody ever heard of, once each.
+    /// Warns of names that rooms mention but that were never reported, once each.
     fn warn_of_unknown(&self, engine: &Engine, now: UnixMillis) {
         let mut mentioned = rooms_by_name(engine);
         self.with_book(|book| {
@@ -181,7 +182,7 @@ impl Alarms {
         });
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         for (alarm, rooms) in mentioned.iter().filter(|(alarm, _)| !unknown.contains(*alarm)) {
-            tracing::warn!(alarm, ?rooms, "rooms name an alarm that nobody has told of; it counts as OK");
+            tracing::warn!(alarm, ?rooms, "alarm named by rooms was never reported, treating it as ok");
         }
         *unknown = mentioned.into_keys().collect();
     }
@@ -246,9 +247,9 @@ impl Alarms {
                 news = true;
                 let (name, count) = (&alarm.name, alarm.count());
                 if fired {
-                    tracing::info!(alarm = name, "an own alarm is OK again");
+                    tracing::info!(alarm = name, "own alarm resolved");
                 } else {
-                    tracing::warn!(alarm = name, count, "an own alarm fires");
+                    tracing::warn!(alarm = name, count, "own alarm firing");
                 }
             }
         }
@@ -264,7 +265,7 @@ impl Alarms {
         });
         // It is tried again in a second.
         if let Err(error) = self.nodes.tell(&*self.store, &firing, now).await {
-            tracing::debug!(%error, "the other nodes could not be told which own alarms fire here");
+            tracing::debug!(%error, "publishing own alarms to other nodes failed");
         }
     }
 
@@ -284,11 +285,11 @@ async fn tell_what_fires(room: &RoomHandle, firing: Vec<String>) {
     let told = room.operate(Operation::Alarms { firing: firing.clone() }, Actor::System("alarms")).await;
     match told {
         Ok(_) => {
-            tracing::info!(room = %room.id(), ?firing, "a room was told which of its alarms fire");
+            tracing::info!(room = %room.id(), ?firing, "room alarms updated");
         }
         // It is compared again in a second.
         Err(error) => {
-            tracing::debug!(room = %room.id(), %error, "a room could not be told of its alarms");
+            tracing::debug!(room = %room.id(), %error, "updating room alarms failed");
         }
     }
 }
@@ -345,10 +346,11 @@ fn written(outside: &OutsideAlarms) -> Vec<u8> {
     serde_json::to_vec(&stored).expect("our own structures can be written as JSON")
 }
 
-/// What cannot be read is forgotten, loudly: Alertmanager repeats what fires, and a server that does not start helps nobody.
+/// Stored alarms that cannot be read are dropped with an error in the log. Alertmanager repeats what fires, and refusing
+/// to start would be worse.
 fn read(bytes: &[u8]) -> OutsideAlarms {
     let stored: Vec<StoredAlarm> = serde_json::from_slice(bytes).unwrap_or_else(|error| {
-        tracing::error!(%error, "the stored alarms cannot be read; those told from outside are forgotten");
+        tracing::error!(%error, "stored alarms unreadable, dropping alarms reported from outside");
         vec![]
     });
     OutsideAlarms::of(stored.into_iter().map(|alarm| OutsideAlarm {
@@ -362,7 +364,7 @@ fn read(bytes: &[u8]) -> OutsideAlarms {
 }
 
 /// What has been counted so far, in the order of the own alarms.
-fn totals(metrics: &Metrics, troubles: &Troubles) -> Totals {
+fn totals(metrics: &Metrics, troubles: &OperationFailures) -> Totals {
     let answers = metrics.answer_troubles();
     let operations = troubles.totals();
     debug_assert_eq!(RESOURCES, answers.len() + 2 * OPERATIONS.len());
@@ -379,7 +381,7 @@ pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             clock.tick().await;
-            app.alarms.evaluate(app.now(), &totals(&app.metrics, &app.engine.counters().troubles));
+            app.alarms.evaluate(app.now(), &totals(&app.metrics, &app.engine.counters().operation_failures));
         }
     };
     let sharing = async {
@@ -393,7 +395,7 @@ pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
     };
     let telling = async {
         loop {
-            // Woken by news, or by time: settings change, and a room may not have been reachable.
+            // Runs on a notification, or after the period: settings change, and a room may not have been reachable.
             let _ = tokio::time::timeout(EVALUATION_PERIOD, app.alarms.news.notified()).await;
             app.alarms.warn_of_unknown(&app.engine, app.now());
             app.alarms.tell_rooms(&app.engine).await;

@@ -78,8 +78,8 @@ impl Metrics {
         }
     }
 
-    /// The same for somebody who was told to wait for his turn: no trouble, whatever the status. An alarm that counted it would
-    /// hold the very line that he waits in, and never be quiet again.
+    /// The same for an expected refusal, such as that of a visitor who has to wait: it is no failure, whatever its
+    /// status. An alarm that counted it would hold the line that the visitor waits in, and would never resolve.
     pub(crate) fn count_expected_refusal(&self, listener: &'static str, route: &'static str, status: u16) {
         self.requests.get_or_create(&RequestLabels { listener, route, status }).inc();
     }
@@ -142,7 +142,7 @@ pub(crate) fn render(app: &Arc<App>) -> Result<String, std::fmt::Error> {
     Ok(buffer)
 }
 
-/// Figures that live elsewhere and are read when asked for.
+/// Figures that are kept in other places and read when asked for.
 struct Figures(Arc<App>);
 
 impl std::fmt::Debug for Figures {
@@ -249,7 +249,8 @@ impl Collector for Figures {
             MetricType::Gauge,
         )?;
         for room in &rooms {
-            gauge(room.queued() as u64).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
+            gauge(room.queue_length() as u64)
+                .encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
         Ok(())
     }
@@ -257,7 +258,7 @@ impl Collector for Figures {
 
 /// What only a store has that several nodes share.
 fn encode_store(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
-    let help = "Time since a shared store last answered; 0 on a store that nobody else changes";
+    let help = "Time since a shared store last answered; 0 on a store that no other node changes";
     let metric = encoder.encode_descriptor("store_contact_age_seconds", help, None, MetricType::Gauge)?;
     ConstGauge::new(app.engine.staleness().as_secs_f64()).encode(metric)?;
     let Some(redis) = &app.redis else { return Ok(()) };

@@ -97,14 +97,15 @@ impl TemplateFolder {
         };
         match templates {
             Ok((seen, templates)) => {
-                tracing::info!(count = templates.len(), "templates of pages read again");
+                tracing::info!(count = templates.len(), "page templates reloaded");
                 self.pages.replace_templates(templates);
                 *last_read = seen;
             }
             Err(error) => {
-                // What was read before stays; empty, so that it is tried again, and told again only if it was read in between.
+                // The templates read before stay. Cleared, so that reading is retried; logged again only if it succeeded
+                // in between.
                 if !last_read.is_empty() {
-                    tracing::warn!(%error, directory = %self.directory.display(), "templates of pages cannot be read; the last ones are kept");
+                    tracing::warn!(%error, directory = %self.directory.display(), "page templates cannot be read, keeping the last ones");
                 }
                 last_read.clear();
             }

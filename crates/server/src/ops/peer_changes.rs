@@ -14,13 +14,13 @@ use crate::ops::shutdown::Shutdown;
 
 /// How often the views of rooms are compared with the engine's. A room that is asked for is looked for at once.
 const ROOMS_PERIOD: Duration = Duration::from_millis(250);
-/// How long values stay unread although nobody told that they changed.
+/// How long values stay unread without a notification of a change.
 const VALUES_PERIOD: Duration = Duration::from_secs(30);
 /// When values are read again that could not be read; and after the start, for what changed between the first look at them
 /// and the engine's.
 const VALUES_RETRY: Duration = Duration::from_secs(1);
 
-/// Keeps up with other nodes until the server closes; on a store that nobody else changes there is nothing to do.
+/// Keeps up with other nodes until the server closes; on a store that no other node changes there is nothing to do.
 pub(crate) async fn keep_up(app: Arc<App>, shutdown: Shutdown) {
     if !app.engine.store().is_shared() {
         return;
@@ -56,7 +56,7 @@ async fn follow_values(app: &App) {
             }
             Err(error) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::warn!(%error, "what other nodes changed could not be read; trying again every second");
+                    tracing::warn!(%error, "reloading values changed by other nodes failed, retrying every second");
                 }
                 VALUES_RETRY
             }

@@ -17,12 +17,12 @@ pub fn channel() -> (Trigger, Shutdown) {
 
 /// The right to ask for a shutdown.
 ///
-/// Dropping it asks too: an owner that vanished must not leave a server behind that nobody can stop.
+/// Dropping it asks too: an owner that is gone must not leave behind a server that cannot be stopped.
 #[derive(Debug)]
 pub struct Trigger(watch::Sender<bool>);
 
 impl Trigger {
-    /// Asks everybody who holds a [`Shutdown`] to finish. Asking twice changes nothing.
+    /// Asks every holder of a [`Shutdown`] to finish. Asking twice changes nothing.
     pub fn pull(&self) {
         self.0.send_replace(true);
     }

@@ -151,10 +151,10 @@ pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Resu
 fn load_or_generate(path: &Path) -> anyhow::Result<MasterSecrets> {
     let loaded = MasterSecrets::load_or_generate(path).with_context(|| path.display().to_string())?;
     if loaded.generated {
-        tracing::info!(file = %path.display(), "made a master secret; keep a copy: without it no ticket can be read");
+        tracing::info!(file = %path.display(), "master secret created, keep a copy: without it no ticket can be read");
     }
     if loaded.readable_by_others {
-        tracing::warn!(file = %path.display(), "the master secret can be read by other users; chmod 600 it");
+        tracing::warn!(file = %path.display(), "master secret file is readable by other users, chmod 600 it");
     }
     Ok(loaded.secrets)
 }

@@ -16,7 +16,7 @@ use crate::contract::{AuditRecord, StoredEvent, Trace};
 
 /// How many bytes are read at a time.
 const READ_BYTES: usize = 64 << 10;
-/// How many bytes all values together may have: they are kept in memory while somebody decides about them.
+/// How many bytes all values together may have: they are kept in memory until the caller has decided about them.
 pub const VALUES_MAX_BYTES: usize = 64 << 20;
 /// The largest number of an event or an audit record: what follows it must have numbers too.
 const NUMBER_MAX: u64 = 1 << 60;
@@ -252,7 +252,7 @@ impl Item {
 }
 
 /// Where a record stands among all: order, name, order within it, generation, number. Each is greater than the one before.
-type Place = (u8, String, u8, (u32, u8), u64);
+type RecordOrder = (u8, String, u8, (u32, u8), u64);
 
 /// The bare records of a backup, in order, up to a trailer that fits them.
 struct Records<'a> {
@@ -262,7 +262,7 @@ struct Records<'a> {
     counts: [u64; KINDS],
     read: u64,
     record_at: u64,
-    place: Option<Place>,
+    order: Option<RecordOrder>,
     room: Option<RoomId>,
     ended: bool,
 }
@@ -277,7 +277,7 @@ impl<'a> Records<'a> {
             counts: [0; KINDS],
             read: 0,
             record_at: 0,
-            place: None,
+            order: None,
             room: None,
             ended: false,
         };
@@ -375,7 +375,7 @@ impl<'a> Records<'a> {
             self.room = Some(id.clone());
         }
         let room = || self.room.as_ref().map_or(String::new(), |room| room.as_str().to_owned());
-        let place = match record {
+        let order = match record {
             Record::Value { name, .. } => (1, name.clone(), 0, NONE, 0),
             Record::Trace { name, .. } => (2, name.clone(), 0, NONE, 0),
             Record::Room { .. } => (3, room(), 0, NONE, 0),
@@ -386,16 +386,16 @@ impl<'a> Records<'a> {
             Record::Event { number, .. } => (4, String::new(), 0, NONE, *number),
             Record::Audit { number, .. } => (5, String::new(), 0, NONE, *number),
         };
-        if place.0 == 3 && self.room.is_none() {
+        if order.0 == 3 && self.room.is_none() {
             return Err(self.damaged("a record of no room"));
         }
-        if place.4 > NUMBER_MAX {
+        if order.4 > NUMBER_MAX {
             return Err(self.damaged("a number that is too large"));
         }
-        if self.place.as_ref().is_some_and(|before| *before >= place) {
+        if self.order.as_ref().is_some_and(|before| *before >= order) {
             return Err(self.damaged("a record out of order"));
         }
-        self.place = Some(place);
+        self.order = Some(order);
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ pub enum RestoreError {
     /// It cannot be: nothing was changed.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// Whoever decides about its values does not want it: nothing was changed.
+    /// The caller does not accept its values: nothing was changed.
     #[error("{0}")]
     Refused(String),
     /// The rules do not take one of its rooms: nothing was changed.
@@ -54,7 +54,7 @@ pub struct Restore {
 /// Decides what a room of a backup becomes, and what is to be written with it. Its chunks are written as a whole.
 pub type Revise = Box<dyn FnMut(ReturningRoom<'_>) -> Result<(Room, Effects), Refusal> + Send>;
 
-/// A room of a backup on its way into a store that may know more.
+/// A room of a backup, to be written to a store that may know more.
 #[derive(Debug)]
 pub struct ReturningRoom<'a> {
     /// Its name.
@@ -101,13 +101,13 @@ impl Known {
     }
 
     pub(crate) fn note_trace(&mut self, name: &str, trace: Trace) {
-        let known = self.traces.get(name).map_or(trace, |known| known.joined_with(trace));
+        let known = self.traces.get(name).map_or(trace, |known| known.merge(trace));
         self.traces.insert(name.to_owned(), known);
     }
 
     fn later_than(&self, room: &RoomId) -> Option<Trace> {
         let of_name = self.traces.get(room.as_str()).copied();
-        of_name.into_iter().chain(self.traces.get("").copied()).reduce(Trace::joined_with)
+        of_name.into_iter().chain(self.traces.get("").copied()).reduce(Trace::merge)
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn replay(
 ) -> Result<(), RestoreError> {
     let shift = known.last_event.saturating_sub(backup.last_event());
     let mut last_event = known.last_event.max(backup.last_event());
-    let (mut restored, mut told) = (BTreeSet::new(), vec![]);
+    let (mut restored, mut events) = (BTreeSet::new(), vec![]);
     let mut items = backup.items()?;
     while let Some(item) = items.next()? {
         match item {
@@ -147,7 +147,7 @@ pub(crate) fn replay(
                     revised.map_err(|refusal| RestoreError::Room { room: id.clone(), refusal })?;
                 target.room(&id, &room, &effects.closed_generations)?;
                 let event = |event| StoredEvent { at: room.clock, room: id.clone(), event };
-                told.extend(effects.events.into_iter().map(event));
+                events.extend(effects.events.into_iter().map(event));
                 restored.insert(id);
             }
             Item::Session(session) => target.session(&session)?,
@@ -155,7 +155,7 @@ pub(crate) fn replay(
             Item::Audit { number, record } => target.audit(number, &record)?,
         }
     }
-    for event in told {
+    for event in events {
         last_event += 1;
         target.event(last_event, &event)?;
     }

@@ -1,5 +1,5 @@
-//! Whether a room from outside can be one that the rules made. The rules stop at a contradiction, and rightly so; what somebody
-//! hands in must be refused before it comes to that. Sums here cannot overflow, because each part is bounded first.
+//! Whether a room from outside can be one that the rules made. The rules stop at a contradiction, and rightly so; a
+//! foreign room must be refused before it comes to that. Sums here cannot overflow, because each part is bounded first.
 
 mod clockwork;
 

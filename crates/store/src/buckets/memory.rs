@@ -5,8 +5,8 @@
 //! parts that clients are divided among by chance), and each of these requests is counted. So a flood of addresses can crowd out those
 //! who come after it, but neither buy memory nor a budget.
 //!
-//! *Invariant:* a client who gets a bucket of his own while the overflow bucket is not full begins with what is left in that. So what he
-//! took out of it is not forgotten, and burst + rate x t holds across the change.
+//! *Invariant:* a client that gets a bucket of its own while the overflow bucket is not full begins with what is left in
+//! that. So what it took out of the overflow bucket is not forgotten, and burst + rate x t holds across the change.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use super::{BucketKey, Buckets, BucketsError, PolicyName, Who};
 use crate::clock::{Clock, Stopwatch, SystemClock};
 
-/// How many buckets are kept unless told otherwise; up to some 130 bytes each.
+/// How many buckets are kept by default; up to some 130 bytes each.
 pub const ENTRIES_MAX_DEFAULT: usize = 1_000_000;
 /// How many parts there are at most, so that those who ask at once rarely wait for each other.
 const SHARDS_MAX: usize = 64;
@@ -31,7 +31,7 @@ const SHARD_ENTRIES_MIN: usize = 4_096;
 const FORGOTTEN_AT_ONCE: usize = 2;
 /// A map so much larger than what is in it gives memory back.
 const SPARE_MAX: usize = 8;
-/// A map of this size is not worth the trouble.
+/// Shrinking a map of this size is not worth its cost.
 const SHRUNK_MIN: usize = 1_024;
 
 /// Buckets in this process.

@@ -1,4 +1,4 @@
-//! What a room must make up for after its store has lost something, and who came to a round, as bytes.
+//! What a room must make up for after its store has lost something, and a round's check-ins, as bytes.
 
 use anteroom_core::auction::Collected;
 use anteroom_core::{Losses, Position, Room, SessionKey, UnixMillis};

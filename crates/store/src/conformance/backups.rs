@@ -12,7 +12,7 @@ use anteroom_core::{
 use tokio::task::JoinSet;
 
 use super::caller::{Caller, NODE, OTHER_NODE, claim};
-use super::engines::{insist, make_room};
+use super::engines::{make_room, operate_with_retries};
 use crate::backup::reader::{BackupError, VerifiedBackup};
 use crate::backup::restore::RestoreError;
 use crate::backup::{BackupStream, BackupWriter, Piece};
@@ -61,9 +61,9 @@ pub(super) async fn restore(engine: &Arc<Engine>, bytes: &[u8]) -> Result<Restor
 }
 
 async fn admit(room: &RoomHandle) -> Session {
-    insist(room, Operation::Advance { by: 1 }).await;
+    operate_with_retries(room, Operation::Advance { by: 1 }).await;
     let ticket = room.join().await.unwrap();
-    match insist(room, claim(ticket, None)).await {
+    match operate_with_retries(room, claim(ticket, None)).await {
         Answer::Claimed { session, begun: true } => session,
         other => panic!("{other:?}"),
     }
@@ -85,8 +85,8 @@ pub(super) async fn a_backup_taken_under_load_is_one_moment(store: Arc<dyn Store
             let mut tickets = vec![];
             while !enough.load(Ordering::SeqCst) {
                 let ticket = room.join().await.unwrap();
-                insist(&room, Operation::Advance { by: 1 }).await;
-                // His turn may be taken by somebody before him.
+                operate_with_retries(&room, Operation::Advance { by: 1 }).await;
+                // An earlier ticket may have taken the slot.
                 let _ = room.operate(claim(ticket, None), Actor::Visitor).await;
                 tickets.push(ticket);
             }
@@ -113,7 +113,7 @@ pub(super) async fn a_backup_taken_under_load_is_one_moment(store: Arc<dyn Store
     // What was answered before the backup is there, to the byte.
     for session in &before {
         let ticket = Ticket { position: session.key.position, ..waiting };
-        let again = insist(&room, claim(ticket, None)).await;
+        let again = operate_with_retries(&room, claim(ticket, None)).await;
         assert_eq!(again, Answer::Claimed { session: session.clone(), begun: false });
     }
     // What was issued after it still has its place, and nobody who comes now is before it.
@@ -231,7 +231,7 @@ pub(super) async fn a_broken_backup_is_refused_and_changes_nothing(store: Arc<dy
 type Change = (&'static str, fn(&mut Room));
 
 /// A backup with a checksum that fits, of one room and so many copies of its session.
-fn forged(room: &Room, sessions: &[&Session]) -> Vec<u8> {
+fn forge(room: &Room, sessions: &[&Session]) -> Vec<u8> {
     let mut bytes = vec![];
     let mut writer = BackupWriter::begin(SOME_TIME, |piece| {
         let (Piece::More(piece) | Piece::Last(piece)) = piece;
@@ -252,7 +252,7 @@ pub(super) async fn a_backup_that_contradicts_itself_is_refused(store: Arc<dyn S
     caller.perform(Operation::Join { count: 3 }).await;
     caller.perform(Operation::Advance { by: 1 }).await;
     let fine = caller.room.clone();
-    verify(&forged(&fine, &[&session])).unwrap();
+    verify(&forge(&fine, &[&session])).unwrap();
     let changes: [Change; 11] = [
         ("no line", |room| room.segments.clear()),
         ("a floor above the line", |room| room.segments[0].floor = 1 << 30),
@@ -271,15 +271,15 @@ pub(super) async fn a_backup_that_contradicts_itself_is_refused(store: Arc<dyn S
     for (what, change) in changes {
         let mut wrong = fine.clone();
         change(&mut wrong);
-        let refused = verify(&forged(&wrong, &[&session])).map(|_| ()).expect_err(what);
+        let refused = verify(&forge(&wrong, &[&session])).map(|_| ()).expect_err(what);
         let no_line = matches!(refused, BackupError::Damaged { .. }) && wrong.segments.is_empty();
         assert!(no_line || matches!(refused, BackupError::Unsound { .. }), "{what}: {refused}");
     }
     let mut second = session.clone();
     second.key.position = caller.ticket(2).position;
-    let refused = verify(&forged(&fine, &[&session, &second])).unwrap_err().to_string();
+    let refused = verify(&forge(&fine, &[&session, &second])).unwrap_err().to_string();
     assert_eq!(refused, "the room room in the backup contradicts itself: more sessions than were begun");
-    let refused = verify(&forged(&fine, &[&session, &session])).unwrap_err();
+    let refused = verify(&forge(&fine, &[&session, &session])).unwrap_err();
     assert!(matches!(refused, BackupError::Damaged { what: "a record out of order", .. }), "{refused}");
 }
 
@@ -337,7 +337,7 @@ pub(super) async fn no_position_is_handed_out_twice_across_restores(store: Arc<d
                 let bytes = &backups[usize::from(round / 2) % backups.len()];
                 restore(&engine, bytes).await.unwrap();
             }
-            2 => drop(insist(&room, Operation::Reset { incarnation: 7 }).await),
+            2 => drop(operate_with_retries(&room, Operation::Reset { incarnation: 7 }).await),
             3 => assert!(engine.delete_room(room.id(), operator(), None).await.unwrap()),
             _ => {}
         }
@@ -408,15 +408,15 @@ pub(super) async fn numbers_rise_and_the_audit_stays_across_a_restore(store: Arc
     let (number, restored) = after.remove(0);
     assert_eq!((restored.actor.as_str(), restored.action.as_str()), ("suite", "restore"));
     assert_eq!((restored.room, number), (None, audited[0].0 + 1));
-    assert_eq!(after, audited, "nobody loses his trace by a restore");
+    assert_eq!(after, audited, "a restore loses no trace");
     assert!(audited.len() > in_backup.len());
     let events: Vec<(u64, StoredEvent)> = store.events(0, 100).await.unwrap();
     assert_eq!(events.len(), 1, "those of the backup");
     let room = engine.room("room").unwrap();
     // Three tickets issued after the backup come first.
-    insist(&room, Operation::Advance { by: 3 }).await;
+    operate_with_retries(&room, Operation::Advance { by: 3 }).await;
     admit(&room).await;
     let next = store.events(last_event, 100).await.unwrap();
-    assert_eq!(next.len(), 1, "whoever had read up to {last_event} gets the next one");
+    assert_eq!(next.len(), 1, "a reader that had read up to {last_event} gets the next one");
     engine.stop().await;
 }

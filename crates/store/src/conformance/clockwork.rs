@@ -11,7 +11,7 @@ use anteroom_core::{
 
 use super::backups::{read, restore};
 use super::caller::{Caller, NODE, claim};
-use super::engines::insist;
+use super::engines::operate_with_retries;
 use crate::clock::{Clock, SystemClock};
 use crate::contract::Store;
 use crate::engine::{Actor, Engine};
@@ -130,8 +130,8 @@ pub(super) async fn after_a_restore_reporters_are_silent_until_they_are_heard_ag
     let engine = Engine::start(store.clone(), Arc::new(SystemClock), NODE).await.unwrap();
     let room = super::engines::make_room(&engine).await;
     let settings = Settings { inlet: InletKind::MaxSize, total_active_users: Some(9), ..Settings::default() };
-    insist(&room, Operation::reconfigure(settings, None)).await;
-    insist(&room, report(1, 4)).await;
+    operate_with_retries(&room, Operation::reconfigure(settings, None)).await;
+    operate_with_retries(&room, report(1, 4)).await;
     let bytes = read(engine.backup().await.unwrap()).await;
     restore(&engine, &bytes).await.unwrap();
     let room = engine.room("room").unwrap();
@@ -144,7 +144,7 @@ pub(super) async fn after_a_restore_reporters_are_silent_until_they_are_heard_ag
         (0, Some(anteroom_core::Standstill::NoReport))
     );
     // The same number again: after a silence, a reporter may have begun anew.
-    assert_eq!(insist(&room, report(1, 4)).await, Answer::Reported(Reported::Taken));
+    assert_eq!(operate_with_retries(&room, report(1, 4)).await, Answer::Reported(Reported::Taken));
     assert_eq!(room.board().serving, 1);
     engine.stop().await;
 }

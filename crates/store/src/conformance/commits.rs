@@ -1,4 +1,4 @@
-//! Conditional commits: all or nothing, once, and never over somebody else's.
+//! Conditional commits: all or nothing, once, and never over a concurrent one.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ pub(super) async fn make_room(engine: &Arc<Engine>) -> Arc<RoomHandle> {
 }
 
 /// Does it however often other nodes are faster; anything else fails.
-pub(super) async fn insist(room: &RoomHandle, operation: Operation) -> Answer {
+pub(super) async fn operate_with_retries(room: &RoomHandle, operation: Operation) -> Answer {
     loop {
         match room.operate(operation.clone(), Actor::Operator("suite".into())).await {
             Ok(answer) => return answer,
@@ -44,7 +44,7 @@ pub(super) async fn insist(room: &RoomHandle, operation: Operation) -> Answer {
     }
 }
 
-async fn insist_on_joining(room: &RoomHandle) -> Ticket {
+async fn join_with_retries(room: &RoomHandle) -> Ticket {
     loop {
         match room.join().await {
             Ok(ticket) => return ticket,
@@ -94,8 +94,8 @@ pub(super) async fn conflicting_commits_are_applied_again_and_nothing_is_lost(st
             let mut tickets = vec![];
             for _ in 0..ROUNDS {
                 // One position is offered for each join, so every ticket is served by the time of its claim or soon after.
-                insist(&room, Operation::Advance { by: 1 }).await;
-                tickets.push(insist_on_joining(&room).await);
+                operate_with_retries(&room, Operation::Advance { by: 1 }).await;
+                tickets.push(join_with_retries(&room).await);
             }
             tickets
         });
@@ -106,14 +106,14 @@ pub(super) async fn conflicting_commits_are_applied_again_and_nothing_is_lost(st
     assert!(positions.into_iter().eq(1..=total));
     // Boards of other nodes lag until their next commit; after this one each knows the whole line.
     for (_, room) in &engines {
-        insist(room, Operation::Advance { by: 1 }).await;
+        operate_with_retries(room, Operation::Advance { by: 1 }).await;
     }
     let mut tasks = JoinSet::new();
     for ticket in tickets {
         for (_, room) in &engines {
             let room = room.clone();
             tasks.spawn(async move {
-                match insist(&room, claim(ticket, None)).await {
+                match operate_with_retries(&room, claim(ticket, None)).await {
                     Answer::Claimed { session, begun } => (session, begun),
                     other => panic!("{other:?}"),
                 }
@@ -150,10 +150,12 @@ pub(super) async fn the_board_shows_what_was_answered(store: Arc<dyn Store>) {
         let (_, room) = engines[usize::try_from(task % ENGINES).unwrap()].clone();
         tasks.spawn(async move {
             for _ in 0..ROUNDS {
-                let ticket = insist_on_joining(&room).await;
+                let ticket = join_with_retries(&room).await;
                 let joined = room.with_board(|board| board.segments.last().unwrap().joined);
                 assert!(joined >= ticket.position.get());
-                let Answer::Advanced { serving } = insist(&room, Operation::Advance { by: 1 }).await else {
+                let Answer::Advanced { serving } =
+                    operate_with_retries(&room, Operation::Advance { by: 1 }).await
+                else {
                     panic!("an advance answers where the frontier is")
                 };
                 assert!(room.board().serving >= serving);

@@ -7,7 +7,7 @@ use anteroom_core::{Operation, RoomId};
 
 use super::caller::{Caller, NODE, OTHER_NODE};
 use crate::contract::{
-    Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, JoinBatch, JoinOutcome, Lineage, Store,
+    Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Lineage, RoomPoll, Store,
 };
 
 /// Longer than a scenario takes.
@@ -15,12 +15,12 @@ const LONG_LEASE: Duration = Duration::from_mins(10);
 /// Runs out while a scenario waits.
 const SHORT_LEASE: Duration = Duration::from_millis(50);
 
-async fn glance_at(caller: &Caller, lease: Duration) -> Option<Glance> {
+async fn poll_at(caller: &Caller, lease: Duration) -> Option<RoomPoll> {
     let rooms = [caller.id.clone()];
-    caller.store.glance(&rooms, caller.node, lease).await.unwrap().rooms.remove(0)
+    caller.store.poll(&rooms, caller.node, lease).await.unwrap().rooms.remove(0)
 }
 
-pub(super) async fn a_glance_shows_how_far_rooms_have_come(store: Arc<dyn Store>) {
+pub(super) async fn a_poll_shows_how_far_rooms_have_come(store: Arc<dyn Store>) {
     let mut first = Caller::open(&store, "first").await;
     let second = Caller::open(&store, "second").await;
     first.perform(Operation::Advance { by: 3 }).await;
@@ -28,30 +28,30 @@ pub(super) async fn a_glance_shows_how_far_rooms_have_come(store: Arc<dyn Store>
     let names = [&first, &second].map(|caller| caller.id.clone());
     let missing = RoomId::parse("missing").unwrap();
     let asked = [names[0].clone(), missing, names[1].clone()];
-    let glances = store.glance(&asked, NODE, LONG_LEASE).await.unwrap().rooms;
-    let [Some(one), None, Some(other)] = glances[..] else { panic!("{glances:?}") };
+    let polls = store.poll(&asked, NODE, LONG_LEASE).await.unwrap().rooms;
+    let [Some(one), None, Some(other)] = polls[..] else { panic!("{polls:?}") };
     assert_eq!((one.version, one.joined), (first.room.version, 5));
     assert_eq!((other.version, other.joined), (1, 0));
-    for (glance, caller) in [(one, &first), (other, &second)] {
+    for (poll, caller) in [(one, &first), (other, &second)] {
         let snapshot = caller.snapshot().await;
-        assert_eq!(glance.generation, snapshot.room.newest().generation);
-        assert_eq!((glance.lineage, glance.is_continuous), (snapshot.lineage, true));
+        assert_eq!(poll.generation, snapshot.room.newest().generation);
+        assert_eq!((poll.lineage, poll.is_continuous), (snapshot.lineage, true));
         assert!(snapshot.is_continuous);
     }
-    assert!(store.glance(&[], NODE, LONG_LEASE).await.unwrap().rooms.is_empty());
+    assert!(store.poll(&[], NODE, LONG_LEASE).await.unwrap().rooms.is_empty());
 }
 
 pub(super) async fn a_lease_belongs_to_one_node_until_it_runs_out(store: Arc<dyn Store>) {
     let one = Caller::open(&store, "room").await;
     let other = one.on_another_node();
-    assert!(glance_at(&one, LONG_LEASE).await.unwrap().holds_lease);
-    assert!(!glance_at(&other, LONG_LEASE).await.unwrap().holds_lease);
-    assert!(glance_at(&one, SHORT_LEASE).await.unwrap().holds_lease, "its owner may change how long it is");
+    assert!(poll_at(&one, LONG_LEASE).await.unwrap().holds_lease);
+    assert!(!poll_at(&other, LONG_LEASE).await.unwrap().holds_lease);
+    assert!(poll_at(&one, SHORT_LEASE).await.unwrap().holds_lease, "its owner may change how long it is");
     // Nobody extends it, so it runs out.
-    while !glance_at(&other, LONG_LEASE).await.unwrap().holds_lease {
+    while !poll_at(&other, LONG_LEASE).await.unwrap().holds_lease {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(!glance_at(&one, LONG_LEASE).await.unwrap().holds_lease, "it does not come back to life");
+    assert!(!poll_at(&one, LONG_LEASE).await.unwrap().holds_lease, "it does not come back to life");
 }
 
 pub(super) async fn what_was_computed_under_another_lineage_conflicts(store: Arc<dyn Store>) {
@@ -75,8 +75,8 @@ pub(super) async fn what_was_computed_under_another_lineage_conflicts(store: Arc
 
 pub(super) async fn numbers_tell_that_values_and_names_have_changed(store: Arc<dyn Store>) {
     let numbers = async || {
-        let glances = store.glance(&[], OTHER_NODE, LONG_LEASE).await.unwrap();
-        (glances.values, glances.names)
+        let polls = store.poll(&[], OTHER_NODE, LONG_LEASE).await.unwrap();
+        (polls.values, polls.names)
     };
     let before = numbers().await;
     assert_eq!(numbers().await, before, "nothing has happened");
@@ -103,8 +103,8 @@ pub(super) async fn a_room_made_again_takes_nothing_of_before(store: Arc<dyn Sto
     let late = caller.batch(1);
     let deletion = Deletion { room: caller.id.clone(), expected: caller.room.version, audit: None };
     assert_eq!(store.delete_room(&deletion).await.unwrap(), DeletionOutcome::Done);
-    let glance = glance_at(&caller, LONG_LEASE).await;
-    assert_eq!(glance, None, "a room that is not there has no lease");
+    let poll = poll_at(&caller, LONG_LEASE).await;
+    assert_eq!(poll, None, "a room that is not there has no lease");
     let outcome = store.join(&late).await.unwrap();
     assert!(matches!(outcome, JoinOutcome::Conflict(None)), "{outcome:?}");
     let creation = caller.creation();

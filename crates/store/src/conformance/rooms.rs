@@ -9,7 +9,7 @@ use anteroom_core::{
 use tokio::task::JoinSet;
 
 use super::caller::{Caller, NODE, OTHER_NODE, claim};
-use super::engines::{insist, make_room};
+use super::engines::{make_room, operate_with_retries};
 use crate::clock::SystemClock;
 use crate::contract::{CommitOutcome, Deletion, DeletionOutcome, JoinOutcome, Store};
 use crate::engine::{Actor, Engine, EngineError, RoomHandle};
@@ -28,9 +28,9 @@ async fn start(store: &Arc<dyn Store>) -> (Arc<Engine>, Arc<RoomHandle>) {
 
 /// Joins and is admitted; returns the ticket.
 async fn admit(room: &RoomHandle) -> Ticket {
-    insist(room, Operation::Advance { by: 1 }).await;
+    operate_with_retries(room, Operation::Advance { by: 1 }).await;
     let ticket = room.join().await.unwrap();
-    let claimed = insist(room, claim(ticket, None)).await;
+    let claimed = operate_with_retries(room, claim(ticket, None)).await;
     assert!(matches!(claimed, Answer::Claimed { begun: true, .. }), "{claimed:?}");
     ticket
 }
@@ -38,7 +38,7 @@ async fn admit(room: &RoomHandle) -> Ticket {
 pub(super) async fn a_change_with_a_stale_expectation_changes_nothing(store: Arc<dyn Store>) {
     let (engine, room) = start(&store).await;
     let seen = (Settings::default(), RoomState::Open);
-    // Of many who have seen the same, one comes through, and what he wrote stays.
+    // Of many writers that have seen the same, one succeeds, and what it wrote stays.
     let mut tasks = JoinSet::new();
     for task in 1..=TASKS {
         let (room, expected) = (room.clone(), Some(seen.clone()));
@@ -156,7 +156,7 @@ pub(super) async fn a_deletion_with_a_stale_expectation_deletes_nothing(store: A
     let (engine, room) = start(&store).await;
     let seen = (Settings::default(), RoomState::Open);
     let paused = Operation::reconfigure(Settings::default(), Some(RoomState::Paused));
-    insist(&room, paused).await;
+    operate_with_retries(&room, paused).await;
     let refused = engine.delete_room(room.id(), operator(), Some(seen)).await;
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Changed))), "{refused:?}");
     assert!(!room.is_deleted() && engine.room("room").is_some());

@@ -120,9 +120,9 @@ pub(super) async fn a_stay_that_was_prolonged_outlives_its_first_end_by_more_tha
     let watch = Stopwatch::start();
     while caller.session(gone.key).await.is_some() {
         assert!(watch.elapsed() < DELETED_WITHIN, "an old session is deleted in time");
-        nudge(&mut caller).await;
+        commit_unchanged(&mut caller).await;
     }
-    assert_eq!(caller.session(stays.key).await, Some(stays.clone()), "he is still inside");
+    assert_eq!(caller.session(stays.key).await, Some(stays.clone()), "the visitor is still inside");
     assert_eq!(caller.next_end().await, Some(stays.ends_at()));
 }
 
@@ -136,7 +136,7 @@ pub(super) async fn a_place_that_moved_and_a_code_that_was_redeemed_are_remember
     let stored = store.load(&caller.id, caller.node).await.unwrap().unwrap();
     let board = anteroom_core::Board::of(&stored.room);
     assert!(board.is_moved(&old) && !board.is_moved(&new));
-    // Whoever reads the room later answers its mover the same again: another node, or this one after a restart.
+    // Any later reader of the room gives its mover the same answer: another node, or this one after a restart.
     assert!(board.is_moved_by(&old, Mover(7)) && !board.is_moved_by(&old, Mover(8)));
     caller.room = stored.room;
     let again = caller.perform(Operation::Move { ticket: old, by: Mover(7) }).await;
@@ -178,7 +178,7 @@ pub(super) async fn a_reset_makes_sessions_invisible(store: Arc<dyn Store>) {
     let watch = Stopwatch::start();
     while caller.session(before.key).await.is_some() {
         assert!(watch.elapsed() < DELETED_WITHIN, "a closed line is deleted in time");
-        nudge(&mut caller).await;
+        commit_unchanged(&mut caller).await;
     }
 }
 
@@ -194,7 +194,7 @@ pub(super) async fn sessions_are_kept_for_the_retention_and_no_longer(store: Arc
     let watch = Stopwatch::start();
     while caller.session(old.key).await.is_some() {
         assert!(watch.elapsed() < DELETED_WITHIN, "an old session is deleted in time");
-        nudge(&mut caller).await;
+        commit_unchanged(&mut caller).await;
     }
     // One that nobody has swept yet must not vanish, or it would count as active for ever.
     assert_eq!(keys(&caller.ended(real_now, 10).await), [old_and_active.key, kept.key]);
@@ -203,7 +203,7 @@ pub(super) async fn sessions_are_kept_for_the_retention_and_no_longer(store: Arc
     let watch = Stopwatch::start();
     while caller.session(old_and_active.key).await.is_some() {
         assert!(watch.elapsed() < DELETED_WITHIN, "a swept session is deleted in time");
-        nudge(&mut caller).await;
+        commit_unchanged(&mut caller).await;
     }
     let stored = caller.session(kept.key).await.unwrap();
     assert_eq!(stored.status, SessionStatus::Expired);
@@ -211,7 +211,7 @@ pub(super) async fn sessions_are_kept_for_the_retention_and_no_longer(store: Arc
 }
 
 /// Writes something, because a store may delete along with other writes only.
-async fn nudge(caller: &mut Caller) {
+async fn commit_unchanged(caller: &mut Caller) {
     caller.perform(Operation::Advance { by: 1 }).await;
     tokio::task::yield_now().await;
 }

@@ -1,4 +1,4 @@
-//! A backup of the embedded store: one read transaction on a thread of its own, sent piece by piece to whoever reads it.
+//! A backup of the embedded store: one read transaction on a thread of its own, sent piece by piece to the reader.
 //!
 //! While it runs, the file keeps every page that the transaction can see. So a reader who takes nothing for a while loses it, and a
 //! database that has to be opened again does not wait for it.
@@ -21,7 +21,7 @@ use crate::contract::StoreError;
 
 /// How many backups may be taken at a time.
 pub(super) const BACKUPS_MAX: usize = 2;
-/// How long whoever reads a backup may take nothing of it.
+/// How long the reader of a backup may take nothing of it.
 const STALL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Everything a backup in progress holds on to.
@@ -50,14 +50,15 @@ impl Backup {
             Ok(transaction) => write(&transaction, taken_at, &mut hand_over),
             Err(error) => Err(Failure::from(error).into()),
         };
-        // Nobody who waits for the file to be free waits for whoever reads, and whoever has read everything finds it free.
+        // A task that waits for the file to be free does not wait for the reader, and a reader that has read everything
+        // finds it free.
         drop((database, permit));
         if let Err(error) = taken {
-            tracing::warn!(%error, "a backup broke off");
+            tracing::warn!(%error, "backup failed");
             last = Some(Err(error));
         }
         if let Some(last) = last {
-            // Whoever reads may have gone away, or stand still.
+            // The reader may have gone away, or stand still.
             let _ = runtime.block_on(tokio::time::timeout(STALL_TIMEOUT, pieces.send(last)));
         }
     }
@@ -77,7 +78,7 @@ async fn send(
             Ok(()) => Ok(()),
             Err(_) => broken_off("nobody reads it any more"),
         },
-        () = tokio::time::sleep(STALL_TIMEOUT) => broken_off("whoever reads it is too slow"),
+        () = tokio::time::sleep(STALL_TIMEOUT) => broken_off("its reader is too slow"),
     }
 }
 

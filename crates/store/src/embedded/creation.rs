@@ -42,7 +42,7 @@ pub(super) fn private_directory(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// A file for its owner alone: request ids lie in it, and whoever has one can fetch the pass.
+/// A file for its owner alone: request ids lie in it, and the holder of one can fetch the pass.
 fn private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(true);
@@ -51,7 +51,7 @@ fn private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// A link never replaces a file that somebody else has made, and perhaps opened, meanwhile.
+/// A link never replaces a file that another process has made, and perhaps opened, meanwhile.
 fn give_name(unfinished: &Path, file: &Path) -> io::Result<()> {
     match fs::hard_link(unfinished, file) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -72,6 +72,6 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn sync_directory(_directory: &Path) -> io::Result<()> {
-    // Elsewhere directories cannot be opened as files, and their entries are written through.
+    // On other systems directories cannot be opened as files, and their entries are written through.
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The embedded store: one redb file, one writer thread.
 //!
 //! Requests of all rooms queue up for the writer. It takes what is there, puts it into one transaction, syncs once, and only
-//! then answers everybody: nobody is answered before his write is durable, and a hundred writers pay for one fsync.
+//! then answers: no caller is answered before its write is durable, and a hundred writers pay for one fsync.
 //!
 //! A commit that fails is answered as ambiguous, because nobody can know what reached the disk; the database is opened again
 //! from disk. If that fails too, or the next commit does, the store is not ready and says so, until one works again.
@@ -30,8 +30,8 @@ use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::codec;
 use crate::contract::{
-    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glance, Glances, JoinBatch,
-    JoinOutcome, Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    Lineage, NodeId, Notification, PollAnswer, RoomPoll, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 use crate::lease::Leases;
 use backup::{BACKUPS_MAX, Backup};
@@ -39,7 +39,7 @@ pub use schema::SCHEMA_VERSION;
 use schema::{FirstOpen, SCHEMA_VALUE, open_database};
 use tables::{
     AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES,
-    VALUES, read_trace, session_place,
+    VALUES, read_trace, session_row_key,
 };
 use transaction::EncodedCommit;
 use writer::{Request, Writer};
@@ -60,7 +60,7 @@ pub(crate) enum Failure {
     Database(#[from] redb::Error),
     #[error(transparent)]
     Corrupt(#[from] codec::Corrupt),
-    /// Somebody else could not go on: whoever takes a backup.
+    /// The reader of a backup could not go on.
     #[error(transparent)]
     Other(#[from] StoreError),
 }
@@ -184,7 +184,7 @@ impl EmbeddedStore {
     fn database(&self) -> Result<Arc<Database>, StoreError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
         database.ok_or_else(|| {
-            // Lost by a failure. The writer opens it again; a full queue has somebody in it who asks for that already.
+            // Lost by a failure. The writer opens it again; a full queue already holds a request that does so.
             let _ = self.requests.as_ref().map(|requests| requests.try_send(Request::Reopen));
             StoreError::Transient("the database is not open".into())
         })
@@ -225,8 +225,8 @@ impl Drop for EmbeddedStore {
 fn read_snapshot(
     rooms: &impl ReadableTable<RoomNumber, &'static [u8]>,
     lines: &impl ReadableTable<RoomNumber, (u64, u64, u64)>,
-    last: &impl ReadableTable<tables::NodePlace, (u64, u64)>,
-    chunks: &impl ReadableTable<tables::ChunkPlace, &'static [u8; 512]>,
+    last: &impl ReadableTable<tables::NodeKey, (u64, u64)>,
+    chunks: &impl ReadableTable<tables::ChunkKey, &'static [u8; 512]>,
     number: RoomNumber,
     node: NodeId,
 ) -> Result<Option<Snapshot>, Failure> {
@@ -258,7 +258,7 @@ fn ends_until(
     room: RoomNumber,
     generation: Generation,
     until: u64,
-) -> std::ops::RangeInclusive<tables::EndPlace> {
+) -> std::ops::RangeInclusive<tables::EndKey> {
     let Generation { opened, incarnation } = generation;
     (room, opened, incarnation, 0, 0)..=(room, opened, incarnation, until, u64::MAX)
 }
@@ -317,7 +317,7 @@ impl Store for EmbeddedStore {
             let Some(number) = number_of(transaction, room)? else {
                 return Ok(None);
             };
-            let stored = transaction.open_table(SESSIONS)?.get(session_place(number, key))?;
+            let stored = transaction.open_table(SESSIONS)?.get(session_row_key(number, key))?;
             Ok(stored.map(|bytes| codec::decode_session(bytes.value())).transpose()?)
         })
     }
@@ -476,11 +476,11 @@ impl Store for EmbeddedStore {
         outcome
     }
 
-    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
-        let mut glances = vec![];
+    async fn poll(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<PollAnswer, StoreError> {
+        let mut polls = vec![];
         for id in rooms {
             let snapshot = self.load(id, node).await?;
-            glances.push(snapshot.map(|Snapshot { room, lineage, is_continuous, .. }| Glance {
+            polls.push(snapshot.map(|Snapshot { room, lineage, is_continuous, .. }| RoomPoll {
                 generation: room.newest().generation,
                 version: room.version,
                 joined: room.newest().joined,
@@ -491,7 +491,7 @@ impl Store for EmbeddedStore {
         }
         let [values, names] =
             [&self.values_replaced, &self.names_changed].map(|counter| counter.load(Ordering::Relaxed));
-        Ok(Glances { rooms: glances, values, names })
+        Ok(PollAnswer { rooms: polls, values, names })
     }
 
     async fn keep_answer(
@@ -509,7 +509,7 @@ impl Store for EmbeddedStore {
     }
 
     /// One process has the file, so nobody else does anything.
-    fn subscribe(&self) -> mpsc::Receiver<News> {
+    fn subscribe(&self) -> mpsc::Receiver<Notification> {
         mpsc::channel(1).1
     }
 

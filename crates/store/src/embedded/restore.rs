@@ -4,9 +4,9 @@ use anteroom_core::{Generation, Room, RoomId, Session, SessionStatus};
 use redb::{ReadableTable, ReadableTableMetadata, Table, TableHandle, WriteTransaction};
 
 use super::tables::{
-    AUDIT, BY_END, CHUNKS, CLOSED_LINES, ChunkPlace, ENDING, EndPlace, LAST, LINES, Line, OUTBOX,
-    ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, SessionPlace, StoredTrace, TRACES, VALUES, end_place,
-    leave_trace, line, session_place, trace_of,
+    AUDIT, BY_END, CHUNKS, CLOSED_LINES, ChunkKey, ENDING, EndKey, LAST, LINES, Line, OUTBOX, ROOM_NUMBERS,
+    ROOMS, RoomNumber, SESSIONS, SessionRowKey, StoredTrace, TRACES, VALUES, end_key, leave_trace, line,
+    session_row_key, trace_of,
 };
 use super::{Failure, SCHEMA_VALUE, transaction};
 use crate::backup::restore::{Known, Restore, RestoreError, Target, replay};
@@ -80,10 +80,10 @@ struct Content<'a> {
     rooms: Table<'a, RoomNumber, &'static [u8]>,
     lines: Table<'a, RoomNumber, (u64, u64, u64)>,
     traces: Table<'a, &'static str, StoredTrace>,
-    chunks: Table<'a, ChunkPlace, &'static [u8; 512]>,
-    sessions: Table<'a, SessionPlace, &'static [u8]>,
-    ending: Table<'a, EndPlace, ()>,
-    by_end: Table<'a, EndPlace, &'static [u8; 16]>,
+    chunks: Table<'a, ChunkKey, &'static [u8; 512]>,
+    sessions: Table<'a, SessionRowKey, &'static [u8]>,
+    ending: Table<'a, EndKey, ()>,
+    by_end: Table<'a, EndKey, &'static [u8; 16]>,
     closed: Table<'a, Line, ()>,
     outbox: Table<'a, u64, &'static [u8]>,
     audit: Table<'a, u64, &'static [u8]>,
@@ -139,9 +139,9 @@ impl<'a> Content<'a> {
     }
 
     fn write_session(&mut self, session: &Session) -> Result<(), Failure> {
-        let end = end_place(self.number, session.ends_at(), session.key);
+        let end = end_key(self.number, session.ends_at(), session.key);
         let bytes = codec::encode_session(session);
-        self.sessions.insert(session_place(self.number, session.key), bytes.as_slice())?;
+        self.sessions.insert(session_row_key(self.number, session.key), bytes.as_slice())?;
         self.by_end.insert(end, &session.request_id.0)?;
         if session.status == SessionStatus::Active {
             self.ending.insert(end, ())?;

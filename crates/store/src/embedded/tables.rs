@@ -10,13 +10,13 @@ use crate::contract::{TRACES_MAX, Trace};
 /// deleted room wait for their deletion.
 pub(super) type RoomNumber = u32;
 /// (room, generation opened, incarnation, position).
-pub(super) type SessionPlace = (RoomNumber, u32, u8, u64);
+pub(super) type SessionRowKey = (RoomNumber, u32, u8, u64);
 /// (room, generation opened, incarnation, end in milliseconds, position).
-pub(super) type EndPlace = (RoomNumber, u32, u8, u64, u64);
+pub(super) type EndKey = (RoomNumber, u32, u8, u64, u64);
 /// (room, generation opened, incarnation, chunk).
-pub(super) type ChunkPlace = (RoomNumber, u32, u8, u64);
+pub(super) type ChunkKey = (RoomNumber, u32, u8, u64);
 /// (room, node).
-pub(super) type NodePlace = (RoomNumber, u128);
+pub(super) type NodeKey = (RoomNumber, u128);
 /// (generation opened, incarnation, version, epoch).
 pub(super) type StoredTrace = (u32, u8, u64, u64);
 /// (room, generation opened, incarnation).
@@ -32,18 +32,18 @@ pub(super) const ROOMS: TableDefinition<'_, RoomNumber, &[u8]> = TableDefinition
 pub(super) const LINES: TableDefinition<'_, RoomNumber, (u64, u64, u64)> = TableDefinition::new("lines");
 /// Last commit or join of each node in a room: its number, and the last position handed out by it. Emptied when a process opens
 /// the file, because its nodes are all it will hear of.
-pub(super) const LAST: TableDefinition<'_, NodePlace, (u64, u64)> = TableDefinition::new("last");
+pub(super) const LAST: TableDefinition<'_, NodeKey, (u64, u64)> = TableDefinition::new("last");
 /// What is remembered of deleted rooms by their names: generation opened, incarnation, version, epoch. The name that no room can
 /// have, the empty one, stands for all that have no trace of their own any more.
 pub(super) const TRACES: TableDefinition<'_, &str, StoredTrace> = TableDefinition::new("traces");
 /// Chunks of taken bits.
-pub(super) const CHUNKS: TableDefinition<'_, ChunkPlace, &[u8; 512]> = TableDefinition::new("chunks");
+pub(super) const CHUNKS: TableDefinition<'_, ChunkKey, &[u8; 512]> = TableDefinition::new("chunks");
 /// Sessions.
-pub(super) const SESSIONS: TableDefinition<'_, SessionPlace, &[u8]> = TableDefinition::new("sessions");
+pub(super) const SESSIONS: TableDefinition<'_, SessionRowKey, &[u8]> = TableDefinition::new("sessions");
 /// Active sessions by their end: what the tick sweeps.
-pub(super) const ENDING: TableDefinition<'_, EndPlace, ()> = TableDefinition::new("ending");
+pub(super) const ENDING: TableDefinition<'_, EndKey, ()> = TableDefinition::new("ending");
 /// All retained sessions by their end, with their request id: what `expired_tokens` lists and retention deletes.
-pub(super) const BY_END: TableDefinition<'_, EndPlace, &[u8; 16]> = TableDefinition::new("by_end");
+pub(super) const BY_END: TableDefinition<'_, EndKey, &[u8; 16]> = TableDefinition::new("by_end");
 /// Lines closed for good, whose records are deleted little by little.
 pub(super) const CLOSED_LINES: TableDefinition<'_, Line, ()> = TableDefinition::new("closed_lines");
 /// Events not yet taken by anybody, by a rising number.
@@ -67,7 +67,7 @@ pub(super) fn read_trace(
     for name in [name, SHARED_TRACE] {
         if let Some(stored) = traces.get(name)? {
             let trace = trace_of(stored.value());
-            found = Some(found.map_or(trace, |found| found.joined_with(trace)));
+            found = Some(found.map_or(trace, |found| found.merge(trace)));
         }
     }
     Ok(found)
@@ -95,11 +95,11 @@ pub(super) fn leave_trace(
     Ok(())
 }
 
-pub(super) fn session_place(room: RoomNumber, key: SessionKey) -> SessionPlace {
+pub(super) fn session_row_key(room: RoomNumber, key: SessionKey) -> SessionRowKey {
     (room, key.generation.opened, key.generation.incarnation, key.position.get())
 }
 
-pub(super) fn end_place(room: RoomNumber, end: UnixMillis, key: SessionKey) -> EndPlace {
+pub(super) fn end_key(room: RoomNumber, end: UnixMillis, key: SessionKey) -> EndKey {
     (room, key.generation.opened, key.generation.incarnation, end.0, key.position.get())
 }
 
@@ -128,9 +128,9 @@ mod tests {
             assert!(traces.len().unwrap() <= TRACES_MAX + 1, "their own, and the shared one");
         }
         // Three have given theirs up.
-        let shared = trace(0).joined_with(trace(2));
+        let shared = trace(0).merge(trace(2));
         assert_eq!(read_trace(&traces, "never-deleted").unwrap(), Some(shared));
         assert_eq!(read_trace(&traces, &name(2)).unwrap(), Some(shared));
-        assert_eq!(read_trace(&traces, &name(9)).unwrap(), Some(trace(9).joined_with(shared)));
+        assert_eq!(read_trace(&traces, &name(9)).unwrap(), Some(trace(9).merge(shared)));
     }
 }

@@ -8,7 +8,7 @@ use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
 use super::tables::{
     AUDIT, BY_END, CHUNKS, CLOSED_LINES, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber,
-    SESSIONS, TRACES, VALUES, end_place, leave_trace, line, read_trace, session_place,
+    SESSIONS, TRACES, VALUES, end_key, leave_trace, line, read_trace, session_row_key,
 };
 use super::{Failure, LINEAGE, read_snapshot};
 use crate::codec;
@@ -184,7 +184,7 @@ pub(super) fn delete_room(
     Ok(DeletionOutcome::Done)
 }
 
-/// The room as it is, for somebody who was too slow.
+/// The room as it is, for a caller whose version is outdated.
 fn snapshot(
     transaction: &WriteTransaction,
     number: RoomNumber,
@@ -209,12 +209,12 @@ fn write_sessions(
     let mut ending = transaction.open_table(ENDING)?;
     let mut by_end = transaction.open_table(BY_END)?;
     for session in written {
-        let end = end_place(number, session.ends_at, session.key);
-        let before = sessions.insert(session_place(number, session.key), session.bytes.as_slice())?;
+        let end = end_key(number, session.ends_at, session.key);
+        let before = sessions.insert(session_row_key(number, session.key), session.bytes.as_slice())?;
         let before = before.map(|bytes| codec::decode_session(bytes.value())).transpose()?;
         // A stay that was prolonged, or cut short, has another place in both indexes.
         if let Some(old_end) = before.map(|before| before.ends_at()).filter(|&old| old != session.ends_at) {
-            let old = end_place(number, old_end, session.key);
+            let old = end_key(number, old_end, session.key);
             by_end.remove(old)?;
             ending.remove(old)?;
         }
@@ -395,11 +395,11 @@ fn delete_old_sessions(transaction: &WriteTransaction, limit: u64, rows: usize) 
                 old.map(|entry| entry.map(|(place, _)| place.value())).collect::<Result<_, _>>()?;
             for place in old {
                 let (_, _, _, _, position) = place;
-                let session_place = (number, opened, incarnation, position);
-                let stored = sessions.get(session_place)?.map(|bytes| codec::decode_session(bytes.value()));
+                let session_row_key = (number, opened, incarnation, position);
+                let stored = sessions.get(session_row_key)?.map(|bytes| codec::decode_session(bytes.value()));
                 let stored: Option<Session> = stored.transpose()?;
                 if stored.is_none_or(|session| session.status != SessionStatus::Active) {
-                    sessions.remove(session_place)?;
+                    sessions.remove(session_row_key)?;
                     by_end.remove(place)?;
                     deleted += 1;
                 }

@@ -69,7 +69,7 @@ enum Pending {
 
 impl Pending {
     fn send(self) {
-        // Whoever asked may have gone away; what was written stays written.
+        // The caller may have gone away; what was written stays written.
         match self {
             Self::Commit(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::Delete(answer, outcome) => drop(answer.send(Ok(outcome))),
@@ -109,7 +109,7 @@ pub(super) struct Writer {
     pub(super) queue: mpsc::Receiver<Request>,
     pub(super) ready: Arc<AtomicBool>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Counts how often the database was let go of to open it again: whoever reads it for long must let go too.
+    /// Counts how often the database was closed to open it again: a long-running reader must close it too.
     pub(super) reopened: watch::Sender<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Writer {
             let written = write_in_turn(&database, &mut group);
             match written {
                 Ok(written) => {
-                    // Whoever is answered finds the store as ready as his answer says.
+                    // First, so that a caller finds the store as ready as its answer says.
                     self.note_success(&mut health);
                     written.into_iter().for_each(Pending::send);
                 }
@@ -162,7 +162,7 @@ impl Writer {
 
     fn note_success(&self, health: &mut Health) {
         if health.failures_in_a_row > 0 {
-            tracing::warn!(failures = health.failures_in_a_row, "commits work again");
+            tracing::warn!(failures = health.failures_in_a_row, "commits succeed again");
             health.failures_in_a_row = 0;
             self.ready.store(true, Ordering::Relaxed);
         }
@@ -180,15 +180,15 @@ impl Writer {
     ) {
         health.failures_in_a_row += 1;
         if health.failures_in_a_row == 1 {
-            tracing::error!(%failure, "a commit failed; opening the database again");
+            tracing::error!(%failure, "commit failed, reopening the database");
         } else {
             if health.failures_in_a_row == 2 {
-                tracing::error!(%failure, "commits keep failing; not ready until one works");
+                tracing::error!(%failure, "commits keep failing, not ready until one succeeds");
             }
             self.ready.store(false, Ordering::Relaxed);
         }
         self.reopen(health, now);
-        // Whoever is told now looks at the room again, and must see what is on disk.
+        // A caller that gets an error reads the room again, and must see what is on disk.
         for answer in pending {
             answer.refuse(StoreError::Ambiguous(failure.to_string()));
         }
@@ -200,7 +200,8 @@ impl Writer {
     fn reopen(&self, health: &mut Health, now: UnixMillis) {
         health.reopening_due = now.plus(REOPENING_INTERVAL_MILLIS);
         self.reopened.send_modify(|reopened| *reopened += 1);
-        // The lock is held only to take the old one out and to put the new one in: meanwhile readers are told to come back.
+        // The lock is held only to take the old one out and to put the new one in: meanwhile readers get a transient
+        // error.
         let old = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut old) = old {
             // Readers hold the database only for one look-up; the file can be opened again once they are gone.
@@ -224,7 +225,7 @@ impl Writer {
             Err(error) => {
                 health.failures_in_a_row = health.failures_in_a_row.max(1);
                 if self.ready.swap(false, Ordering::Relaxed) {
-                    tracing::error!(%error, "the database could not be opened again; not ready until it can");
+                    tracing::error!(%error, "reopening the database failed, not ready until it succeeds");
                 }
             }
         }
@@ -322,7 +323,7 @@ fn housekeep(database: &Database, now: UnixMillis) -> u64 {
         Ok(deleted) if deleted >= transaction::HOUSEKEEPING_ROWS_MAX => HOUSEKEEPING_BACKLOG_INTERVAL_MILLIS,
         Ok(_) => HOUSEKEEPING_INTERVAL_MILLIS,
         Err(failure) => {
-            tracing::warn!(%failure, "old records could not be deleted; trying again in a minute");
+            tracing::warn!(%failure, "deleting old records failed, retrying in a minute");
             HOUSEKEEPING_RETRY_MILLIS
         }
     }

@@ -5,8 +5,8 @@ use anteroom_core::{Operation, Room, RoomId, UnixMillis};
 use super::Actor;
 use crate::contract::AuditRecord;
 
-/// The record of an operation that `room` is about to meet; `None` for a visitor about his own place, and for what programs say
-/// every few seconds, which would leave no room for what people did.
+/// The record of an operation that `room` is about to meet; `None` for visitors about their own places, and for what
+/// programs report every few seconds, which would leave no room for what people did.
 pub(super) fn record_of(
     actor: &Actor,
     operation: &Operation,
@@ -27,7 +27,7 @@ pub(super) fn record_of(
     record(actor, id, &action, at)
 }
 
-/// The record of something done to a room; `None` for a visitor about his own place.
+/// The record of something done to a room; `None` for visitors about their own places.
 pub(super) fn record(actor: &Actor, room: &RoomId, action: &str, at: UnixMillis) -> Option<AuditRecord> {
     Some(AuditRecord::new(at, Some(room.clone()), actor.name()?, action))
 }

@@ -11,16 +11,16 @@ use anteroom_core::{
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::places::{Known, RecentPlaces, Touched};
+use super::place_status_cache::{Invalidation, Lookup, PlaceStatusCache};
 use super::{Actor, EngineCounters, EngineError, OPERATORS_RESERVE, count};
 use crate::codec;
-use crate::contract::{AnswerKey, Glance, Lineage, Store};
+use crate::contract::{AnswerKey, Lineage, RoomPoll, Store};
 
 /// What a join is called, as `Operation::name` has it.
 const JOIN: &str = Operation::Join { count: 1 }.name();
 
-/// Settings and state as somebody has seen them.
-pub type Seen = (Settings, RoomState);
+/// Settings and state as a caller has read them.
+pub type SettingsAndState = (Settings, RoomState);
 
 pub(super) enum Request {
     Join {
@@ -32,25 +32,25 @@ pub(super) enum Request {
         answer: oneshot::Sender<Result<Answer, EngineError>>,
     },
     Delete {
-        expected: Option<Box<Seen>>,
+        expected: Option<Box<SettingsAndState>>,
         actor: Actor,
         answer: oneshot::Sender<Result<bool, EngineError>>,
     },
     /// Another node may have done something: this was seen of it, or the store is to be asked.
-    Look {
-        glance: Option<Glance>,
+    Poll {
+        poll: Option<RoomPoll>,
         answer: Option<oneshot::Sender<Result<(), EngineError>>>,
     },
 }
 
 impl Request {
-    /// Whether a few milliseconds more make no difference to whoever asks.
+    /// Whether a few milliseconds more make no difference to the caller.
     pub(super) const fn can_wait(&self) -> bool {
         matches!(self, Self::Operate { operation: Operation::Claim(_), actor: Actor::Visitor, .. })
     }
 
     const fn is_of_a_visitor(&self) -> bool {
-        matches!(self, Self::Join { .. } | Self::Look { .. } | Self::Operate { actor: Actor::Visitor, .. })
+        matches!(self, Self::Join { .. } | Self::Poll { .. } | Self::Operate { actor: Actor::Visitor, .. })
     }
 
     pub(super) fn refuse(self, error: EngineError) {
@@ -58,7 +58,7 @@ impl Request {
             Self::Join { answer } => drop(answer.send(Err(error))),
             Self::Operate { answer, .. } => drop(answer.send(Err(error))),
             Self::Delete { answer, .. } => drop(answer.send(Err(error))),
-            Self::Look { answer, .. } => drop(answer.map(|answer| answer.send(Err(error)))),
+            Self::Poll { answer, .. } => drop(answer.map(|answer| answer.send(Err(error)))),
         }
     }
 }
@@ -75,7 +75,7 @@ pub struct RoomHandle {
     lease: AtomicBool,
     /// That of the store when the board was made.
     lineage: Mutex<Lineage>,
-    places: RecentPlaces,
+    place_statuses: PlaceStatusCache,
     counters: Arc<EngineCounters>,
     store: Arc<dyn Store>,
 }
@@ -92,8 +92,8 @@ impl RoomHandle {
         let board = ArcSwap::from_pointee(Board::of(room));
         let (deleted, replaced) = (AtomicBool::new(false), AtomicBool::new(false));
         let (lease, lineage) = (AtomicBool::new(!store.is_shared()), Mutex::new(lineage));
-        let places = RecentPlaces::default();
-        Self { id, board, changes, queue, deleted, replaced, lease, lineage, places, counters, store }
+        let place_statuses = PlaceStatusCache::default();
+        Self { id, board, changes, queue, deleted, replaced, lease, lineage, place_statuses, counters, store }
     }
 
     /// Its name.
@@ -141,10 +141,10 @@ impl RoomHandle {
         *self.lineage.lock().unwrap_or_else(PoisonError::into_inner) = lineage;
         let before = self.board.load();
         let clock = std::mem::replace(&mut board.clock, before.clock);
-        let news = board != **before;
+        let is_different = board != **before;
         board.clock = clock;
         self.board.store(Arc::new(board));
-        news
+        is_different
     }
 
     /// Whether this node runs the room's clockwork, as far as it knows.
@@ -157,32 +157,32 @@ impl RoomHandle {
         self.lease.swap(holds, Ordering::AcqRel)
     }
 
-    /// Whether a glance shows more than the board does.
-    pub(super) fn is_behind(&self, glance: &Glance) -> bool {
+    /// Whether a poll shows more than the board does.
+    pub(super) fn is_behind(&self, poll: &RoomPoll) -> bool {
         let lineage = *self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
-        if glance.lineage != lineage || !glance.is_continuous {
+        if poll.lineage != lineage || !poll.is_continuous {
             return true;
         }
         self.with_board(|board| {
             let newest = board.segments.last();
             let joined = newest.map_or(0, |newest| newest.joined);
-            let same_line = newest.is_some_and(|newest| newest.generation == glance.generation);
-            let later_line = newest.is_some_and(|newest| glance.generation > newest.generation);
-            glance.version > board.version
+            let same_line = newest.is_some_and(|newest| newest.generation == poll.generation);
+            let later_line = newest.is_some_and(|newest| poll.generation > newest.generation);
+            poll.version > board.version
                 || later_line
-                || glance.version == board.version && (!same_line || glance.joined > joined)
+                || poll.version == board.version && (!same_line || poll.joined > joined)
         })
     }
 
     pub(super) fn tell(&self, request: Request) -> Result<(), EngineError> {
-        self.queue.try_send(request).map_err(|refused| self.refused(&refused))
+        self.queue.try_send(request).map_err(|refused| self.queue_error(&refused))
     }
 
     /// Has the board show what the store has now.
     pub async fn refresh(&self) -> Result<(), EngineError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Look { glance: None, answer: Some(answer) })?;
-        answered.await.unwrap_or_else(|_| Err(self.gone()))
+        self.send(Request::Poll { poll: None, answer: Some(answer) })?;
+        answered.await.unwrap_or_else(|_| Err(self.no_owner_error()))
     }
 
     /// Tells the room of a genuine ticket that its board does not know; refused if the room cannot have handed it out.
@@ -214,7 +214,7 @@ impl RoomHandle {
     }
 
     /// How many operations wait for the room.
-    pub fn queued(&self) -> usize {
+    pub fn queue_length(&self) -> usize {
         self.queue.max_capacity() - self.queue.capacity()
     }
 
@@ -222,42 +222,42 @@ impl RoomHandle {
     pub async fn join(&self) -> Result<Ticket, EngineError> {
         let (answer, answered) = oneshot::channel();
         let joined = match self.send(Request::Join { answer }) {
-            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.gone())),
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.no_owner_error())),
             Err(refused) => Err(refused),
         };
-        joined.inspect_err(|error| self.counters.troubles.note(JOIN, error))
+        joined.inspect_err(|error| self.counters.operation_failures.note(JOIN, error))
     }
 
     /// Where a served ticket stands, as the room itself knows it; asked at most once a second for each ticket. What this node has
     /// done to the place is seen at once.
-    pub async fn place(&self, ticket: Ticket, now: UnixMillis) -> Result<Place, EngineError> {
+    pub async fn place_status(&self, ticket: Ticket, now: UnixMillis) -> Result<Place, EngineError> {
         let is_offered =
             self.with_board(|board| matches!(board.standing(&ticket, now), Standing::Offered { .. }));
-        let look = match self.places.ask(&ticket, is_offered, now) {
-            Known::Said(said) => return said.map_err(EngineError::Refused),
-            Known::Nothing(look) => look,
+        let inspection = match self.place_statuses.look_up(&ticket, is_offered, now) {
+            Lookup::Hit(result) => return result.map_err(EngineError::Refused),
+            Lookup::Miss(inspection) => inspection,
         };
         count(&self.counters.place_looks, 1);
-        let said = match self.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
+        let result = match self.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
             Ok(Answer::Place(place)) => Ok(place),
-            Ok(other) => unreachable!("a look was answered by {other:?}"),
+            Ok(other) => unreachable!("an inspection was answered by {other:?}"),
             Err(EngineError::Refused(refusal)) => Err(refusal),
             Err(error) => return Err(error),
         };
-        self.places.remember(&ticket, look, &said);
-        said.map_err(EngineError::Refused)
+        self.place_statuses.insert(&ticket, inspection, &result);
+        result.map_err(EngineError::Refused)
     }
 
     /// Does something to the room; answered when it is durable.
     pub async fn operate(&self, operation: Operation, actor: Actor) -> Result<Answer, EngineError> {
-        let _forgetting = self.places.forgetting(Touched::by(&operation));
+        let _invalidate = self.place_statuses.invalidate_on_drop(Invalidation::of(&operation));
         let (answer, answered) = oneshot::channel();
         let name = operation.name();
         let done = match self.send(Request::Operate { operation, actor, answer }) {
-            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.gone())),
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.no_owner_error())),
             Err(refused) => Err(refused),
         };
-        done.inspect_err(|error| self.counters.troubles.note(name, error))
+        done.inspect_err(|error| self.counters.operation_failures.note(name, error))
     }
 
     /// Does several things to the room, in this order and, as far as one turn takes them, in one commit. Either all of them are
@@ -268,9 +268,11 @@ impl RoomHandle {
         actor: &Actor,
     ) -> Result<Vec<Result<Answer, EngineError>>, EngineError> {
         let permits =
-            self.queue.try_reserve_many(operations.len()).map_err(|refused| self.refused(&refused))?;
-        let _forgetting: Vec<_> =
-            operations.iter().map(|operation| self.places.forgetting(Touched::by(operation))).collect();
+            self.queue.try_reserve_many(operations.len()).map_err(|refused| self.queue_error(&refused))?;
+        let _invalidate: Vec<_> = operations
+            .iter()
+            .map(|operation| self.place_statuses.invalidate_on_drop(Invalidation::of(operation)))
+            .collect();
         let answers: Vec<_> = permits
             .zip(operations)
             .map(|(permit, operation)| {
@@ -281,21 +283,25 @@ impl RoomHandle {
             .collect();
         let mut results = Vec::with_capacity(answers.len());
         for (name, answered) in answers {
-            let result = answered.await.unwrap_or_else(|_| Err(self.gone()));
-            results.push(result.inspect_err(|error| self.counters.troubles.note(name, error)));
+            let result = answered.await.unwrap_or_else(|_| Err(self.no_owner_error()));
+            results.push(result.inspect_err(|error| self.counters.operation_failures.note(name, error)));
         }
         Ok(results)
     }
 
     /// Deletes the room after what has queued up; returns whether it was there.
-    pub(super) async fn delete(&self, expected: Option<Seen>, actor: Actor) -> Result<bool, EngineError> {
+    pub(super) async fn delete(
+        &self,
+        expected: Option<SettingsAndState>,
+        actor: Actor,
+    ) -> Result<bool, EngineError> {
         let (answer, answered) = oneshot::channel();
         self.send(Request::Delete { expected: expected.map(Box::new), actor, answer })?;
-        answered.await.unwrap_or_else(|_| Err(self.gone()))
+        answered.await.unwrap_or_else(|_| Err(self.no_owner_error()))
     }
 
     /// Why there is no owner any more.
-    fn gone(&self) -> EngineError {
+    fn no_owner_error(&self) -> EngineError {
         match (self.is_deleted(), self.is_replaced()) {
             (true, _) => EngineError::RoomDeleted,
             (false, true) => EngineError::Restoring,
@@ -309,16 +315,16 @@ impl RoomHandle {
             count(&self.counters.overloads, 1);
             return Err(EngineError::Overloaded);
         }
-        self.queue.try_send(request).map_err(|refused| self.refused(&refused))
+        self.queue.try_send(request).map_err(|refused| self.queue_error(&refused))
     }
 
-    fn refused<T>(&self, refused: &mpsc::error::TrySendError<T>) -> EngineError {
+    fn queue_error<T>(&self, refused: &mpsc::error::TrySendError<T>) -> EngineError {
         match refused {
             mpsc::error::TrySendError::Full(_) => {
                 count(&self.counters.overloads, 1);
                 EngineError::Overloaded
             }
-            mpsc::error::TrySendError::Closed(_) => self.gone(),
+            mpsc::error::TrySendError::Closed(_) => self.no_owner_error(),
         }
     }
 }

@@ -20,12 +20,12 @@ use anteroom_core::{
 use tokio::sync::{mpsc, watch};
 
 use self::adoption::Duty;
-use self::confirmation::Confirmations;
-use self::turn::{Answers, Computed, Turn};
+use self::confirmation::PendingClaims;
+use self::turn::{Answers, Turn, TurnResult};
 use self::write::in_time;
+use super::backoff::Backoff;
 use super::handle::{Request, RoomHandle, RoomMap};
-use super::jitter::Jitter;
-use super::remembered::Remembered;
+use super::local_history::LocalHistory;
 use super::{
     CONFLICTS_MAX, ENDED_ERA, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit, count,
 };
@@ -38,7 +38,7 @@ const GATHER_ROUNDS_MAX: u32 = 16;
 const CLAIM_PACE: Duration = Duration::from_millis(10);
 /// How long a store may take to write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may take until every node that reaches a shared store shows a change: eight glances.
+/// How long it may take until every node that reaches a shared store shows a change: eight polls.
 const BOARD_SPREAD_MILLIS: u64 = 2_000;
 /// How long an owner waits after a failure before it looks at the store again by itself.
 const RETRY_PAUSE: Duration = Duration::from_millis(RETRY_PAUSE_MILLIS);
@@ -58,9 +58,9 @@ pub(super) struct Owner {
     /// The room as it was before the last turn, in case that the store has lost it.
     pub(super) fallback: Option<Room>,
     pub(super) duty: Duty,
-    pub(super) remembered: Remembered,
-    pub(super) jitter: Jitter,
-    pub(super) confirmations: Confirmations,
+    pub(super) history: LocalHistory,
+    pub(super) backoff: Backoff,
+    pub(super) pending_claims: PendingClaims,
     pub(super) next_session_end: Option<UnixMillis>,
     /// Whether that is still so: another node may have begun sessions since.
     pub(super) next_end_is_known: bool,
@@ -70,7 +70,7 @@ pub(super) struct Owner {
     pub(super) failing: bool,
     pub(super) handle: std::sync::Weak<RoomHandle>,
     pub(super) rooms: Arc<RoomMap>,
-    /// Closed with the owner's end, so that whoever watches the room knows.
+    /// Closed with the owner's end, which watchers of the room notice.
     pub(super) changes: watch::Sender<u64>,
     pub(super) counters: Arc<EngineCounters>,
 }
@@ -78,12 +78,12 @@ pub(super) struct Owner {
 /// There is nothing to own any more: the room was deleted, here or by another node.
 struct RoomGone;
 
-/// What follows a look at other nodes' doing.
-enum Looked {
+/// What an owner does after it has applied the polls of a batch.
+enum AfterPoll {
     /// Nothing: it was only that.
-    Only,
+    Nothing,
     /// There is something to do.
-    GoOn,
+    Turn,
 }
 
 /// Why a turn did not come about.
@@ -124,9 +124,9 @@ impl Owner {
             }
             busy = batch.len() > 1;
             self.pace_claims(&mut requests, &mut batch).await;
-            let turned = match self.look(&mut batch).await {
-                Ok(Looked::Only) => Ok(()),
-                Ok(Looked::GoOn) => self.turns(&mut batch).await,
+            let turned = match self.apply_polls(&mut batch).await {
+                Ok(AfterPoll::Nothing) => Ok(()),
+                Ok(AfterPoll::Turn) => self.turns(&mut batch).await,
                 Err(gone) => Err(gone),
             };
             if turned.is_err() {
@@ -134,7 +134,7 @@ impl Owner {
                 return;
             }
         }
-        self.confirmations.end().await;
+        self.pending_claims.end().await;
     }
 
     /// A claim is followed by milliseconds of signing, so it loses nothing by sharing its commit with the next ones: a batch of
@@ -174,20 +174,20 @@ impl Owner {
         self.duty != Duty::None || self.handle.upgrade().is_some_and(|handle| handle.holds_lease())
     }
 
-    /// Takes in what was seen of other nodes' doing, and shows it.
-    async fn look(&mut self, batch: &mut Vec<Request>) -> Result<Looked, RoomGone> {
+    /// Applies what polls showed of other nodes, and publishes it.
+    async fn apply_polls(&mut self, batch: &mut Vec<Request>) -> Result<AfterPoll, RoomGone> {
         let mut answers = vec![];
         let mut must_load = false;
         let mut looked = false;
         batch.retain_mut(|request| {
-            let Request::Look { glance, answer } = request else { return true };
-            must_load |= self.must_load_after(glance.as_ref());
+            let Request::Poll { poll, answer } = request else { return true };
+            must_load |= self.must_load_after(poll.as_ref());
             answers.extend(answer.take());
             looked = true;
             false
         });
         if !looked {
-            return Ok(Looked::GoOn);
+            return Ok(AfterPoll::Turn);
         }
         let mut done = if must_load { self.load().await } else { Ok(()) };
         if done.is_ok() && self.duty != Duty::None {
@@ -204,11 +204,11 @@ impl Owner {
             drop(answer.send(result.clone()));
         }
         let only = batch.is_empty() && (self.room.is_none() || !self.acts_by_itself());
-        Ok(if only { Looked::Only } else { Looked::GoOn })
+        Ok(if only { AfterPoll::Nothing } else { AfterPoll::Turn })
     }
 
-    /// One turn, unless somebody wants the room deleted: then what was asked before that comes first, and what was asked after
-    /// it only if the room is still there.
+    /// One turn, unless the batch contains a deletion: then earlier requests come first, and later ones only if the room
+    /// is still there.
     async fn turns(&mut self, batch: &mut Vec<Request>) -> Result<(), RoomGone> {
         while let Some(place) = batch.iter().position(|request| matches!(request, Request::Delete { .. })) {
             let mut later = batch.split_off(place);
@@ -246,7 +246,7 @@ impl Owner {
         self.note_health(Some(error));
     }
 
-    /// Where that fails, the next turn loads it: when somebody asks, or after a pause.
+    /// Where that fails, the next turn loads it: on the next request, or after a pause.
     async fn load_again(&mut self) -> Result<(), RoomGone> {
         match self.load().await {
             Ok(()) => self.publish(),
@@ -256,24 +256,24 @@ impl Owner {
         Ok(())
     }
 
-    /// Says when trouble begins and when it ends, not at every turn in between.
-    fn note_health(&mut self, trouble: Option<&StoreError>) {
-        match (self.failing, trouble) {
+    /// Logs when failures begin and when they end, not at every turn in between.
+    fn note_health(&mut self, failure: Option<&StoreError>) {
+        match (self.failing, failure) {
             (false, Some(error)) => {
                 self.counters.rooms_failing.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(room = %self.id, %error, "changes fail; the room will be loaded again");
+                tracing::warn!(room = %self.id, %error, "commit failed, reloading room");
             }
             (true, None) => {
                 self.counters.rooms_failing.fetch_sub(1, Ordering::Relaxed);
-                tracing::warn!(room = %self.id, "changes work again");
+                tracing::warn!(room = %self.id, "commits of room succeed again");
             }
             _ => {}
         }
-        self.failing = trouble.is_some();
+        self.failing = failure.is_some();
     }
 
     async fn carry_out(&mut self, batch: &[Request]) -> Result<Answers, TurnError> {
-        // Whether the room is as the store had it since the batch came.
+        // Whether the room was read from the store since the batch began.
         let mut is_fresh = !self.store.is_shared();
         for conflicts in 0..CONFLICTS_MAX {
             if self.room.is_none() {
@@ -306,7 +306,7 @@ impl Owner {
                         self.adopt(newer);
                         is_fresh = true;
                     }
-                    tokio::time::sleep(self.jitter.after_conflicts(conflicts)).await;
+                    tokio::time::sleep(self.backoff.pause_after_conflicts(conflicts)).await;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -318,7 +318,7 @@ impl Owner {
     ///
     /// Everything is read beforehand, so that the room is there again if a read fails. `None`: what was read is newer than the room,
     /// because another node has written in between; the rules only hold for what belongs together.
-    async fn compute(&mut self, batch: &[Request]) -> Result<Option<Computed>, TurnError> {
+    async fn compute(&mut self, batch: &[Request]) -> Result<Option<TurnResult>, TurnError> {
         let now = self.clock.now();
         if !self.next_end_is_known && self.acts_by_itself() {
             self.refresh_next_session_end().await?;
@@ -382,7 +382,7 @@ impl Owner {
         let answers = Answers { joins, join_refusal, operations };
         let (effects, expected) = (turn.effects, before.2);
         let joined_before = before.1;
-        Ok(Some(Computed { room, effects, answers, audit, joined_before, opens_line, expected }))
+        Ok(Some(TurnResult { room, effects, answers, audit, joined_before, opens_line, expected }))
     }
 
     /// How long it may take until every node shows what is written now.
@@ -414,7 +414,7 @@ impl Owner {
 
     /// Keeps the time of the next end of a session without asking the store, except once that time has come: then there was
     /// a sweep, or the session had ended by name and there was nothing to sweep.
-    async fn note_session_ends(&mut self, computed: &Computed) {
+    async fn note_session_ends(&mut self, computed: &TurnResult) {
         let passed_or_reset = self.next_session_end.is_some_and(|end| end <= computed.room.clock)
             || !computed.effects.closed_generations.is_empty();
         if passed_or_reset {
@@ -423,7 +423,7 @@ impl Owner {
                 Ok(next) => self.next_session_end = next,
                 // What was written is written and will be answered so; the next turn asks again.
                 Err(error) => {
-                    tracing::warn!(room = %self.id, %error, "the next end of a session is not known");
+                    tracing::warn!(room = %self.id, %error, "reading the next session end failed");
                     self.next_session_end = Some(self.clock.now().plus(RETRY_PAUSE_MILLIS));
                 }
             }
@@ -448,7 +448,7 @@ impl Owner {
     fn publish(&mut self) {
         let Some(room) = self.room.as_ref().filter(|_| self.duty == Duty::None) else { return };
         if self.store.is_shared() {
-            self.remembered.see(room);
+            self.history.note(room);
         }
         if let Some(handle) = self.handle.upgrade()
             && handle.show(Board::of(room), self.lineage)
@@ -457,8 +457,8 @@ impl Owner {
         }
     }
 
-    /// Tells everybody what became of his request. Whoever has gone away meanwhile keeps what he got. On a shared store a pass
-    /// leaves when its session is confirmed, not before.
+    /// Answers every request of a batch. A caller that has gone away meanwhile keeps what it got. On a shared store a
+    /// pass leaves when its session is confirmed, not before.
     fn answer(&mut self, batch: &mut Vec<Request>, answers: Answers) {
         let mut places = answers.joins.iter().flat_map(|range| {
             (0..range.count).filter_map(|offset| {
@@ -488,19 +488,19 @@ impl Owner {
                         result => drop(answer.send(result.map_err(EngineError::from))),
                     }
                 }
-                Request::Delete { .. } | Request::Look { .. } => unreachable!("taken out before the turn"),
+                Request::Delete { .. } | Request::Poll { .. } => unreachable!("taken out before the turn"),
             }
         }
         if let Some(room) = self.room.as_ref().filter(|_| !claims.is_empty()) {
-            let confirmed = self.remembered.confirmed.clone();
+            let confirmed = self.history.confirmed.clone();
             let written = (self.id.clone(), self.lineage);
-            self.confirmations.answer(self.store.clone(), written, room, confirmed, claims);
+            self.pending_claims.answer(self.store.clone(), written, room, confirmed, claims);
         }
     }
 }
 
-/// In a rush, lets everybody who is ready put his request in before the batch is closed: fewer and larger commits. Nobody
-/// waits for the clock, and a room that is not busy does not come here.
+/// In a rush, lets every task that is ready add its request before the batch is closed: fewer and larger commits. It
+/// does not wait for the clock, and a room that is not busy does not come here.
 async fn gather(requests: &mut mpsc::Receiver<Request>, batch: &mut Vec<Request>) {
     for _ in 0..GATHER_ROUNDS_MAX {
         tokio::task::yield_now().await;

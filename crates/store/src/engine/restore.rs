@@ -1,8 +1,8 @@
 //! Backup and restore of everything, while the server runs.
 //!
-//! A restore ends every owner after what has queued up for it, has the store replace its content, and begins anew with what is there
-//! then. In the meantime everybody who asks for a change is told to come back. Handles of before are replaced: whoever holds
-//! one finds it closed and asks the engine for the new one.
+//! A restore ends every owner after what has queued up for it, has the store replace its content, and begins anew with
+//! what is there then. In the meantime every change is refused, to be retried. Handles of before are replaced: a holder
+//! of one finds it closed and asks the engine for the new one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ const RELOAD_PAUSE: Duration = Duration::from_millis(250);
 /// Decides whether the values of a backup fit this server; says why if not.
 pub type AcceptValues = Box<dyn FnOnce(&BTreeMap<String, Vec<u8>>) -> Result<(), String> + Send>;
 
-/// A backup to restore, and what whoever asks for it brings along.
+/// A backup to restore, and what the caller adds to it.
 pub struct RestoreRequest {
     /// Where to read it from, twice.
     pub source: Box<dyn BackupSource>,
@@ -56,7 +56,7 @@ impl Engine {
         self.store.backup(self.clock.now()).await
     }
 
-    /// Replaces everything by what a backup has. It goes on to its end also if whoever asked goes away.
+    /// Replaces everything by what a backup has. It runs to its end also if the caller is cancelled.
     pub async fn restore(self: &Arc<Self>, request: RestoreRequest) -> Result<Restored, RestoreError> {
         let engine = self.clone();
         let task = super::spawn(async move { engine.restore_to_the_end(request).await });
@@ -87,7 +87,7 @@ impl Engine {
         let outcome = self.store.restore(Restore { backup, revise, audit }).await;
         self.begin_anew().await?;
         outcome?;
-        tracing::warn!(rooms, sessions, taken_at_millis = taken_at.0, "a backup was restored");
+        tracing::warn!(rooms, sessions, taken_at_millis = taken_at.0, "backup restored");
         Ok(Restored { taken_at, rooms, sessions })
     }
 
@@ -116,7 +116,7 @@ impl Engine {
         while let Err(error) = self.own_all().await {
             tries += 1;
             if tries >= RELOADS_MAX || *self.era.borrow() == ENDED_ERA {
-                tracing::error!(%error, "the rooms cannot be loaded again; restart the server");
+                tracing::error!(%error, "reloading the rooms failed, restart the server");
                 return Err(error);
             }
             tokio::time::sleep(RELOAD_PAUSE).await;
@@ -173,8 +173,8 @@ fn revise(
             }
         }
     }
-    // What was reported before the backup says nothing about now, when passes are on their way that this room knows nothing of. So
-    // nobody is let in on those words: each reporter counts as silent until it is heard again.
+    // What was reported before the backup says nothing about now, when passes are in flight that this room knows nothing
+    // of. So these reports admit no visitor: each reporter counts as silent until it reports again.
     let silence = room.settings.round_millis() * SILENT_ROUNDS + 1;
     for reporter in &mut room.reports.reporters {
         reporter.heard_at = reporter.heard_at.min(UnixMillis(now.0.saturating_sub(silence)));

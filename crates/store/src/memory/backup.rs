@@ -45,7 +45,7 @@ pub(super) fn write(state: &State, taken_at: UnixMillis) -> Result<Vec<Piece>, S
 }
 
 /// The state that a backup makes of the present one.
-pub(super) fn restored(present: &State, restore: Restore) -> Result<State, RestoreError> {
+pub(super) fn restore_state(present: &State, restore: Restore) -> Result<State, RestoreError> {
     let Restore { mut backup, mut revise, audit } = restore;
     let mut known = Known::default();
     known.last_event = present.next_event;

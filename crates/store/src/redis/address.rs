@@ -100,7 +100,9 @@ impl RedisUrl {
             "sentinel" => {
                 let master =
                     path.next().ok_or_else(|| wrong("it does not name the master behind the Sentinels"))?;
-                Kind::Sentinel { master: decoded(master).ok_or_else(|| wrong("the name of the master"))? }
+                Kind::Sentinel {
+                    master: percent_decode(master).ok_or_else(|| wrong("the name of the master"))?,
+                }
             }
             "cluster" => Kind::Cluster,
             _ if addresses.len() > 1 => {
@@ -121,9 +123,9 @@ impl RedisUrl {
 fn parse_login(login: &str) -> Option<Login> {
     let (user, password) =
         login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
-    let user = Some(decoded(user)?).filter(|user| !user.is_empty());
+    let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
     let password = match password {
-        Some(password) => Some(SecretString::from(decoded(password)?)),
+        Some(password) => Some(SecretString::from(percent_decode(password)?)),
         None => None,
     };
     Some(Login { user, password })
@@ -151,8 +153,8 @@ fn parse_query(query: &str) -> Option<Login> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=')?;
         match name {
-            "sentinel_user" => login.user = Some(decoded(value)?),
-            "sentinel_password" => login.password = Some(SecretString::from(decoded(value)?)),
+            "sentinel_user" => login.user = Some(percent_decode(value)?),
+            "sentinel_password" => login.password = Some(SecretString::from(percent_decode(value)?)),
             _ => return None,
         }
     }
@@ -160,7 +162,7 @@ fn parse_query(query: &str) -> Option<Login> {
 }
 
 /// Without percent-encoding.
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = vec![];
     let mut rest = text.as_bytes();
     while let Some((&byte, behind)) = rest.split_first() {

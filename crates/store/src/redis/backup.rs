@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anteroom_core::{Generation, Room, RoomId, Session, UnixMillis};
 use tokio::sync::mpsc;
 
-use super::command::{Command, Intent, Patience};
-use super::keys::{Keys, Place};
+use super::command::{Command, CommandTimeout, Intent};
+use super::keys::{KeyScope, Keys};
 use super::persistence::persist;
 use super::reply::{Parts, read, strange};
 use super::{Inner, tasks};
@@ -32,7 +32,7 @@ pub(super) struct WholeRoom {
 
 type Pieces = mpsc::Sender<Result<Piece, StoreError>>;
 type Sink = Box<dyn FnMut(Piece) -> Result<(), StoreError> + Send>;
-type Written = Arc<Mutex<Vec<Piece>>>;
+type PieceBuffer = Arc<Mutex<Vec<Piece>>>;
 
 impl Inner {
     pub(super) fn backup(self: &Arc<Self>, taken_at: UnixMillis) -> BackupStream {
@@ -40,8 +40,8 @@ impl Inner {
         let inner = self.clone();
         drop(tasks::spawn(async move {
             if let Err(error) = inner.write_backup(taken_at, &pieces).await {
-                tracing::warn!(%error, "a backup broke off");
-                // Whoever reads may have gone away.
+                tracing::warn!(%error, "backup failed");
+                // The reader may have gone away.
                 let _ = pieces.send(Err(error)).await;
             }
         }));
@@ -52,7 +52,7 @@ impl Inner {
         let replaced = || StoreError::Transient("the content of the store was replaced meanwhile".into());
         let keys = self.keys.load_full();
         let mut output = Output::begin(taken_at, pieces);
-        let command = Command::plain(&Place::Store, "HGETALL").arg(keys.values());
+        let command = Command::plain(&KeyScope::Store, "HGETALL").arg(keys.values());
         let values: BTreeMap<String, Vec<u8>> =
             read(persist!(self.connections.one(command.clone(), Intent::Read))?)?;
         for (name, bytes) in &values {
@@ -97,7 +97,7 @@ impl Inner {
                 command = command.key(keys.sessions(id, line));
             }
             let command = [command];
-            let mut answers = persist!(self.connections.all(&command, Intent::Read, Patience::Long))?;
+            let mut answers = persist!(self.connections.all(&command, Intent::Read, CommandTimeout::Long))?;
             let mut parts = Parts::of(answers.pop().ok_or_else(strange)?)?;
             let Some(snapshot) = self.snapshot_of(id, Parts::of(parts.next_value()?)?)? else {
                 return Ok(None);
@@ -120,16 +120,16 @@ impl Inner {
     }
 }
 
-/// A backup on its way out: pieces are kept until there is a place to send them.
+/// A backup in flight: pieces are kept until they can be sent.
 struct Output<'a> {
     writer: BackupWriter<Sink>,
-    written: Written,
+    written: PieceBuffer,
     pieces: &'a Pieces,
 }
 
 impl<'a> Output<'a> {
     fn begin(taken_at: UnixMillis, pieces: &'a Pieces) -> Self {
-        let written = Written::default();
+        let written = PieceBuffer::default();
         let kept = written.clone();
         let sink = Box::new(move |piece| {
             kept.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
@@ -149,7 +149,7 @@ impl<'a> Output<'a> {
     }
 }
 
-async fn send(written: &Written, pieces: &Pieces) -> Result<(), StoreError> {
+async fn send(written: &PieceBuffer, pieces: &Pieces) -> Result<(), StoreError> {
     let written = std::mem::take(&mut *written.lock().unwrap_or_else(PoisonError::into_inner));
     for piece in written {
         let gone = |_| StoreError::Transient("nobody reads the backup any more".into());

@@ -13,7 +13,7 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use redis::Value;
 
-use super::command::{Command, Intent, Patience, TAKE};
+use super::command::{Command, CommandTimeout, Intent, TAKE};
 use super::connection::Connections;
 use super::options::RedisOptions;
 use super::reply::{Parts, strange};
@@ -34,7 +34,7 @@ pub struct RedisBuckets {
 impl RedisBuckets {
     /// Buckets in this Redis. Nobody is asked anything yet; that begins with the first [`Buckets::probe`].
     pub fn new(options: &RedisOptions) -> Self {
-        // Fails only where somebody has already chosen one.
+        // Fails only where one is installed already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let connections = ArcSwapOption::empty();
         Self { options: options.clone(), connections, connecting: tokio::sync::Mutex::default() }
@@ -61,11 +61,11 @@ impl RedisBuckets {
         let connections = self.connections.load_full();
         let not_yet = || BucketsError::Unavailable("not connected yet".into());
         let answer = connections.ok_or_else(not_yet)?.quick(command).await?;
-        Ok(taken(answer)?)
+        Ok(read_taken(answer)?)
     }
 
     /// The connections, made if there are none yet.
-    async fn connected(&self) -> Result<Arc<Connections>, StoreError> {
+    async fn connect(&self) -> Result<Arc<Connections>, StoreError> {
         let _only_one = self.connecting.lock().await;
         if let Some(connections) = self.connections.load_full() {
             return Ok(connections);
@@ -82,7 +82,7 @@ fn take(key: &str, limit: &Limit, cost: u64) -> Command {
     command.arg(limit.tokens()).arg(limit.micros()).arg(limit.burst()).arg(cost)
 }
 
-fn taken(answer: Value) -> Result<Taken, StoreError> {
+fn read_taken(answer: Value) -> Result<Taken, StoreError> {
     let mut parts = Parts::of(answer)?;
     let allowed = parts.next::<u64>()? == 1;
     let remaining = parts.next()?;
@@ -131,9 +131,9 @@ impl Buckets for RedisBuckets {
     }
 
     async fn probe(&self) -> Result<(), BucketsError> {
-        let connections = self.connected().await?;
+        let connections = self.connect().await?;
         connections.refresh().await;
-        connections.all(&probes(&connections), Intent::Read, Patience::Short).await?;
+        connections.all(&probes(&connections), Intent::Read, CommandTimeout::Short).await?;
         Ok(())
     }
 }

@@ -16,8 +16,8 @@ const LOOKS: usize = 16;
 pub(super) struct StoreClock {
     since_start: Stopwatch,
     looks: Mutex<VecDeque<Look>>,
-    /// The latest time it has told, in milliseconds since 1970.
-    told: AtomicU64,
+    /// The latest time it has returned, in milliseconds since 1970.
+    latest_millis: AtomicU64,
 }
 
 /// A look at the server's clock.
@@ -31,10 +31,10 @@ struct Look {
 
 impl StoreClock {
     pub(super) fn new() -> Self {
-        Self { since_start: Stopwatch::start(), looks: Mutex::default(), told: AtomicU64::new(0) }
+        Self { since_start: Stopwatch::start(), looks: Mutex::default(), latest_millis: AtomicU64::new(0) }
     }
 
-    /// The server's clock showed this while somebody waited for so long for the answer.
+    /// The server's clock showed this in an answer that took so long.
     pub(super) fn note(&self, server_millis: u64, took: Duration) {
         // The server looked at some time in between; nobody knows when.
         let looked = self.since_start.elapsed().saturating_sub(took / 2);
@@ -55,7 +55,7 @@ impl StoreClock {
 impl Clock for StoreClock {
     fn now(&self) -> UnixMillis {
         let now = self.at_start() + millis(self.since_start.elapsed());
-        UnixMillis(self.told.fetch_max(now, Ordering::AcqRel).max(now))
+        UnixMillis(self.latest_millis.fetch_max(now, Ordering::AcqRel).max(now))
     }
 }
 

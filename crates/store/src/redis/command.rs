@@ -1,11 +1,11 @@
-//! What is asked of a server: plain commands and scripts, each for the keys of one place.
+//! What is asked of a server: plain commands and scripts, each for the keys of one scope.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Script, ToRedisArgs};
 
-use super::keys::Place;
+use super::keys::KeyScope;
 
 macro_rules! scripts {
     ($($name:ident = $file:literal,)+) => {
@@ -20,7 +20,7 @@ scripts! {
     JOIN = "scripts/join.lua",
     LOAD = "scripts/load.lua",
     DELETE = "scripts/delete.lua",
-    GLANCE = "scripts/glance.lua",
+    POLL = "scripts/poll.lua",
     STORE = "scripts/store.lua",
     NOTE_NAME = "scripts/note_name.lua",
     REPLACE_VALUE = "scripts/replace_value.lua",
@@ -64,14 +64,14 @@ pub(super) enum Intent {
 
 /// How long to wait for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// What somebody waits for.
+pub(super) enum CommandTimeout {
+    /// The timeout of commands that a caller waits for.
     Short,
     /// Much at a time: backups, restores, whole outboxes.
     Long,
 }
 
-impl Patience {
+impl CommandTimeout {
     pub(super) const fn limit(self) -> Duration {
         match self {
             Self::Short => Duration::from_secs(2),
@@ -95,8 +95,8 @@ enum Body {
 
 impl Command {
     /// A plain command.
-    pub(super) fn plain(place: &Place, name: &str) -> Self {
-        Self { slot: place.slot(), body: Body::Plain(redis::cmd(name)) }
+    pub(super) fn plain(scope: &KeyScope, name: &str) -> Self {
+        Self { slot: scope.slot(), body: Body::Plain(redis::cmd(name)) }
     }
 
     /// A plain command that every server understands, for the one that has this slot.
@@ -104,9 +104,9 @@ impl Command {
         Self { slot, body: Body::Plain(redis::cmd(name)) }
     }
 
-    /// A script; all its keys are of this place.
-    pub(super) fn script(place: &Place, source: &'static LazyLock<Source>) -> Self {
-        Self { slot: place.slot(), body: Body::Script { source, keys: vec![], arguments: vec![] } }
+    /// A script; all its keys are of this scope.
+    pub(super) fn script(scope: &KeyScope, source: &'static LazyLock<Source>) -> Self {
+        Self { slot: scope.slot(), body: Body::Script { source, keys: vec![], arguments: vec![] } }
     }
 
     /// A script whose one key is at this slot.
@@ -140,11 +140,11 @@ impl Command {
 
     /// Puts it into a pipeline; a script by its digest, or with its whole text for a server that does not know it.
     pub(super) fn put_into(&self, pipeline: &mut Pipeline, with_text: bool) {
-        pipeline.add_command(self.written(with_text));
+        pipeline.add_command(self.to_cmd(with_text));
     }
 
     /// As it is sent.
-    pub(super) fn written(&self, with_text: bool) -> Cmd {
+    pub(super) fn to_cmd(&self, with_text: bool) -> Cmd {
         match &self.body {
             Body::Plain(command) => command.clone(),
             Body::Script { source, keys, arguments } => {

@@ -1,5 +1,5 @@
-//! Confirmations: a write counts when a replica has it. `WAIT` blocks its connection, so it has one of its own for each server,
-//! and whoever asks meanwhile shares the next one.
+//! Confirmations: a write counts when a replica has it. `WAIT` blocks its connection, so it has one of its own for each
+//! server, and requests that arrive meanwhile share the next one.
 //!
 //! `WAIT` counts replicas that have everything this *connection* has written. So each confirmation writes something small
 //! behind what is to be confirmed; and as it may have been written to another primary, the lineage of the last write
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Inner;
 use super::address::Address;
 use super::connection::Lane;
-use super::keys::Place;
+use super::keys::KeyScope;
 use super::reply::read;
 use super::tasks;
 use crate::contract::{Lineage, StoreError};
@@ -34,7 +34,7 @@ const IDLE: Duration = Duration::from_mins(5);
 
 /// Where confirmations wait for their turn, by server.
 #[derive(Default)]
-pub(super) struct Confirmations(Mutex<HashMap<Address, mpsc::Sender<Request>>>);
+pub(super) struct ConfirmationQueues(Mutex<HashMap<Address, mpsc::Sender<Request>>>);
 
 struct Request {
     key: String,
@@ -46,20 +46,20 @@ struct Request {
 
 impl Inner {
     pub(super) async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
-        self.confirm_place(&Place::from(room), Some(lineage).filter(|_| self.may_ask_lineage)).await
+        self.confirm_scope(&KeyScope::from(room), Some(lineage).filter(|_| self.may_ask_lineage)).await
     }
 
-    pub(super) async fn confirm_place(
+    pub(super) async fn confirm_scope(
         &self,
-        place: &Place,
+        scope: &KeyScope,
         lineage: Option<Lineage>,
     ) -> Result<(), StoreError> {
         let replicas = self.needs_replicas();
         if replicas == 0 {
             return Ok(());
         }
-        let lane = self.connections.lane_of(place.slot())?;
-        let key = self.keys.load().confirmed(place);
+        let lane = self.connections.lane_of(scope.slot())?;
+        let key = self.keys.load().confirmed(scope);
         let (answer, answered) = oneshot::channel();
         let full = |_| StoreError::Transient("too many confirmations wait".into());
         self.queue_of(lane).try_send(Request { key, lineage, replicas, answer }).map_err(full)?;
@@ -91,7 +91,7 @@ async fn serve(lane: Lane, mut requests: mpsc::Receiver<Request>, may_ask: bool,
             }
         }
         note_call();
-        let outcome = confirmed(&lane, &batch, may_ask).await;
+        let outcome = wait_for_replicas(&lane, &batch, may_ask).await;
         for request in batch {
             let answer = match &outcome {
                 Ok((lineage, _))
@@ -103,14 +103,14 @@ async fn serve(lane: Lane, mut requests: mpsc::Receiver<Request>, may_ask: bool,
                 Ok(_) => Err(StoreError::Transient("not replicated yet".into())),
                 Err(error) => Err(error.clone()),
             };
-            // Whoever asked may have gone away.
+            // The caller may have gone away.
             let _ = request.answer.send(answer);
         }
     }
 }
 
 /// The lineage of the server, and how many replicas have everything.
-async fn confirmed(
+async fn wait_for_replicas(
     lane: &Lane,
     batch: &[Request],
     may_ask: bool,
@@ -127,9 +127,9 @@ async fn confirmed(
     let mut answers: Vec<Value> = lane.exchange(pipeline).await?;
     let acknowledged: u32 = answers.pop().map_or(Ok(0), read)?;
     let lineage = match answers.first() {
-        Some(told) if may_ask => {
-            let told: String = read(told.clone())?;
-            super::open::lineage_told(&told)
+        Some(info) if may_ask => {
+            let info: String = read(info.clone())?;
+            super::open::lineage_from_info(&info)
         }
         _ => None,
     };

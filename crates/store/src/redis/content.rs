@@ -7,7 +7,7 @@ use anteroom_core::{Generation, Room, RoomId, Session, SessionStatus};
 use tokio::sync::mpsc;
 
 use super::command::{Command, PUT, PUT_RECORD, PUT_ROOM, SHARE_TRACE};
-use super::keys::{Keys, Place};
+use super::keys::{KeyScope, Keys};
 use super::rooms::chunk_field;
 use super::values::StoreState;
 use crate::backup::restore::Target;
@@ -92,7 +92,7 @@ impl Content {
 
     /// A command of the whole store, unless it is too late.
     fn of_store(&self, name: &str, key: String) -> Command {
-        let command = Command::script(&Place::Store, &PUT).key(self.keys.content_number()).key(key);
+        let command = Command::script(&KeyScope::Store, &PUT).key(self.keys.content_number()).key(key);
         command.arg(self.keys.content()).arg(name)
     }
 
@@ -102,7 +102,7 @@ impl Content {
     }
 
     fn put_record(&mut self, key: String, number: u64, plain: &[u8]) -> Result<(), StoreError> {
-        let command = Command::script(&Place::Store, &PUT_RECORD).key(self.keys.content_number()).key(key);
+        let command = Command::script(&KeyScope::Store, &PUT_RECORD).key(self.keys.content_number()).key(key);
         let sealed = self.seal.seal(plain);
         self.put(command.arg(self.keys.content()).arg(number).arg(sealed))
     }
@@ -124,7 +124,9 @@ impl Content {
         }
         self.put(numbers)?;
         for (stream, limit) in [(self.keys.events(), OUTBOX_MAX), (self.keys.audit(), AUDIT_MAX)] {
-            self.put(Command::plain(&Place::Store, "XTRIM").arg(stream).arg("MAXLEN").arg("=").arg(limit))?;
+            self.put(
+                Command::plain(&KeyScope::Store, "XTRIM").arg(stream).arg("MAXLEN").arg("=").arg(limit),
+            )?;
         }
         self.send()
     }
@@ -185,14 +187,14 @@ impl Target for Content {
 
     fn trace(&mut self, name: &str, trace: Trace) -> Result<(), StoreError> {
         // The later of both counts, whenever it comes.
-        let (place, key) = match RoomId::parse(name) {
+        let (scope, key) = match RoomId::parse(name) {
             Ok(id) => {
                 self.note_name(&id, vec![])?;
-                (Place::from(&id), self.keys.trace(&id))
+                (KeyScope::from(&id), self.keys.trace(&id))
             }
-            Err(_) => (Place::Store, self.keys.shared_trace()),
+            Err(_) => (KeyScope::Store, self.keys.shared_trace()),
         };
-        let command = Command::script(&place, &SHARE_TRACE).key(key).arg(trace.generation.number());
+        let command = Command::script(&scope, &SHARE_TRACE).key(key).arg(trace.generation.number());
         self.put(command.arg(trace.version).arg(trace.epoch))
     }
 }

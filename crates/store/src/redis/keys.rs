@@ -11,17 +11,17 @@
 //! P:N:{r/R}:sessions:<gen>  hash    position -> session (sealed)
 //! P:N:{r/R}:ending:<gen>    zset    position by end: sessions that are active
 //! P:N:{r/R}:ended:<gen>     zset    position by end: all retained sessions
-//! P:N:{r/R}:records         stream  events (e) and audit records (a), sealed, on their way to the outbox; by microsecond
+//! P:N:{r/R}:records         stream  events (e) and audit records (a), sealed, pending for the outbox; by microsecond
 //! P:N:{r/R}:answers         hash    key of a repeatable call -> its answer (sealed); goes when nothing is added
 //! P:N:{r/R}:answers:ends    zset    keys of repeatable calls by when they are forgotten; likewise
 //! P:N:{r/R}:trace           hash    g, v, e of a deleted room of this name
 //! P:N:{store}:names         zset    names of rooms by the second they were noted: all rooms, and deleted ones that left something
 //! P:N:{store}:shared        hash    g, v, e: one trace for all names that have none of their own any more
 //! P:N:{store}:values        hash    name -> value
-//! P:N:{store}:records       stream  audit records of no room, on their way
+//! P:N:{store}:records       stream  audit records of no room, pending
 //! P:N:{store}:events        stream  events (sealed) by number
 //! P:N:{store}:audit         stream  audit records (sealed) by number
-//! P:N:{store}:collected     hash    place of records -> lineage and id of the last one that got its number
+//! P:N:{store}:collected     hash    scope of records -> lineage and id of the last one that got its number
 //! P:N:{store}:numbers       hash    events, audit: the last numbers given; values, names: how often they have changed
 //! P:{store}:content         string  N, the content that counts: a restore writes the next one beside it and then switches
 //! P:{store}:restoring       string  token of the restore that runs; goes when nobody extends it
@@ -44,14 +44,14 @@ use crate::contract::NodeId;
 
 /// What the keys of a room, or of the whole store, have in common: they are on one server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum KeyScope {
     /// The whole store.
     Store,
     /// One room.
     Room(RoomId),
 }
 
-impl Place {
+impl KeyScope {
     fn tag(&self) -> String {
         match self {
             Self::Store => "store".to_owned(),
@@ -59,7 +59,7 @@ impl Place {
         }
     }
 
-    /// The place that writes itself like this in `collected`; see [`Self::name`].
+    /// The scope that is written like this in `collected`; see [`Self::name`].
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Store => "",
@@ -72,7 +72,7 @@ impl Place {
     }
 }
 
-impl From<&RoomId> for Place {
+impl From<&RoomId> for KeyScope {
     fn from(room: &RoomId) -> Self {
         Self::Room(room.clone())
     }
@@ -98,8 +98,8 @@ impl Keys {
         self.content
     }
 
-    fn of(&self, place: &Place, what: &str) -> String {
-        format!("{}:{}:{{{}}}:{what}", self.prefix, self.content, place.tag())
+    fn of(&self, scope: &KeyScope, what: &str) -> String {
+        format!("{}:{}:{{{}}}:{what}", self.prefix, self.content, scope.tag())
     }
 
     fn of_room(&self, room: &RoomId, what: &str) -> String {
@@ -107,11 +107,11 @@ impl Keys {
     }
 
     fn of_store(&self, what: &str) -> String {
-        self.of(&Place::Store, what)
+        self.of(&KeyScope::Store, what)
     }
 
-    fn of_any_content(&self, place: &Place, what: &str) -> String {
-        format!("{}:{{{}}}:{what}", self.prefix, place.tag())
+    fn of_any_content(&self, scope: &KeyScope, what: &str) -> String {
+        format!("{}:{{{}}}:{what}", self.prefix, scope.tag())
     }
 
     pub(super) fn room(&self, room: &RoomId) -> String {
@@ -152,8 +152,8 @@ impl Keys {
         [self.of_room(room, "answers"), self.of_room(room, "answers:ends")]
     }
 
-    pub(super) fn records(&self, place: &Place) -> String {
-        self.of(place, "records")
+    pub(super) fn records(&self, scope: &KeyScope) -> String {
+        self.of(scope, "records")
     }
 
     pub(super) fn trace(&self, room: &RoomId) -> String {
@@ -189,27 +189,27 @@ impl Keys {
     }
 
     pub(super) fn content_number(&self) -> String {
-        self.of_any_content(&Place::Store, "content")
+        self.of_any_content(&KeyScope::Store, "content")
     }
 
     pub(super) fn restoring(&self) -> String {
-        self.of_any_content(&Place::Store, "restoring")
+        self.of_any_content(&KeyScope::Store, "restoring")
     }
 
     pub(super) fn mark(&self) -> String {
-        self.of_any_content(&Place::Store, "mark")
+        self.of_any_content(&KeyScope::Store, "mark")
     }
 
     pub(super) fn replicas(&self) -> String {
-        self.of_any_content(&Place::Store, "replicas")
+        self.of_any_content(&KeyScope::Store, "replicas")
     }
 
-    pub(super) fn confirmed(&self, place: &Place) -> String {
-        self.of_any_content(place, "confirmed")
+    pub(super) fn confirmed(&self, scope: &KeyScope) -> String {
+        self.of_any_content(scope, "confirmed")
     }
 
-    pub(super) fn news(&self, place: &Place) -> String {
-        self.of_any_content(place, "news")
+    pub(super) fn notifications(&self, scope: &KeyScope) -> String {
+        self.of_any_content(scope, "news")
     }
 }
 
@@ -222,8 +222,8 @@ mod tests {
         let keys = Keys::new("anteroom", 3);
         let store = RoomId::parse("store").expect("a name of a room");
         assert_eq!(keys.room(&store), "anteroom:3:{r/store}:room");
-        assert_eq!(keys.news(&Place::from(&store)), "anteroom:{r/store}:news");
+        assert_eq!(keys.notifications(&KeyScope::from(&store)), "anteroom:{r/store}:news");
         assert_eq!(keys.names(), "anteroom:3:{store}:names");
-        assert_ne!(Place::from(&store).slot(), Place::Store.slot());
+        assert_ne!(KeyScope::from(&store).slot(), KeyScope::Store.slot());
     }
 }

@@ -5,7 +5,8 @@
 //! conflicts, its answer is the newer snapshot.
 //!
 //! *Contents.* All keys carry the number of a content. A restore freezes the rooms of the present content, writes the
-//! next one beside it, and switches. Whoever meets a frozen room, or finds nothing where something was, looks up which content counts.
+//! next one beside it, and switches. A node that meets a frozen room, or finds nothing where something was, looks up
+//! which content counts.
 
 mod address;
 mod backup;
@@ -15,12 +16,12 @@ mod command;
 mod confirm;
 mod connection;
 mod content;
-mod glance;
 mod keys;
-mod news;
+mod notifications;
 mod open;
 mod options;
 mod persistence;
+mod poll;
 mod records;
 mod reply;
 mod restore;
@@ -47,18 +48,18 @@ pub use self::buckets::RedisBuckets;
 pub use self::options::{DEFAULT_PREFIX, Guarantee, Ordering, RedisCertificates, RedisOptions, Replicas};
 
 use self::clock::StoreClock;
-use self::command::{Command, Intent, Patience, THAW};
-use self::confirm::Confirmations;
+use self::command::{Command, CommandTimeout, Intent, THAW};
+use self::confirm::ConfirmationQueues;
 use self::connection::Connections;
-use self::keys::{Keys, Place};
-use self::news::Subscriptions;
+use self::keys::{KeyScope, Keys};
+use self::notifications::Subscriptions;
 use self::tasks::Tasks;
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::contract::{
-    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch,
-    JoinOutcome, Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    Lineage, NodeId, Notification, PollAnswer, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 use crate::seal::Seal;
 
@@ -83,11 +84,11 @@ struct Inner {
     may_ask_lineage: bool,
     clock: Arc<StoreClock>,
     subscriptions: Arc<Subscriptions>,
-    confirmations: Confirmations,
+    confirmations: ConfirmationQueues,
     replicas: Replicas,
     /// Whether there ever were replicas.
     replicas_seen: AtomicBool,
-    /// Whether the store says so to whoever opens it later.
+    /// Whether that is noted in the store, for nodes that open it later.
     replicas_noted: AtomicBool,
     /// What tells that the store has not been emptied.
     mark: Mutex<String>,
@@ -135,11 +136,11 @@ impl Inner {
         u8::from(self.may_ask_lineage)
     }
 
-    fn sealed(&self, plain: &[u8]) -> Vec<u8> {
+    fn seal_record(&self, plain: &[u8]) -> Vec<u8> {
         self.seal.seal(plain)
     }
 
-    fn opened(&self, sealed: &[u8], what: &str) -> Result<Vec<u8>, StoreError> {
+    fn open_record(&self, sealed: &[u8], what: &str) -> Result<Vec<u8>, StoreError> {
         let unreadable = || StoreError::Permanent(format!("a stored {what} was sealed with other secrets"));
         self.seal.open(sealed).ok_or_else(unreadable)
     }
@@ -149,7 +150,7 @@ impl Inner {
     }
 
     fn move_to(&self, content: u64) {
-        tracing::warn!(content, "the content of the store has been replaced");
+        tracing::warn!(content, "store content was replaced by a restore");
         self.keys.store(Arc::new(self.keys.load().of_content(content)));
         // What was remembered of the other one must never come back.
         self.remember_only(BTreeMap::new());
@@ -163,9 +164,10 @@ impl Inner {
 
     /// What was asked for is frozen, or another content counts: finds out which, so that it can be asked again.
     async fn look_up_content(&self, keys: &Keys, rooms: &[RoomId], tries: u32) -> Result<(), StoreError> {
-        let frozen = |room: &RoomId| Command::plain(&Place::from(room), "HGET").arg(keys.room(room)).arg("f");
+        let frozen =
+            |room: &RoomId| Command::plain(&KeyScope::from(room), "HGET").arg(keys.room(room)).arg("f");
         let commands: Vec<Command> = rooms.iter().map(frozen).collect();
-        let tokens = self.connections.all(&commands, Intent::Read, Patience::Short).await?;
+        let tokens = self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await?;
         // Only after the tokens: a restore that is over by now does not freeze anything any more.
         let state = self.connections.one(self.store_command(keys), Intent::Read).await?;
         let state = Self::store_state(state)?;
@@ -176,11 +178,11 @@ impl Inner {
         let mut thawing = vec![];
         for (room, token) in rooms.iter().zip(tokens) {
             if let Some(token) = reply::read::<Option<String>>(token)?.filter(|_| is_as_before) {
-                tracing::warn!(room = room.as_str(), "a restore did not come to its end; the room goes on");
+                tracing::warn!(room = room.as_str(), "restore was interrupted, unfreezing the room");
                 thawing.push(Command::script(&room.into(), &THAW).key(keys.room(room)).arg(token));
             }
         }
-        self.connections.all(&thawing, Intent::Read, Patience::Short).await?;
+        self.connections.all(&thawing, Intent::Read, CommandTimeout::Short).await?;
         Ok(())
     }
 
@@ -316,8 +318,8 @@ impl Store for RedisStore {
         self.inner.restore(restore).await
     }
 
-    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
-        Ok(in_content!(self, rooms, keys => self.inner.glance(&keys, rooms, node, lease)))
+    async fn poll(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<PollAnswer, StoreError> {
+        Ok(in_content!(self, rooms, keys => self.inner.poll(&keys, rooms, node, lease)))
     }
 
     async fn keep_answer(
@@ -338,7 +340,7 @@ impl Store for RedisStore {
         self.inner.confirm(room, lineage).await
     }
 
-    fn subscribe(&self) -> mpsc::Receiver<News> {
+    fn subscribe(&self) -> mpsc::Receiver<Notification> {
         self.inner.subscriptions.subscribe()
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::address::Kind;
-use super::command::{Command, Intent, Patience, STORE};
+use super::command::{Command, CommandTimeout, Intent, STORE};
 use super::connection::Connections;
-use super::keys::{Keys, Place};
-use super::news::Subscriptions;
+use super::keys::{KeyScope, Keys};
+use super::notifications::Subscriptions;
 use super::reply::read;
 use super::values::random_mark;
 use super::{Inner, Ordering, RedisOptions, RedisStore, Replicas, StoreClock, Tasks};
@@ -21,14 +21,14 @@ use crate::contract::{Lineage, StoreError};
 const VERSION_MIN: (u32, u32) = (7, 0);
 /// How often the servers are looked at without being asked to.
 const WATCH_PAUSE: Duration = Duration::from_secs(2);
-/// How soon after trouble.
-const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
+/// The same after a failure.
+const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 /// How often the server's clock is looked at before anybody goes by it.
 const LOOKS_AT_CLOCK: usize = 3;
 
 pub(super) async fn open(options: &RedisOptions) -> Result<RedisStore, StoreError> {
     options.check()?;
-    // Fails only where somebody has already chosen one.
+    // Fails only where one is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let connections = Arc::new(Connections::open(options).await?);
     let may_ask_info = check_servers(&connections).await?;
@@ -50,7 +50,7 @@ pub(super) async fn open(options: &RedisOptions) -> Result<RedisStore, StoreErro
         may_ask_lineage,
         clock: Arc::new(StoreClock::new()),
         subscriptions: Arc::new(Subscriptions::default()),
-        confirmations: super::Confirmations::default(),
+        confirmations: super::ConfirmationQueues::default(),
         replicas: options.replicas,
         replicas_seen: AtomicBool::new(false),
         replicas_noted: AtomicBool::new(false),
@@ -62,11 +62,11 @@ pub(super) async fn open(options: &RedisOptions) -> Result<RedisStore, StoreErro
     });
     inner.begin().await?;
     if let Err(error) = inner.look_for_replicas(may_ask_info).await {
-        tracing::debug!(%error, "replicas are looked for later");
+        tracing::debug!(%error, "reading the replicas failed, retrying later");
     }
     let mut tasks = Tasks::default();
     tasks.start(watch(inner.clone(), may_ask_info));
-    tasks.start(super::news::listen(inner.clone()));
+    tasks.start(super::notifications::listen(inner.clone()));
     Ok(RedisStore { inner, _tasks: tasks })
 }
 
@@ -85,7 +85,7 @@ impl Inner {
                 self.keys.store(Arc::new(keys.of_content(state.content)));
             }
         }
-        let command = Command::plain(&Place::Store, "EXISTS").arg(keys.replicas());
+        let command = Command::plain(&KeyScope::Store, "EXISTS").arg(keys.replicas());
         if read(self.connections.one(command, Intent::Read).await?)? {
             self.replicas_seen.store(true, Atomically::Relaxed);
             self.replicas_noted.store(true, Atomically::Relaxed);
@@ -103,16 +103,16 @@ impl Inner {
         if may_ask_info && !seen {
             let info = |slot| Command::at_slot(slot, "INFO").arg("replication");
             let commands: Vec<Command> = self.connections.slots().into_iter().map(info).collect();
-            for told in self.connections.all(&commands, Intent::Read, Patience::Short).await? {
-                let told: String = read(told)?;
-                seen |= field_of(&told, "connected_slaves").is_some_and(|number| number != "0");
+            for info in self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await? {
+                let info: String = read(info)?;
+                seen |= field_of(&info, "connected_slaves").is_some_and(|number| number != "0");
             }
         }
         if seen {
             if !self.replicas_seen.swap(true, Atomically::Relaxed) {
-                tracing::info!("the store has replicas: passes leave when one of them has them");
+                tracing::info!("redis has replicas, passes wait for replication");
             }
-            let command = Command::plain(&Place::Store, "SET").arg(self.keys.load().replicas()).arg(1);
+            let command = Command::plain(&KeyScope::Store, "SET").arg(self.keys.load().replicas()).arg(1);
             self.connections.one(command, Intent::Read).await?;
             self.replicas_noted.store(true, Atomically::Relaxed);
         }
@@ -124,16 +124,16 @@ impl Inner {
 async fn watch(inner: Arc<Inner>, may_ask_info: bool) {
     loop {
         inner.connections.refresh().await;
-        let command = Command::plain(&Place::Store, "PING");
+        let command = Command::plain(&KeyScope::Store, "PING");
         let answered = inner.connections.one(command, Intent::Read).await;
         let looked = inner.look_for_replicas(may_ask_info).await;
         if let Err(error) = answered.map(|_| ()).and(looked) {
-            tracing::debug!(%error, "a look at the store failed");
-            tokio::time::sleep(TROUBLE_PAUSE).await;
+            tracing::debug!(%error, "checking the store failed");
+            tokio::time::sleep(FAILURE_PAUSE).await;
         }
         tokio::select! {
             () = tokio::time::sleep(WATCH_PAUSE) => {}
-            () = inner.connections.trouble() => tokio::time::sleep(TROUBLE_PAUSE).await,
+            () = inner.connections.wait_for_failure() => tokio::time::sleep(FAILURE_PAUSE).await,
         }
     }
 }
@@ -142,8 +142,8 @@ async fn watch(inner: Arc<Inner>, may_ask_info: bool) {
 async fn check_servers(connections: &Connections) -> Result<bool, StoreError> {
     for slot in connections.slots() {
         let command = Command::at_slot(slot, "INFO").arg("everything");
-        let told: String = match connections.one(command, Intent::Read).await {
-            Ok(told) => read(told)?,
+        let info: String = match connections.one(command, Intent::Read).await {
+            Ok(info) => read(info)?,
             Err(StoreError::Permanent(why)) if is_forbidden(&why) => {
                 tracing::warn!(
                     "the user of the Redis store may not use INFO: its version and eviction policy are not checked"
@@ -152,15 +152,15 @@ async fn check_servers(connections: &Connections) -> Result<bool, StoreError> {
             }
             Err(error) => return Err(error),
         };
-        let version = field_of(&told, "redis_version").unwrap_or_default();
+        let version = field_of(&info, "redis_version").unwrap_or_default();
         let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
         if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < VERSION_MIN {
             return Err(StoreError::Permanent(format!(
                 "the server is Redis {version}; Anteroom needs Redis 7.0 or later, or Valkey"
             )));
         }
-        let limit = field_of(&told, "maxmemory").unwrap_or("0");
-        let policy = field_of(&told, "maxmemory_policy").unwrap_or("noeviction");
+        let limit = field_of(&info, "maxmemory").unwrap_or("0");
+        let policy = field_of(&info, "maxmemory_policy").unwrap_or("noeviction");
         if limit != "0" && policy != "noeviction" {
             return Err(StoreError::Permanent(format!(
                 "the server throws data away when its memory is full (maxmemory-policy {policy}); set maxmemory-policy noeviction"
@@ -172,7 +172,7 @@ async fn check_servers(connections: &Connections) -> Result<bool, StoreError> {
 
 /// Whether scripts may ask for the replication id.
 async fn may_ask_in_scripts(connections: &Connections, keys: &Keys) -> Result<bool, StoreError> {
-    let command = Command::script(&Place::Store, &STORE).key(keys.content_number()).key(keys.mark());
+    let command = Command::script(&KeyScope::Store, &STORE).key(keys.content_number()).key(keys.mark());
     let command = command.key(keys.numbers()).key(keys.restoring()).arg(1);
     match connections.one(command, Intent::Read).await {
         Ok(_) => Ok(true),
@@ -186,12 +186,12 @@ fn is_forbidden(why: &str) -> bool {
 }
 
 /// A field of what INFO tells.
-pub(super) fn field_of<'a>(told: &'a str, name: &str) -> Option<&'a str> {
-    told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end)
+pub(super) fn field_of<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end)
 }
 
 /// The lineage of a server, from what `INFO replication` tells; none if it is not a primary.
-pub(super) fn lineage_told(told: &str) -> Option<Lineage> {
-    let digits = field_of(told, "master_replid").filter(|_| field_of(told, "role") == Some("master"))?;
+pub(super) fn lineage_from_info(info: &str) -> Option<Lineage> {
+    let digits = field_of(info, "master_replid").filter(|_| field_of(info, "role") == Some("master"))?;
     u128::from_str_radix(digits.get(..32)?, 16).ok().map(Lineage)
 }

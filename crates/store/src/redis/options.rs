@@ -9,7 +9,7 @@ use super::address::RedisUrl;
 use crate::contract::StoreError;
 use crate::seal::{Plain, Seal};
 
-/// What every key begins with, unless told otherwise.
+/// What every key begins with by default.
 pub const DEFAULT_PREFIX: &str = "anteroom";
 /// The longest prefix, in bytes.
 const PREFIX_MAX_BYTES: usize = 64;

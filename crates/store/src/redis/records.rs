@@ -1,157 +1,159 @@
 //! Events and audit records: each is written with its commit, beside the room, and gets its number later, in one place for all.
 //!
-//! Numbers must rise for whoever reads behind the last one he has seen. Were they handed out before the commits, a slow
-//! commit would come in behind a faster one with a later number, and its events would never be read. So a commit only
-//! puts its records on their way, with the time in microseconds; whoever reads the outbox or the audit first collects what is on its
-//! way, in that order. Each record is collected once, or, where a failover lost the memory of it, twice.
+//! Numbers must rise for a reader that continues behind the last one it has seen. Were they handed out before the
+//! commits, a slow commit would come in behind a faster one with a later number, and its events would never be read. So
+//! a commit only adds its records as pending, with the time in microseconds; every reader of the outbox or the audit
+//! first collects the pending ones, in that order. Each record is collected once, or, where a failover lost the memory
+//! of it, twice.
 
 use anteroom_core::RoomId;
 use redis::Value;
 
-use super::command::{COLLECT, Command, Intent, Patience, RECORDS};
-use super::keys::{Keys, Place};
+use super::command::{COLLECT, Command, CommandTimeout, Intent, RECORDS};
+use super::keys::{KeyScope, Keys};
 use super::reply::{Parts, read, strange};
 use super::{Answered, Inner};
 use crate::codec;
 use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent};
 
-/// How many records are read, or numbered, at a time; from all places together.
+/// How many records are read, or numbered, at a time; from all scopes together.
 const PAGE: usize = 5_000;
-/// How many are read from one place at least.
+/// How many are read from one scope at least.
 const PAGE_MIN: usize = 50;
-/// How many records on their way a glance lets pass.
-pub(super) const ON_THEIR_WAY_MAX: u64 = 1_000;
+/// How many pending records a poll tolerates.
+pub(super) const PENDING_RECORDS_MAX: u64 = 1_000;
 
 /// When a record was written: microseconds, and a number within one.
 type RecordId = (u64, u64);
 
-/// A record on its way.
-struct Moving {
+/// A pending record.
+struct PendingRecord {
     id: RecordId,
-    /// Index of the place it comes from.
+    /// Index of the scope it comes from.
     from: usize,
     kind: String,
     bytes: Vec<u8>,
 }
 
-/// What was found on its way at one place.
-struct Found {
+/// The pending records of one room, or of the store.
+struct PendingPage {
     lineage: String,
     /// Whether there is more than one page of it.
     has_more: bool,
 }
 
 impl Inner {
-    /// Gives everything that is on its way its number.
+    /// Gives all pending records their numbers.
     pub(super) async fn collect(&self, keys: &Keys) -> Answered<()> {
         let _one_at_a_time = self.collecting.lock().await;
-        let mut places = vec![Place::Store];
-        places.extend(self.names(keys).await?.into_iter().map(Place::Room));
-        while !places.is_empty() {
-            let (found, mut moving) = self.on_their_way(keys, &places).await?;
+        let mut scopes = vec![KeyScope::Store];
+        scopes.extend(self.names(keys).await?.into_iter().map(KeyScope::Room));
+        while !scopes.is_empty() {
+            let (found, mut pending) = self.read_pending(keys, &scopes).await?;
             // Beyond the last one of a page that was cut there may be earlier ones.
-            let cut = moving.iter().filter(|record| found[record.from].has_more);
-            let mut last_of_page: Vec<Option<RecordId>> = vec![None; places.len()];
+            let cut = pending.iter().filter(|record| found[record.from].has_more);
+            let mut last_of_page: Vec<Option<RecordId>> = vec![None; scopes.len()];
             for record in cut {
                 last_of_page[record.from] = last_of_page[record.from].max(Some(record.id));
             }
             if let Some(limit) = last_of_page.into_iter().flatten().min() {
-                moving.retain(|record| record.id <= limit);
+                pending.retain(|record| record.id <= limit);
             }
-            moving.sort_by_key(|record| (record.id, record.from));
-            if self.number_them(keys, &places, &found, &moving).await?.is_none() {
+            pending.sort_by_key(|record| (record.id, record.from));
+            if self.number_them(keys, &scopes, &found, &pending).await?.is_none() {
                 return Ok(None);
             }
             // Those that the server's clock has not come to yet are left for the next time.
-            if moving.is_empty() || !found.iter().any(|found| found.has_more) {
+            if pending.is_empty() || !found.iter().any(|found| found.has_more) {
                 break;
             }
         }
         Ok(Some(()))
     }
 
-    /// Reads a page from each place, up to one moment.
-    async fn on_their_way(
+    /// Reads a page from each scope, up to one moment.
+    async fn read_pending(
         &self,
         keys: &Keys,
-        places: &[Place],
-    ) -> Result<(Vec<Found>, Vec<Moving>), StoreError> {
-        // What is written after this moment may be seen at one place while something before it was not yet seen at another.
-        let time = |place: &Place| Command::plain(place, "TIME");
+        scopes: &[KeyScope],
+    ) -> Result<(Vec<PendingPage>, Vec<PendingRecord>), StoreError> {
+        // What is written after this moment may be seen in one scope while something before it was not yet seen in another.
+        let time = |scope: &KeyScope| Command::plain(scope, "TIME");
         let topology = self.connections.topology();
-        let page = (PAGE / places.len()).max(PAGE_MIN);
+        let page = (PAGE / scopes.len()).max(PAGE_MIN);
         let mut shards: Vec<Option<usize>> = vec![];
         let mut commands: Vec<Command> = vec![];
-        for place in places {
-            let shard = topology.index_of(place.slot());
+        for scope in scopes {
+            let shard = topology.index_of(scope.slot());
             if !shards.contains(&shard) {
                 shards.push(shard);
-                commands.push(time(place));
+                commands.push(time(scope));
             }
         }
-        for place in places {
-            let command = Command::script(place, &RECORDS).key(keys.records(place));
+        for scope in scopes {
+            let command = Command::script(scope, &RECORDS).key(keys.records(scope));
             commands.push(command.arg(self.may_ask()).arg(page));
         }
-        let mut answers = self.connections.all(&commands, Intent::Read, Patience::Long).await?.into_iter();
+        let mut answers =
+            self.connections.all(&commands, Intent::Read, CommandTimeout::Long).await?.into_iter();
         let mut moments = vec![];
         for answer in answers.by_ref().take(shards.len()) {
             let (seconds, micros): (u64, u64) = read(answer)?;
             moments.push(seconds * 1_000_000 + micros);
         }
-        let (mut found, mut moving) = (vec![], vec![]);
-        for ((from, place), answer) in places.iter().enumerate().zip(answers) {
-            let shard = topology.index_of(place.slot());
+        let (mut found, mut pending) = (vec![], vec![]);
+        for ((from, scope), answer) in scopes.iter().enumerate().zip(answers) {
+            let shard = topology.index_of(scope.slot());
             let moment =
                 shards.iter().position(|known| *known == shard).map_or(u64::MAX, |index| moments[index]);
             let mut parts = Parts::of(answer)?;
             let lineage = parts.next()?;
             let entries = parts.rest();
-            found.push(Found { lineage, has_more: entries.len() == page });
+            found.push(PendingPage { lineage, has_more: entries.len() == page });
             for entry in entries {
-                let record = moving_of(from, entry)?;
+                let record = pending_record_of(from, entry)?;
                 if record.id.0 <= moment {
-                    moving.push(record);
+                    pending.push(record);
                 }
             }
         }
-        Ok((found, moving))
+        Ok((found, pending))
     }
 
-    /// Puts records into the outbox and the audit, in this order, and forgets that they were on their way.
+    /// Puts records into the outbox and the audit, in this order, and deletes the pending ones.
     async fn number_them(
         &self,
         keys: &Keys,
-        places: &[Place],
-        found: &[Found],
-        moving: &[Moving],
+        scopes: &[KeyScope],
+        found: &[PendingPage],
+        pending: &[PendingRecord],
     ) -> Answered<()> {
-        for page in moving.chunks(PAGE) {
+        for page in pending.chunks(PAGE) {
             let command =
-                Command::script(&Place::Store, &COLLECT).key(keys.content_number()).key(keys.events());
+                Command::script(&KeyScope::Store, &COLLECT).key(keys.content_number()).key(keys.events());
             let command = command.key(keys.audit()).key(keys.collected()).key(keys.numbers());
             let mut command = command.arg(keys.content()).arg(OUTBOX_MAX).arg(AUDIT_MAX);
-            let mut last = vec![None; places.len()];
+            let mut last = vec![None; scopes.len()];
             for record in page {
                 last[record.from] = Some(record.id);
-                command.push(places[record.from].name());
+                command.push(scopes[record.from].name());
                 command.push(&found[record.from].lineage);
                 command.push(format!("{}-{}", record.id.0, record.id.1));
                 command.push(&record.kind);
                 command.push(&record.bytes);
             }
-            let mut answers = self.connections.all(&[command], Intent::Read, Patience::Long).await?;
+            let mut answers = self.connections.all(&[command], Intent::Read, CommandTimeout::Long).await?;
             let mut parts = Parts::of(answers.pop().ok_or_else(strange)?)?;
             if parts.next::<i64>()? != 1 {
                 return Ok(None);
             }
-            let last = places.iter().zip(last).filter_map(|(place, last)| Some((place, last?)));
-            let trim = |(place, (time, sequence)): (&Place, RecordId)| {
-                let command = Command::plain(place, "XTRIM").arg(keys.records(place)).arg("MINID").arg("=");
+            let last = scopes.iter().zip(last).filter_map(|(scope, last)| Some((scope, last?)));
+            let trim = |(scope, (time, sequence)): (&KeyScope, RecordId)| {
+                let command = Command::plain(scope, "XTRIM").arg(keys.records(scope)).arg("MINID").arg("=");
                 command.arg(format!("{time}-{}", sequence + 1))
             };
             let commands: Vec<Command> = last.map(trim).collect();
-            self.connections.all(&commands, Intent::Read, Patience::Long).await?;
+            self.connections.all(&commands, Intent::Read, CommandTimeout::Long).await?;
         }
         Ok(Some(()))
     }
@@ -169,12 +171,12 @@ impl Inner {
         let mut after = after;
         while events.len() < limit {
             let count = PAGE.min(limit - events.len());
-            let command = Command::plain(&Place::Store, "XRANGE").arg(keys.events());
+            let command = Command::plain(&KeyScope::Store, "XRANGE").arg(keys.events());
             let command = command.arg(format!("({after}-0")).arg("+").arg("COUNT").arg(count);
-            let page = self.numbered(command).await?;
+            let page = self.read_numbered(command).await?;
             let is_last = page.len() < count;
             for (number, bytes) in page {
-                let event = codec::decode_event(&self.opened(&bytes, "event")?);
+                let event = codec::decode_event(&self.open_record(&bytes, "event")?);
                 events.push((number, event.map_err(|error| StoreError::Permanent(error.to_string()))?));
                 after = number;
             }
@@ -201,12 +203,13 @@ impl Inner {
         }
         let mut before = before.map_or_else(|| "+".to_owned(), |before| format!("({before}-0"));
         while records.len() < limit {
-            let command = Command::plain(&Place::Store, "XREVRANGE").arg(keys.audit()).arg(&before).arg("-");
-            let page = self.numbered(command.arg("COUNT").arg(PAGE)).await?;
+            let command =
+                Command::plain(&KeyScope::Store, "XREVRANGE").arg(keys.audit()).arg(&before).arg("-");
+            let page = self.read_numbered(command.arg("COUNT").arg(PAGE)).await?;
             let is_last = page.len() < PAGE;
             for (number, bytes) in page {
                 before = format!("({number}-0");
-                let record = codec::decode_audit(&self.opened(&bytes, "audit record")?);
+                let record = codec::decode_audit(&self.open_record(&bytes, "audit record")?);
                 let record = record.map_err(|error| StoreError::Permanent(error.to_string()))?;
                 if records.len() < limit && (room.is_none() || record.room.as_ref() == room) {
                     records.push((number, record));
@@ -220,11 +223,11 @@ impl Inner {
     }
 
     /// Numbered records as a server lists them.
-    async fn numbered(&self, command: Command) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
-        let mut answers = self.connections.all(&[command], Intent::Read, Patience::Long).await?;
+    async fn read_numbered(&self, command: Command) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+        let mut answers = self.connections.all(&[command], Intent::Read, CommandTimeout::Long).await?;
         let entries: Vec<Value> = read(answers.pop().ok_or_else(strange)?)?;
         let numbered = |entry: Value| {
-            let record = moving_of(0, entry)?;
+            let record = pending_record_of(0, entry)?;
             Ok((record.id.0, record.bytes))
         };
         entries.into_iter().map(numbered).collect()
@@ -232,12 +235,12 @@ impl Inner {
 }
 
 /// An entry of a stream: its id, and one field with its value.
-fn moving_of(from: usize, entry: Value) -> Result<Moving, StoreError> {
+fn pending_record_of(from: usize, entry: Value) -> Result<PendingRecord, StoreError> {
     let mut parts = Parts::of(entry)?;
     let id: String = parts.next()?;
     let mut fields = Parts::of(parts.next_value()?)?;
     let (kind, bytes) = (fields.next()?, fields.next()?);
     let (time, sequence) = id.split_once('-').ok_or_else(strange)?;
     let id = (time.parse().map_err(|_| strange())?, sequence.parse().map_err(|_| strange())?);
-    Ok(Moving { id, from, kind, bytes })
+    Ok(PendingRecord { id, from, kind, bytes })
 }

@@ -6,7 +6,8 @@
 //! 4. It *switches*: one script, which does nothing unless the restore is still the one that runs.
 //! 5. What the old content has goes in the background. Its rooms stay frozen: nodes that do not know yet meet that, and look.
 //!
-//! What fails before the switch is undone. Whoever meets a room frozen by a restore that is over without effect lets it go.
+//! What fails before the switch is undone. A node that meets a room frozen by a restore that is over without effect
+//! unfreezes it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
@@ -16,9 +17,9 @@ use anteroom_core::RoomId;
 use tokio::sync::mpsc;
 
 use super::backup::NOBODY;
-use super::command::{Command, FREEZE, Intent, Patience, RESTORING, THAW};
+use super::command::{Command, CommandTimeout, FREEZE, Intent, RESTORING, THAW};
 use super::content::{Content, Lines};
-use super::keys::{Keys, Place};
+use super::keys::{KeyScope, Keys};
 use super::persistence::persist;
 use super::reply::{Parts, read};
 use super::{Inner, tasks};
@@ -60,12 +61,12 @@ impl Inner {
         let present = (*self.keys.load_full()).clone();
         // A fresh hasher has random keys; a token needs no better randomness.
         let token = format!("{:016x}", RandomState::new().hash_one(present.content()));
-        let store = Place::Store;
+        let store = KeyScope::Store;
         let begin = Command::plain(&store, "SET").arg(present.restoring()).arg(&token).arg("NX");
         let begin =
             [begin.arg("PX").arg(millis(HOLD)), Command::plain(&store, "GET").arg(present.restoring())];
-        let mut told = persist!(self.connections.all(&begin, Intent::Read, Patience::Short))?;
-        if told.pop().map_or(Ok(None), read::<Option<String>>)? != Some(token.clone()) {
+        let mut replies = persist!(self.connections.all(&begin, Intent::Read, CommandTimeout::Short))?;
+        if replies.pop().map_or(Ok(None), read::<Option<String>>)? != Some(token.clone()) {
             return Err(RestoreError::Busy);
         }
         // What a restore left behind that died half-way is under a number that nobody takes again.
@@ -107,7 +108,7 @@ impl Inner {
         let mut newer = persist!(self.audit(&present, None, None, usize::MAX))?.ok_or_else(replaced)?;
         newer.retain(|(number, _)| *number > restore.backup.last_audit());
         newer.reverse();
-        let known = self.known(running).await?;
+        let known = self.read_known(running).await?;
         self.write_content(running, restore, known, newer).await?;
         Ok(self.switch(running).await?)
     }
@@ -120,26 +121,26 @@ impl Inner {
     ) -> Result<(), StoreError> {
         let commands: Vec<Command> = running.names.iter().map(|id| command(running, id)).collect();
         for page in commands.chunks(PAGE) {
-            persist!(self.connections.all(page, Intent::Read, Patience::Long))?;
+            persist!(self.connections.all(page, Intent::Read, CommandTimeout::Long))?;
             self.hold(running).await?;
         }
         Ok(())
     }
 
     /// What the store knows now and must not forget.
-    async fn known(&self, running: &mut Running) -> Result<Known, StoreError> {
+    async fn read_known(&self, running: &mut Running) -> Result<Known, StoreError> {
         let keys = running.present.clone();
         let mut known = Known::default();
-        let command = Command::plain(&Place::Store, "HGET").arg(keys.numbers()).arg("events");
+        let command = Command::plain(&KeyScope::Store, "HGET").arg(keys.numbers()).arg("events");
         known.last_event =
             read::<Option<u64>>(persist!(self.connections.one(command.clone(), Intent::Read))?)?.unwrap_or(0);
         for page in running.names.clone().chunks(PAGE) {
             let load = |id: &RoomId| self.load_command(&keys, id, NOBODY, true);
             let commands: Vec<Command> = page.iter().map(load).collect();
-            let answers = persist!(self.connections.all(&commands, Intent::Read, Patience::Long))?;
+            let answers = persist!(self.connections.all(&commands, Intent::Read, CommandTimeout::Long))?;
             for (id, answer) in page.iter().zip(answers) {
-                let told = Parts::of(answer)?.next_value()?;
-                if let Some(snapshot) = self.snapshot_of(id, Parts::of(told)?)? {
+                let reply = Parts::of(answer)?.next_value()?;
+                if let Some(snapshot) = self.snapshot_of(id, Parts::of(reply)?)? {
                     let lines = snapshot.room.segments.iter().map(|segment| segment.generation).collect();
                     running.old.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), lines);
                     known.note_room(id.clone(), &snapshot.room);
@@ -188,7 +189,7 @@ impl Inner {
             match tokio::time::timeout(HOLD_PAUSE, received.recv()).await {
                 Ok(Some(batch)) => {
                     let batch: Vec<Command> = batch;
-                    persist!(self.connections.all(&batch, Intent::Read, Patience::Long))?;
+                    persist!(self.connections.all(&batch, Intent::Read, CommandTimeout::Long))?;
                 }
                 Ok(None) => break,
                 Err(_) => {}
@@ -239,7 +240,7 @@ impl Inner {
     async fn undo(&self, running: &Running) {
         let released = persist!(self.connections.one(running.command("release"), Intent::Read));
         if let Err(error) = released {
-            tracing::warn!(%error, "a failed restore holds the store for a minute more");
+            tracing::warn!(%error, "undoing a failed restore failed, store stays locked for a minute");
             return;
         }
         let thaw = |id: &RoomId| {
@@ -247,8 +248,8 @@ impl Inner {
         };
         let commands: Vec<Command> = running.names.iter().map(thaw).collect();
         for page in commands.chunks(PAGE) {
-            if let Err(error) = persist!(self.connections.all(page, Intent::Read, Patience::Long)) {
-                tracing::warn!(%error, "rooms stay frozen until somebody asks for them");
+            if let Err(error) = persist!(self.connections.all(page, Intent::Read, CommandTimeout::Long)) {
+                tracing::warn!(%error, "unfreezing rooms failed, each is unfrozen by its next request");
             }
         }
         self.forget(&running.next, &[], &running.new).await;
@@ -257,8 +258,8 @@ impl Inner {
     /// What nobody reads any more goes.
     async fn forget_old_content(&self, running: &Running) {
         // Where a failover could bring the old content back, it is kept until it cannot.
-        if let Err(error) = persist!(self.confirm_place(&Place::Store, None)) {
-            tracing::warn!(%error, "the content before the restore is forgotten although no replica has the new one");
+        if let Err(error) = persist!(self.confirm_scope(&KeyScope::Store, None)) {
+            tracing::warn!(%error, "restored content is not replicated yet, deleting the old content anyway");
         }
         self.forget(&running.present, &running.names, &running.old).await;
     }
@@ -271,20 +272,20 @@ impl Inner {
         }
         let mut commands = vec![];
         for (id, lines) in &lines {
-            let place = Place::from(id);
-            let mut command = Command::plain(&place, "UNLINK").arg(keys.taken(id)).arg(keys.lease(id));
+            let scope = KeyScope::from(id);
+            let mut command = Command::plain(&scope, "UNLINK").arg(keys.taken(id)).arg(keys.lease(id));
             command.push(&keys.answers(id)[..]);
             command.push(keys.trace(id));
-            command.push(keys.records(&place));
+            command.push(keys.records(&scope));
             for &line in lines {
                 command.push(&keys.line(id, line)[..]);
             }
             commands.push(command);
             let fields = ["b", "v", "e", "g", "j", "r", "s"];
-            commands.push(Command::plain(&place, "HDEL").arg(keys.room(id)).arg(&fields));
-            commands.push(Command::plain(&place, "EXPIRE").arg(keys.room(id)).arg(FROZEN_SECONDS));
+            commands.push(Command::plain(&scope, "HDEL").arg(keys.room(id)).arg(&fields));
+            commands.push(Command::plain(&scope, "EXPIRE").arg(keys.room(id)).arg(FROZEN_SECONDS));
         }
-        let store = Place::Store;
+        let store = KeyScope::Store;
         let mut command = Command::plain(&store, "UNLINK").arg(keys.names()).arg(keys.shared_trace());
         for key in [
             keys.values(),
@@ -298,8 +299,8 @@ impl Inner {
         }
         commands.push(command);
         for page in commands.chunks(PAGE) {
-            if let Err(error) = persist!(self.connections.all(page, Intent::Read, Patience::Long)) {
-                tracing::warn!(%error, "some of a content that does not count stays in the store for good");
+            if let Err(error) = persist!(self.connections.all(page, Intent::Read, CommandTimeout::Long)) {
+                tracing::warn!(%error, "deleting outdated content failed, some of it stays in the store");
             }
         }
     }
@@ -307,10 +308,10 @@ impl Inner {
 
 impl Running {
     fn command(&self, what: &str) -> Command {
-        let (keys, store) = (&self.present, Place::Store);
+        let (keys, store) = (&self.present, KeyScope::Store);
         let command = Command::script(&store, &RESTORING).key(keys.content_number()).key(keys.restoring());
         let command = command.arg(what).arg(&self.token).arg(millis(HOLD)).arg(keys.content());
-        command.arg(self.next.content()).arg(keys.news(&store))
+        command.arg(self.next.content()).arg(keys.notifications(&store))
     }
 }
 

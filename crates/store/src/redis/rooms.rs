@@ -7,8 +7,8 @@ use anteroom_core::taken::Chunk;
 use anteroom_core::{Generation, MAX_POSITION, Room, RoomId, Session, SessionStatus};
 use redis::Value;
 
-use super::command::{COMMIT, Command, DELETE, Intent, JOIN, KEEP_ANSWER, LOAD, NOTE_NAME, Patience};
-use super::keys::{Keys, Place};
+use super::command::{COMMIT, Command, CommandTimeout, DELETE, Intent, JOIN, KEEP_ANSWER, LOAD, NOTE_NAME};
+use super::keys::{KeyScope, Keys};
 use super::reply::{Parts, digits_of, lineage_of, read, strange};
 use super::traces::trace_of;
 use super::{Answered, Inner};
@@ -18,9 +18,9 @@ use crate::contract::{
     SESSION_RETENTION_MILLIS, Snapshot, StoreError, StoredEvent, Trace,
 };
 
-/// An event on its way to the outbox.
+/// A pending event.
 pub(super) const EVENT: &str = "e";
-/// An audit record on its way to the audit.
+/// A pending audit record.
 pub(super) const AUDIT: &str = "a";
 /// Stands before every answer that is kept.
 const ANSWER_MARK: u8 = 1;
@@ -28,7 +28,7 @@ const ANSWER_MARK: u8 = 1;
 const FROZEN: i64 = 2;
 
 /// What a script that writes to a room answered.
-enum Written {
+enum WriteReply {
     Done { joined: u64 },
     Conflict(Option<Box<Snapshot>>),
 }
@@ -38,9 +38,9 @@ impl Inner {
     pub(super) async fn rooms(&self, keys: &Keys) -> Answered<Vec<RoomId>> {
         let names = self.names(keys).await?;
         let exists =
-            |name: &RoomId| Command::plain(&Place::from(name), "HEXISTS").arg(keys.room(name)).arg("v");
+            |name: &RoomId| Command::plain(&KeyScope::from(name), "HEXISTS").arg(keys.room(name)).arg("v");
         let commands: Vec<Command> = names.iter().map(exists).collect();
-        let there = self.connections.all(&commands, Intent::Read, Patience::Short).await?;
+        let there = self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await?;
         let mut rooms = vec![];
         for (name, there) in names.into_iter().zip(there) {
             if read::<bool>(there)? {
@@ -52,7 +52,7 @@ impl Inner {
 
     /// Every name that was noted, sorted.
     pub(super) async fn names(&self, keys: &Keys) -> Result<Vec<RoomId>, StoreError> {
-        let command = Command::plain(&Place::Store, "ZRANGE").arg(keys.names()).arg(0).arg(-1);
+        let command = Command::plain(&KeyScope::Store, "ZRANGE").arg(keys.names()).arg(0).arg(-1);
         let names: BTreeSet<String> = read(self.connections.one(command, Intent::Read).await?)?;
         Ok(names.iter().filter_map(|name| RoomId::parse(name).ok()).collect())
     }
@@ -62,8 +62,8 @@ impl Inner {
         let mut parts = Parts::of(self.connections.one(command, Intent::Read).await?)?;
         match parts.next_value()? {
             Value::Int(FROZEN) => Ok(None),
-            told => {
-                let snapshot = self.snapshot_of(id, Parts::of(told)?)?;
+            reply => {
+                let snapshot = self.snapshot_of(id, Parts::of(reply)?)?;
                 let is_believed = snapshot.is_some() || self.is_up_to_date(keys).await?;
                 Ok(is_believed.then_some(snapshot))
             }
@@ -86,7 +86,7 @@ impl Inner {
         let joined: u64 = parts.next()?;
         let state: Vec<u8> = parts.next()?;
         let taken = parts.rest().map(read).collect::<Result<Vec<Vec<u8>>, StoreError>>()?;
-        let room = room_of(&self.opened(&state, "room")?, joined, &taken)?;
+        let room = room_of(&self.open_record(&state, "room")?, joined, &taken)?;
         self.note_seen(id, room.epoch, joined);
         let is_continuous = lineage == stored;
         Ok(Some(Snapshot {
@@ -98,19 +98,19 @@ impl Inner {
     }
 
     /// What a script that writes answered; `None` if a restore has frozen the room.
-    fn written(&self, id: &RoomId, answer: Value) -> Answered<Written> {
+    fn read_write_reply(&self, id: &RoomId, answer: Value) -> Answered<WriteReply> {
         let Value::Array(parts) = &answer else { return Err(strange()) };
         match parts.first() {
             Some(Value::Int(FROZEN)) => return Ok(None),
             Some(Value::Int(1)) => {}
             _ => {
                 let newer = self.snapshot_of(id, Parts::of(answer)?)?;
-                return Ok(Some(Written::Conflict(newer.map(Box::new))));
+                return Ok(Some(WriteReply::Conflict(newer.map(Box::new))));
             }
         }
         let mut parts = Parts::of(answer)?;
         let (_done, joined): (i64, u64) = (parts.next()?, parts.next()?);
-        Ok(Some(Written::Done { joined }))
+        Ok(Some(WriteReply::Done { joined }))
     }
 
     pub(super) async fn commit(&self, keys: &Keys, commit: &Commit) -> Answered<CommitOutcome> {
@@ -122,29 +122,29 @@ impl Inner {
             None
         };
         let command = self.commit_command(keys, commit, shared);
-        let written = self.written(id, self.connections.one(command, Intent::Write).await?)?;
+        let written = self.read_write_reply(id, self.connections.one(command, Intent::Write).await?)?;
         let Some(written) = written else {
             return Ok(None);
         };
-        if matches!(written, Written::Conflict(None)) && !self.is_up_to_date(keys).await? {
+        if matches!(written, WriteReply::Conflict(None)) && !self.is_up_to_date(keys).await? {
             return Ok(None);
         }
-        if commit.expected.is_none() && matches!(written, Written::Done { .. }) {
+        if commit.expected.is_none() && matches!(written, WriteReply::Done { .. }) {
             self.tell_names(keys).await;
         }
         Ok(Some(match written {
-            Written::Done { joined } => {
+            WriteReply::Done { joined } => {
                 self.note_seen(id, commit.next.epoch, joined);
                 CommitOutcome::Done { joined }
             }
-            Written::Conflict(newer) => CommitOutcome::Conflict(newer),
+            WriteReply::Conflict(newer) => CommitOutcome::Conflict(newer),
         }))
     }
 
     /// Notes the name of a room that is about to be made; answers with the trace that all names share.
     async fn note_name(&self, keys: &Keys, id: &RoomId) -> Answered<Option<Trace>> {
         let command =
-            Command::script(&Place::Store, &NOTE_NAME).key(keys.content_number()).key(keys.restoring());
+            Command::script(&KeyScope::Store, &NOTE_NAME).key(keys.content_number()).key(keys.restoring());
         let command = command.key(keys.names()).key(keys.shared_trace()).arg(keys.content()).arg(id.as_str());
         let mut parts = Parts::of(self.connections.one(command, Intent::Read).await?)?;
         if parts.next::<i64>()? == FROZEN {
@@ -155,11 +155,13 @@ impl Inner {
 
     /// Tells everybody that a room was made or deleted. It has happened, so what fails here is found out later.
     async fn tell_names(&self, keys: &Keys) {
-        let store = Place::Store;
+        let store = KeyScope::Store;
         let changed = Command::plain(&store, "HINCRBY").arg(keys.numbers()).arg("names").arg(1);
-        let told = Command::plain(&store, "SPUBLISH").arg(keys.news(&store)).arg("names");
-        if let Err(error) = self.connections.all(&[changed, told], Intent::Read, Patience::Short).await {
-            tracing::debug!(%error, "others were not told that a room was made or deleted");
+        let published = Command::plain(&store, "SPUBLISH").arg(keys.notifications(&store)).arg("names");
+        if let Err(error) =
+            self.connections.all(&[changed, published], Intent::Read, CommandTimeout::Short).await
+        {
+            tracing::debug!(%error, "notifying other nodes of a created or deleted room failed");
         }
     }
 
@@ -172,18 +174,19 @@ impl Inner {
         command.push(batch.count);
         command.push(MAX_POSITION);
         self.push_seen(&mut command, id);
-        let Some(written) = self.written(id, self.connections.one(command, Intent::Write).await?)? else {
+        let Some(written) = self.read_write_reply(id, self.connections.one(command, Intent::Write).await?)?
+        else {
             return Ok(None);
         };
-        if matches!(written, Written::Conflict(None)) && !self.is_up_to_date(keys).await? {
+        if matches!(written, WriteReply::Conflict(None)) && !self.is_up_to_date(keys).await? {
             return Ok(None);
         }
         Ok(Some(match written {
-            Written::Done { joined } => {
+            WriteReply::Done { joined } => {
                 self.note_seen(id, batch.epoch, joined);
                 JoinOutcome::Joined { first: joined + 1 - batch.count }
             }
-            Written::Conflict(newer) => JoinOutcome::Conflict(newer),
+            WriteReply::Conflict(newer) => JoinOutcome::Conflict(newer),
         }))
     }
 
@@ -195,15 +198,15 @@ impl Inner {
         else {
             return Ok(Some(DeletionOutcome::Conflict));
         };
-        let place = Place::from(id);
+        let scope = KeyScope::from(id);
         let mut command =
-            Command::script(&place, &DELETE).key(keys.room(id)).key(keys.trace(id)).key(keys.records(&place));
+            Command::script(&scope, &DELETE).key(keys.room(id)).key(keys.trace(id)).key(keys.records(&scope));
         for key in keys_of_room(keys, id, &room) {
             command = command.key(key);
         }
-        command = command.arg(deletion.expected).arg(keys.news(&place));
+        command = command.arg(deletion.expected).arg(keys.notifications(&scope));
         if let Some(record) = &deletion.audit {
-            command = command.arg(AUDIT).arg(self.sealed(&codec::encode_audit(record)));
+            command = command.arg(AUDIT).arg(self.seal_record(&codec::encode_audit(record)));
         }
         let mut parts = Parts::of(self.connections.one(command, Intent::Write).await?)?;
         match parts.next::<i64>()? {
@@ -228,7 +231,7 @@ impl Inner {
         let command = Command::script(&room.into(), &KEEP_ANSWER).key(&keys.answers(room)[..]).arg(&key[..]);
         // Sealed or not, an answer that is kept is never empty: a mark stands before it.
         let (answer, kept) = new.map_or((vec![], Duration::ZERO), |(answer, kept)| {
-            (self.sealed(&[&[ANSWER_MARK], answer].concat()), kept)
+            (self.seal_record(&[&[ANSWER_MARK], answer].concat()), kept)
         });
         let millis = u64::try_from(kept.as_millis()).unwrap_or(u64::MAX).max(1);
         let command = command.arg(answer).arg(millis).arg(ANSWERS_MAX);
@@ -236,20 +239,20 @@ impl Inner {
         let Some(before) = before else {
             return Ok(Some(None));
         };
-        let before = self.opened(&before, "answer")?;
+        let before = self.open_record(&before, "answer")?;
         Ok(Some(before.strip_prefix(&[ANSWER_MARK]).map(<[u8]>::to_vec)))
     }
 
     fn commit_command(&self, keys: &Keys, commit: &Commit, shared: Option<Trace>) -> Command {
         let id = &commit.room;
-        let place = Place::from(id);
+        let scope = KeyScope::from(id);
         let (newest, closed) = (commit.next.newest(), &commit.effects.closed_generations);
         let of_sessions = commit.effects.sessions.iter().map(|session| session.key.generation);
         let all = commit.next.segments.iter().map(|segment| segment.generation).chain(of_sessions);
         let lines: BTreeSet<Generation> = all.filter(|generation| !closed.contains(generation)).collect();
         let lines: Vec<Generation> = lines.into_iter().collect();
-        let mut command = Command::script(&place, &COMMIT).key(keys.room(id)).key(keys.taken(id));
-        command = command.key(keys.node(id, commit.node)).key(keys.records(&place)).key(keys.trace(id));
+        let mut command = Command::script(&scope, &COMMIT).key(keys.room(id)).key(keys.taken(id));
+        command = command.key(keys.node(id, commit.node)).key(keys.records(&scope)).key(keys.trace(id));
         for &generation in &lines {
             command = command.key(&keys.line(id, generation)[..]);
         }
@@ -261,14 +264,14 @@ impl Inner {
             .arg(u8::from(commit.opens_line));
         command = command.arg(newest.base).arg(commit.joined_before).arg(commit.joins()).arg(MAX_POSITION);
         command = command.arg(commit.next.version).arg(commit.next.epoch).arg(newest.generation.number());
-        command = command.arg(self.sealed(&codec::encode_room(&commit.next)));
+        command = command.arg(self.seal_record(&codec::encode_room(&commit.next)));
         command = command.arg(commit.next.clock.0.saturating_sub(SESSION_RETENTION_MILLIS));
         command = match shared {
             Some(trace) => command.arg(trace.generation.number()).arg(trace.version).arg(trace.epoch),
             None => command.arg("").arg("").arg(""),
         };
         self.push_seen(&mut command, id);
-        command = command.arg(keys.news(&place)).arg("room");
+        command = command.arg(keys.notifications(&scope)).arg("room");
         self.push_sessions(&mut command, commit, &lines);
         push_chunks(&mut command, keys, commit);
         self.push_records(&mut command, commit);
@@ -285,7 +288,7 @@ impl Inner {
         for (line, session) in sessions {
             command.push(line);
             command.push(&session.key.position.get().to_be_bytes()[..]);
-            command.push(self.sealed(&codec::encode_session(session)));
+            command.push(self.seal_record(&codec::encode_session(session)));
             command.push(session.ends_at().0);
             command.push(u8::from(session.status == SessionStatus::Active));
         }
@@ -297,11 +300,11 @@ impl Inner {
             let stored =
                 StoredEvent { at: commit.next.clock, room: commit.room.clone(), event: event.clone() };
             command.push(EVENT);
-            command.push(self.sealed(&codec::encode_event(&stored)));
+            command.push(self.seal_record(&codec::encode_event(&stored)));
         }
         for record in &commit.audit {
             command.push(AUDIT);
-            command.push(self.sealed(&codec::encode_audit(record)));
+            command.push(self.seal_record(&codec::encode_audit(record)));
         }
     }
 }

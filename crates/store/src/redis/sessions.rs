@@ -1,8 +1,8 @@
-//! Sessions: by key, and by when they end. Indexes have positions only; who somebody is stands sealed in his session.
+//! Sessions: by key, and by when they end. Indexes have positions only; a visitor's identity is sealed in their session.
 
 use anteroom_core::{Generation, Position, RequestId, RoomId, Session, SessionKey, UnixMillis};
 
-use super::command::{Command, Intent, Patience};
+use super::command::{Command, CommandTimeout, Intent};
 use super::keys::Keys;
 use super::reply::read;
 use super::{Answered, Inner};
@@ -39,7 +39,7 @@ impl Inner {
                 command.arg(&key.position.get().to_be_bytes()[..])
             };
             let commands: Vec<Command> = page.iter().map(get).collect();
-            for answer in self.connections.all(&commands, Intent::Read, Patience::Long).await? {
+            for answer in self.connections.all(&commands, Intent::Read, CommandTimeout::Long).await? {
                 let bytes: Option<Vec<u8>> = read(answer)?;
                 sessions.push(bytes.map(|bytes| self.session_of(&bytes)).transpose()?);
             }
@@ -48,7 +48,7 @@ impl Inner {
     }
 
     pub(super) fn session_of(&self, sealed: &[u8]) -> Result<Session, StoreError> {
-        let bytes = self.opened(sealed, "session")?;
+        let bytes = self.open_record(sealed, "session")?;
         codec::decode_session(&bytes).map_err(|error| StoreError::Permanent(error.to_string()))
     }
 
@@ -65,7 +65,7 @@ impl Inner {
             let limit = isize::try_from(limit).unwrap_or(isize::MAX);
             command.arg("-inf").arg(up_to(until)).arg("WITHSCORES").arg("LIMIT").arg(0).arg(limit)
         };
-        let mut due = self.found_in(generations, generations.iter().map(index).collect()).await?;
+        let mut due = self.find_in(generations, generations.iter().map(index).collect()).await?;
         due.truncate(limit);
         let due: Vec<SessionKey> = due.into_iter().map(|(_, key)| key).collect();
         let sessions = self.sessions(keys, room, &due).await?;
@@ -83,7 +83,7 @@ impl Inner {
             let command = Command::plain(&room.into(), "ZRANGE").arg(keys.ending(room, generation));
             command.arg(0).arg(0).arg("WITHSCORES")
         };
-        let found = self.found_in(generations, generations.iter().map(first).collect()).await?;
+        let found = self.find_in(generations, generations.iter().map(first).collect()).await?;
         Ok(Some(found.first().map(|&(end, _)| UnixMillis(end))))
     }
 
@@ -98,7 +98,7 @@ impl Inner {
             let command = Command::plain(&room.into(), "ZRANGEBYSCORE").arg(keys.ended(room, generation));
             command.arg("-inf").arg(before(until)).arg("WITHSCORES")
         };
-        let found = self.found_in(generations, generations.iter().map(index).collect()).await?;
+        let found = self.find_in(generations, generations.iter().map(index).collect()).await?;
         let found: Vec<SessionKey> = found.into_iter().map(|(_, key)| key).collect();
         let sessions = self.sessions(keys, room, &found).await?;
         Ok(sessions
@@ -106,13 +106,13 @@ impl Inner {
     }
 
     /// What indexes of these generations answer, by end and key.
-    async fn found_in(
+    async fn find_in(
         &self,
         generations: &[Generation],
         commands: Vec<Command>,
     ) -> Result<Vec<(u64, SessionKey)>, StoreError> {
         let mut found = vec![];
-        let answers = self.connections.all(&commands, Intent::Read, Patience::Long).await?;
+        let answers = self.connections.all(&commands, Intent::Read, CommandTimeout::Long).await?;
         for (&generation, answer) in generations.iter().zip(answers) {
             let entries: Vec<(Vec<u8>, f64)> = read(answer)?;
             for (position, end) in entries {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anteroom_core::RoomId;
 use redis::Value;
 
-use super::command::{Command, DROP_NAME, DROP_TRACE, Intent, Patience, SHARE_TRACE};
-use super::keys::{Keys, Place};
+use super::command::{Command, CommandTimeout, DROP_NAME, DROP_TRACE, Intent, SHARE_TRACE};
+use super::keys::{KeyScope, Keys};
 use super::persistence::persist;
 use super::reply::read;
 use super::rooms::generation_of;
@@ -23,13 +23,14 @@ pub(super) const TRACE_FIELDS: [&str; 3] = ["g", "v", "e"];
 
 impl Inner {
     pub(super) async fn trace(&self, keys: &Keys, id: &RoomId) -> Answered<Option<Trace>> {
-        let command = |place: &Place, key: String| Command::plain(place, "HMGET").arg(key).arg(&TRACE_FIELDS);
-        let commands = [command(&id.into(), keys.trace(id)), command(&Place::Store, keys.shared_trace())];
+        let command =
+            |scope: &KeyScope, key: String| Command::plain(scope, "HMGET").arg(key).arg(&TRACE_FIELDS);
+        let commands = [command(&id.into(), keys.trace(id)), command(&KeyScope::Store, keys.shared_trace())];
         let mut traces = vec![];
-        for answer in self.connections.all(&commands, Intent::Read, Patience::Short).await? {
-            traces.extend(trace_told(answer)?);
+        for answer in self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await? {
+            traces.extend(trace_of_reply(answer)?);
         }
-        let trace = traces.into_iter().reduce(Trace::joined_with);
+        let trace = traces.into_iter().reduce(Trace::merge);
         let is_believed = trace.is_some() || self.is_up_to_date(keys).await?;
         Ok(is_believed.then_some(trace))
     }
@@ -40,17 +41,18 @@ impl Inner {
         keys: &Keys,
         names: &[RoomId],
     ) -> Result<BTreeMap<String, Trace>, StoreError> {
-        let command = |place: &Place, key: String| Command::plain(place, "HMGET").arg(key).arg(&TRACE_FIELDS);
+        let command =
+            |scope: &KeyScope, key: String| Command::plain(scope, "HMGET").arg(key).arg(&TRACE_FIELDS);
         let mut traces = BTreeMap::new();
         let shared =
-            persist!(self.connections.one(command(&Place::Store, keys.shared_trace()), Intent::Read))?;
-        traces.extend(trace_told(shared)?.map(|trace| (String::new(), trace)));
+            persist!(self.connections.one(command(&KeyScope::Store, keys.shared_trace()), Intent::Read))?;
+        traces.extend(trace_of_reply(shared)?.map(|trace| (String::new(), trace)));
         for page in names.chunks(PAGE) {
             let commands: Vec<Command> =
                 page.iter().map(|name| command(&name.into(), keys.trace(name))).collect();
-            let answers = persist!(self.connections.all(&commands, Intent::Read, Patience::Long))?;
+            let answers = persist!(self.connections.all(&commands, Intent::Read, CommandTimeout::Long))?;
             for (name, answer) in page.iter().zip(answers) {
-                traces.extend(trace_told(answer)?.map(|trace| (name.as_str().to_owned(), trace)));
+                traces.extend(trace_of_reply(answer)?.map(|trace| (name.as_str().to_owned(), trace)));
             }
         }
         Ok(traces)
@@ -60,12 +62,12 @@ impl Inner {
     pub(super) async fn bound_traces(&self, keys: &Keys) {
         if let Err(error) = self.share_oldest(keys).await {
             // The room is deleted; the next deletion looks again.
-            tracing::debug!(%error, "more traces of deleted rooms are kept than need be");
+            tracing::debug!(%error, "trimming traces of deleted rooms failed");
         }
     }
 
     async fn share_oldest(&self, keys: &Keys) -> Result<(), StoreError> {
-        let store = Place::Store;
+        let store = KeyScope::Store;
         let command = Command::plain(&store, "ZCARD").arg(keys.names());
         let names: u64 = read(self.connections.one(command, Intent::Read).await?)?;
         if names <= TRACES_MAX {
@@ -83,7 +85,7 @@ impl Inner {
         if own <= kept {
             return Ok(());
         }
-        // What is on its way from a place is found by its name.
+        // The pending records of a room are found by its name.
         self.collect(keys).await?;
         let oldest = noted.iter().filter_map(|(name, at)| Some((name, at, traces.get(name.as_str())?)));
         for (name, at, trace) in oldest.take(own - kept + SLACK) {
@@ -93,7 +95,7 @@ impl Inner {
     }
 
     async fn share(&self, keys: &Keys, name: &RoomId, at: &str, trace: &Trace) -> Result<(), StoreError> {
-        let command = Command::script(&Place::Store, &SHARE_TRACE).key(keys.shared_trace());
+        let command = Command::script(&KeyScope::Store, &SHARE_TRACE).key(keys.shared_trace());
         let command = command.arg(trace.generation.number()).arg(trace.version).arg(trace.epoch);
         self.connections.one(command, Intent::Read).await?;
         let command = Command::script(&name.into(), &DROP_TRACE).key(keys.trace(name)).arg(trace.version);
@@ -101,7 +103,7 @@ impl Inner {
         let now_seconds = self.clock_seconds();
         if at.parse::<u64>().is_ok_and(|at| at + NOTED_LONG_AGO_SECONDS < now_seconds) {
             let command =
-                Command::script(&Place::Store, &DROP_NAME).key(keys.names()).arg(name.as_str()).arg(at);
+                Command::script(&KeyScope::Store, &DROP_NAME).key(keys.names()).arg(name.as_str()).arg(at);
             self.connections.one(command, Intent::Read).await?;
         }
         Ok(())
@@ -109,7 +111,7 @@ impl Inner {
 }
 
 /// A trace as a server tells it.
-pub(super) fn trace_told(answer: Value) -> Result<Option<Trace>, StoreError> {
+pub(super) fn trace_of_reply(answer: Value) -> Result<Option<Trace>, StoreError> {
     let [generation, version, epoch]: [Option<String>; 3] = read(answer)?;
     Ok(trace_of([generation, version, epoch].map(Option::unwrap_or_default)))
 }

@@ -1,15 +1,15 @@
 //! Values of the whole store, and whether it still is the store that this process knows.
 //!
-//! A store that lost its memory comes back empty and says so by nothing but its emptiness. So it has a mark, made once. Whoever
-//! finds another mark, or none, gives back what he remembers of the values (rooms are given back by the engine); what
-//! somebody has written meanwhile stays.
+//! A store that lost its memory comes back empty and says so by nothing but its emptiness. So it has a mark, made once.
+//! A node that finds another mark, or none, writes back what it remembers of the values (rooms are written back by the
+//! engine); what another node has written meanwhile stays.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::PoisonError;
 
-use super::command::{Command, Intent, Patience, REPLACE_VALUE, STORE};
-use super::keys::{Keys, Place};
+use super::command::{Command, CommandTimeout, Intent, REPLACE_VALUE, STORE};
+use super::keys::{KeyScope, Keys};
 use super::reply::{Parts, lineage_of, read};
 use super::rooms::AUDIT;
 use super::{Answered, Inner};
@@ -39,7 +39,7 @@ pub(super) fn random_mark() -> String {
 
 impl Inner {
     pub(super) fn store_command(&self, keys: &Keys) -> Command {
-        let command = Command::script(&Place::Store, &STORE).key(keys.content_number()).key(keys.mark());
+        let command = Command::script(&KeyScope::Store, &STORE).key(keys.content_number()).key(keys.mark());
         command.key(keys.numbers()).key(keys.restoring()).arg(self.may_ask())
     }
 
@@ -60,7 +60,7 @@ impl Inner {
     /// Takes note of the store as it is: another content, or none of what it had. Returns whether everything is as it was.
     pub(super) async fn take_note(&self, keys: &Keys, state: &StoreState) -> Result<bool, StoreError> {
         if state.mark != self.mark() {
-            self.give_back(keys).await?;
+            self.write_back(keys).await?;
             return Ok(false);
         }
         if state.content != keys.content() {
@@ -72,23 +72,20 @@ impl Inner {
 
     /// Marks a store that has no mark; returns the mark it has then.
     pub(super) async fn mark_it(&self, keys: &Keys, mark: &str) -> Result<String, StoreError> {
-        let store = Place::Store;
+        let store = KeyScope::Store;
         let commands = [
             Command::plain(&store, "SET").arg(keys.mark()).arg(mark).arg("NX"),
             Command::plain(&store, "GET").arg(keys.mark()),
         ];
-        let mut answers = self.connections.all(&commands, Intent::Read, Patience::Short).await?;
+        let mut answers = self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await?;
         answers.pop().map_or(Ok(String::new()), read)
     }
 
     /// The store has been emptied: it gets back what this process remembers, where nobody has put something else.
-    async fn give_back(&self, keys: &Keys) -> Result<(), StoreError> {
-        let store = Place::Store;
+    async fn write_back(&self, keys: &Keys) -> Result<(), StoreError> {
+        let store = KeyScope::Store;
         let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        tracing::warn!(
-            values = remembered.len(),
-            "the store has been emptied; it gets back what this node remembers"
-        );
+        tracing::warn!(values = remembered.len(), "store was emptied, writing back what this node remembers");
         let mut commands =
             vec![Command::plain(&store, "SET").arg(keys.content_number()).arg(keys.content()).arg("NX")];
         for (name, value) in &remembered {
@@ -97,9 +94,9 @@ impl Inner {
         for number in ["values", "names"] {
             commands.push(Command::plain(&store, "HINCRBY").arg(keys.numbers()).arg(number).arg(1));
         }
-        self.connections.all(&commands, Intent::Read, Patience::Short).await?;
-        // The mark comes last: whoever fails half-way begins again. It is a new one, so that numbers of before are not taken for
-        // those of now.
+        self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await?;
+        // The mark comes last: after a failure half-way everything is repeated. It is a new one, so that numbers of
+        // before are not taken for those of now.
         let mark = self.mark_it(keys, &random_mark()).await?;
         *self.mark.lock().unwrap_or_else(PoisonError::into_inner) = mark;
         Ok(())
@@ -116,9 +113,10 @@ impl Inner {
     }
 
     pub(super) async fn value(&self, keys: &Keys, name: &str) -> Answered<Option<Vec<u8>>> {
-        let command = Command::plain(&Place::Store, "HGET").arg(keys.values()).arg(name);
+        let command = Command::plain(&KeyScope::Store, "HGET").arg(keys.values()).arg(name);
         let commands = [command, self.store_command(keys)];
-        let mut answers = self.connections.all(&commands, Intent::Read, Patience::Short).await?.into_iter();
+        let mut answers =
+            self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await?.into_iter();
         let [Some(value), Some(state)] = [answers.next(), answers.next()] else { return Ok(None) };
         if !self.take_note(keys, &Self::store_state(state)?).await? {
             return Ok(None);
@@ -138,24 +136,24 @@ impl Inner {
         new: &[u8],
         audit: Option<&AuditRecord>,
     ) -> Answered<bool> {
-        let store = Place::Store;
+        let store = KeyScope::Store;
         let command =
             Command::script(&store, &REPLACE_VALUE).key(keys.content_number()).key(keys.restoring());
         let command =
             command.key(keys.values()).key(keys.records(&store)).key(keys.numbers()).arg(keys.content());
         let command =
             command.arg(name).arg(u8::from(expected.is_some())).arg(expected.unwrap_or_default()).arg(new);
-        let mut command = command.arg(keys.news(&store));
+        let mut command = command.arg(keys.notifications(&store));
         if let Some(record) = audit {
-            command = command.arg(AUDIT).arg(self.sealed(&codec::encode_audit(record)));
+            command = command.arg(AUDIT).arg(self.seal_record(&codec::encode_audit(record)));
         }
         let mut parts = Parts::of(self.connections.one(command, Intent::Write).await?)?;
         match parts.next::<i64>()? {
             1 => {
                 self.remember(name, new);
                 // Keys that a failover forgets are missed by everybody, so a replica should have them; but it is done already.
-                if let Err(error) = self.confirm_place(&store, None).await {
-                    tracing::warn!(name, %error, "a value is on the primary only");
+                if let Err(error) = self.confirm_scope(&store, None).await {
+                    tracing::warn!(name, %error, "value is not replicated yet");
                 }
                 Ok(Some(true))
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use anteroom_store::backup::restore::{Restore, RestoreError};
 use anteroom_store::contract::{
-    AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch, JoinOutcome, Lineage,
-    News, Snapshot, Trace,
+    AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, Lineage,
+    Notification, PollAnswer, Snapshot, Trace,
 };
 use anteroom_store::{AuditRecord, BackupStream, Clock, MemoryStore, NodeId, Store, StoreError, StoredEvent};
 use async_trait::async_trait;
@@ -29,11 +29,11 @@ pub(crate) struct Interposed {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Fault {
     None,
-    /// Nothing is written, and nobody is told so.
+    /// Nothing is written, and there is no answer.
     LostRequest,
-    /// It is written, and nobody is told so.
+    /// It is written, and there is no answer.
     LostAnswer,
-    /// Whoever writes does not survive it.
+    /// The writer panics.
     Panic,
 }
 
@@ -146,8 +146,8 @@ impl Store for Interposed {
         let _passed = self.gate.acquire().await.unwrap();
         self.inner.restore(restore).await
     }
-    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
-        self.inner.glance(rooms, node, lease).await
+    async fn poll(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<PollAnswer, StoreError> {
+        self.inner.poll(rooms, node, lease).await
     }
     async fn keep_answer(
         &self,
@@ -164,7 +164,7 @@ impl Store for Interposed {
     async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
         self.inner.confirm(room, lineage).await
     }
-    fn subscribe(&self) -> mpsc::Receiver<News> {
+    fn subscribe(&self) -> mpsc::Receiver<Notification> {
         self.inner.subscribe()
     }
     fn is_shared(&self) -> bool {

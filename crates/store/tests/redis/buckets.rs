@@ -9,9 +9,9 @@ use anteroom_store::buckets::{BucketKey, Buckets, BucketsError, PolicyName, Redi
 use anteroom_store::redis::RedisOptions;
 use anteroom_store::{Clock, SystemClock};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess, Sentinels};
-use anteroom_testkit::{ChaosProxy, Dice, Direction, Fault, Mode, now, require_redis};
+use anteroom_testkit::{ChaosProxy, Direction, Fault, Mode, Prng, now, require_redis};
 
-use crate::support::{PATIENCE, wait_until};
+use crate::support::{TIMEOUT, wait_until};
 
 const SECOND: u64 = 1_000_000;
 
@@ -31,12 +31,12 @@ async fn open(url: &str) -> RedisBuckets {
 }
 
 /// Some limit out of all that are accepted, of every size.
-fn any_limit(dice: &mut Dice) -> Limit {
+fn any_limit(prng: &mut Prng) -> Limit {
     let periods = [1, 1, 7, 60, 3_600, 86_400, 31_536_000];
     loop {
-        let rate = 1 + dice.throw() % [3, 100, 1_200, 1_000_000][dice.below(4)];
-        let period = periods[dice.below(periods.len())];
-        let burst = 1 + dice.throw() % [5, 100, 10_000, FILL_MAX_MICROS][dice.below(4)];
+        let rate = 1 + prng.next_u64() % [3, 100, 1_200, 1_000_000][prng.below(4)];
+        let period = periods[prng.below(periods.len())];
+        let burst = 1 + prng.next_u64() % [5, 100, 10_000, FILL_MAX_MICROS][prng.below(4)];
         if let Ok(limit) = Limit::new(rate, period, burst) {
             return limit;
         }
@@ -44,17 +44,17 @@ fn any_limit(dice: &mut Dice) -> Limit {
 }
 
 /// Where the clock goes from here: mostly a little further, at times far, at times back.
-fn moved(dice: &mut Dice, now: u64, limit: Limit) -> u64 {
-    let share = |dice: &mut Dice, of: u64| {
-        let share = u128::from(of) * u128::from(dice.throw() % 2_500) / 1_000;
+fn moved(prng: &mut Prng, now: u64, limit: Limit) -> u64 {
+    let share = |prng: &mut Prng, of: u64| {
+        let share = u128::from(of) * u128::from(prng.next_u64() % 2_500) / 1_000;
         u64::try_from(share).unwrap()
     };
-    match dice.below(8) {
+    match prng.below(8) {
         0 | 1 => now,
-        2 => now + dice.throw() % 4,
-        3..=5 => now + share(dice, limit.micros_for(1)),
-        6 => now + share(dice, limit.micros_for(limit.burst())),
-        _ => now - (share(dice, limit.micros_for(1)) % SECOND),
+        2 => now + prng.next_u64() % 4,
+        3..=5 => now + share(prng, limit.micros_for(1)),
+        6 => now + share(prng, limit.micros_for(limit.burst())),
+        _ => now - (share(prng, limit.micros_for(1)) % SECOND),
     }
 }
 
@@ -78,30 +78,30 @@ async fn the_script_computes_as_the_rule_does_bit_for_bit() {
     let buckets = open(&redis.url()).await;
     let (mut allowed, mut refused) = (0, 0);
     for seed in 0..150 {
-        let mut dice = Dice::seeded(seed);
+        let mut prng = Prng::from_seed(seed);
         let key = key("play", u32::try_from(seed).unwrap());
-        let mut limit = any_limit(&mut dice);
+        let mut limit = any_limit(&mut prng);
         // So far ahead of the server's clock that nothing goes while the test looks at it.
         let start = SystemClock.now().0 * 1_000 + 86_400 * SECOND;
         let (mut now, mut bucket) = (start, None);
         for step in 0..60 {
             // Some change the limit: to one of another size, or to one much like it.
-            limit = match dice.below(30) {
-                0 => any_limit(&mut dice),
+            limit = match prng.below(30) {
+                0 => any_limit(&mut prng),
                 1 => Limit::new(limit.tokens(), 1, 1 + limit.burst() / 2).unwrap_or(limit),
                 2 => Limit::new(1, 1, limit.burst().min(1_000) + 3).unwrap_or(limit),
                 _ => limit,
             };
-            now = moved(&mut dice, now, limit).max(start);
-            if dice.one_in(200) {
+            now = moved(&mut prng, now, limit).max(start);
+            if prng.one_in(200) {
                 now = MOMENT_MAX_MICROS - SECOND;
             }
-            let cost = match dice.below(8) {
+            let cost = match prng.below(8) {
                 0 => 0,
-                1 => dice.throw() % (limit.burst() + 3),
+                1 => prng.next_u64() % (limit.burst() + 3),
                 2 => limit.burst(),
                 3 => limit.burst() / 2,
-                _ => 1 + dice.throw() % 3,
+                _ => 1 + prng.next_u64() % 3,
             };
             let (next, expected) = take(bucket, limit, now, cost);
             let said = buckets.take_at(&key, &limit, cost, now).await.unwrap();
@@ -137,7 +137,7 @@ async fn the_script_is_exact_at_the_edges() {
         largest(366 * 86_400),
     ];
     let start = SystemClock.now().0 * 1_000 + 86_400 * SECOND;
-    let mut dice = Dice::seeded(7);
+    let mut prng = Prng::from_seed(7);
     for (number, limit) in (0u32..).zip(limits) {
         let key = key("edge", number);
         let fill = limit.micros_for(limit.burst());
@@ -149,7 +149,7 @@ async fn the_script_is_exact_at_the_edges() {
             fill / 2,
             fill - 1,
             fill,
-            dice.throw() % fill,
+            prng.next_u64() % fill,
         ] {
             redis.command(&["DEL", &key.to_string()]).no_error();
             let (mut bucket, mut now) = (None, start);
@@ -278,7 +278,7 @@ async fn a_damaged_key_counts_as_a_full_bucket_and_is_no_error() {
         assert_eq!(taken.remaining, 3, "{damage:?}");
         assert!(redis.command(&["PTTL", &name]).integer() > 0, "{damage:?}");
     }
-    // Whoever wrote another field beside has done no harm.
+    // A field written by a third party does no harm.
     redis.command(&["HSET", &name, "note", "x"]).no_error();
     assert_eq!(buckets.take(&key, &limit, 1).await.unwrap().remaining, 2);
 }
@@ -373,7 +373,7 @@ async fn a_server_that_is_away_is_an_error_at_once_and_back_after_a_probe() {
         for _ in 0..300 {
             assert!(buckets.take(&key("join", 1), &limit, 1).await.is_err());
         }
-        assert!(started.elapsed() < PATIENCE * 2, "{:?}", started.elapsed());
+        assert!(started.elapsed() < TIMEOUT * 2, "{:?}", started.elapsed());
         proxy.set(Mode::Pass);
         wait_until("it is back", || async {
             buckets.probe().await.is_ok() && buckets.take(&key("join", 1), &limit, 1).await.is_ok()

@@ -10,7 +10,7 @@ use anteroom_store::redis::{RedisOptions, RedisStore};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess};
 use anteroom_testkit::{ChaosProxy, Direction, Fault, Mode, Odds, full, require_redis};
 
-use crate::insistent::Insistent;
+use crate::retrying_store::RetryingStore;
 use crate::support::options;
 
 /// Another prefix for each store, so that scenarios see nothing of each other.
@@ -72,7 +72,7 @@ async fn a_redis_behind_broken_connections_keeps_the_contract() {
             let store = RedisStore::open(&own_prefix(&url, &number)).await.unwrap();
             let number = number.load(Ordering::Relaxed);
             proxy.set(Mode::Random(odds(1_000 * seed + number, is_full)));
-            Arc::new(Insistent(Arc::new(store))) as Arc<dyn Store>
+            Arc::new(RetryingStore(Arc::new(store))) as Arc<dyn Store>
         };
         run_all(make).await;
     }

@@ -16,20 +16,20 @@ async fn is_another_lineage_until_it_is_mended(writer: &mut Writer) {
     let snapshot = writer.snapshot().await;
     assert_ne!(snapshot.lineage, before, "the store goes on under another lineage");
     assert!(!snapshot.is_continuous);
-    let glance = writer
+    let poll = writer
         .store
-        .glance(std::slice::from_ref(&writer.id), NODE, std::time::Duration::from_secs(1))
+        .poll(std::slice::from_ref(&writer.id), NODE, std::time::Duration::from_secs(1))
         .await
         .unwrap();
-    let glance = glance.rooms[0].unwrap();
-    assert_eq!((glance.lineage, glance.is_continuous), (snapshot.lineage, false));
+    let poll = poll.rooms[0].unwrap();
+    assert_eq!((poll.lineage, poll.is_continuous), (snapshot.lineage, false));
     let advance = Operation::Advance { by: 1 };
     let late = writer.prepare(&advance);
     let outcome = writer.store.commit(&late).await.unwrap();
     assert!(matches!(&outcome, CommitOutcome::Conflict(Some(newer)) if !newer.is_continuous), "{outcome:?}");
     let outcome = writer.try_join(1).await.unwrap();
     assert!(matches!(&outcome, JoinOutcome::Conflict(Some(newer)) if !newer.is_continuous), "{outcome:?}");
-    // Whoever knows the new lineage must not go on as if nothing had been, either.
+    // A node that knows the new lineage must not go on as if nothing had been lost, either.
     writer.take_over().await;
     let outcome = writer.try_join(1).await.unwrap();
     assert!(matches!(outcome, JoinOutcome::Conflict(Some(_))), "{outcome:?}");
@@ -110,16 +110,16 @@ async fn an_emptied_store_gets_its_values_back_and_its_rooms_are_lost_without_a_
     assert!(store.replace_value("ring", None, b"keys", None).await.unwrap());
     assert!(store.replace_value("both", None, b"first", None).await.unwrap());
     assert!(other.replace_value("both", Some(b"first"), b"second", None).await.unwrap());
-    let names = store.glance(&[], NODE, std::time::Duration::from_secs(1)).await.unwrap().names;
+    let names = store.poll(&[], NODE, std::time::Duration::from_secs(1)).await.unwrap().names;
     redis.command(&["FLUSHALL"]);
     assert_eq!(
         other.value("both").await.unwrap().as_deref(),
         Some(b"second".as_slice()),
-        "given back by whoever asks"
+        "written back by the first node that asks"
     );
-    let glances = store.glance(&[writer.id.clone()], NODE, std::time::Duration::from_secs(1)).await.unwrap();
-    assert_eq!(glances.rooms, [None]);
-    assert_ne!(glances.names, names);
+    let polls = store.poll(&[writer.id.clone()], NODE, std::time::Duration::from_secs(1)).await.unwrap();
+    assert_eq!(polls.rooms, [None]);
+    assert_ne!(polls.names, names);
     assert_eq!(store.value("ring").await.unwrap().as_deref(), Some(b"keys".as_slice()));
     assert_eq!(
         store.value("both").await.unwrap().as_deref(),
@@ -159,7 +159,7 @@ async fn where_no_lineage_is_told_nobody_falls_behind_what_he_has_seen() {
         store.load(&room, NODE).await.is_ok_and(|snapshot| snapshot.unwrap().room.newest().joined == 5)
     })
     .await;
-    assert_eq!(writer.join(1).await, 13, "behind everybody this node has told a position");
+    assert_eq!(writer.join(1).await, 13, "behind every position that this node has answered");
     writer.perform(&Operation::Join { count: 2 }).await;
     assert_eq!(writer.snapshot().await.room.newest().joined, 15);
 }

@@ -1,15 +1,18 @@
-//! What several nodes need of a server: confirmations, news, one clock, and scripts that are there wherever they are called.
+//! What several nodes need of a server: confirmations, notifications, one clock, and scripts that are there wherever
+//! they are called.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anteroom_core::{Operation, Position, RoomId, SessionKey};
-use anteroom_store::contract::{Deletion, DeletionOutcome, JoinOutcome, News, Store, StoreError, TRACES_MAX};
+use anteroom_store::contract::{
+    Deletion, DeletionOutcome, JoinOutcome, Notification, Store, StoreError, TRACES_MAX,
+};
 use anteroom_store::redis::{RedisOptions, RedisStore, Replicas};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess, Sentinels};
 use anteroom_testkit::{ChaosProxy, Direction, Fault, Mode, require_redis};
 
-use crate::support::{NODE, OTHER_NODE, PATIENCE, Writer, is_transient, open, options, wait_until};
+use crate::support::{NODE, OTHER_NODE, TIMEOUT, Writer, is_transient, open, options, wait_until};
 
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -41,7 +44,7 @@ async fn a_write_is_confirmed_when_a_replica_has_it() {
         tasks.join_all().await
     };
     assert!(confirmed.iter().all(Result::is_ok), "{confirmed:?}");
-    // Nobody confirms what no replica can hear of; whoever does not wait for it goes on.
+    // Nothing is confirmed that no replica can receive; a caller that does not wait for it goes on.
     link.set(Mode::Always(Fault::BlackHole(Direction::Both)));
     writer.join(1).await;
     let unconfirmed = store.confirm(&writer.id, writer.lineage).await;
@@ -49,7 +52,7 @@ async fn a_write_is_confirmed_when_a_replica_has_it() {
         matches!(&unconfirmed, Err(StoreError::Transient(why)) if why == "not replicated yet"),
         "{unconfirmed:?}"
     );
-    // One that opens later, when no replica is connected, knows that there were some; unless it is told otherwise.
+    // A store opened later, when no replica is connected, knows that there were some; unless configured otherwise.
     replica.kill();
     let late = open(&primary.url()).await;
     assert!(is_transient(&late.confirm(&writer.id, writer.lineage).await));
@@ -85,40 +88,40 @@ async fn what_was_written_to_a_lost_primary_is_not_confirmed_by_the_next_one() {
         matches!(store.confirm(&writer.id, writer.lineage).await, Err(StoreError::Transient(why)) if why.contains("the primary changed"))
     })
     .await;
-    // Whoever has taken note of the new lineage is confirmed under it.
+    // A node that has taken note of the new lineage is confirmed under it.
     let snapshot = writer.snapshot().await;
     assert_ne!(snapshot.lineage, writer.lineage);
     store.confirm(&writer.id, snapshot.lineage).await.unwrap();
 }
 
-async fn next_of(news: &mut tokio::sync::mpsc::Receiver<News>, wanted: &News) {
-    let found = async { while news.recv().await.expect("the store is there") != *wanted {} };
-    tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no {wanted:?}"));
+async fn next_of(notifications: &mut tokio::sync::mpsc::Receiver<Notification>, wanted: &Notification) {
+    let found = async { while notifications.recv().await.expect("the store is there") != *wanted {} };
+    tokio::time::timeout(TIMEOUT, found).await.unwrap_or_else(|_| panic!("no {wanted:?}"));
 }
 
 async fn are_told_what_others_do(url: &str) {
     let [one, other] = [Arc::new(open(url).await), Arc::new(open(url).await)];
-    let mut news = other.subscribe();
-    // Subscribing takes a moment, and news of before are nobody's; so something is done again until it is told.
+    let mut notifications = other.subscribe();
+    // Subscribing takes a moment, and earlier notifications are lost; so something is done again until one arrives.
     let made = async {
         for number in 0.. {
             assert!(one.replace_value(&format!("value-{number}"), None, b"", None).await.unwrap());
-            if tokio::time::timeout(Duration::from_millis(200), news.recv()).await.is_ok() {
+            if tokio::time::timeout(Duration::from_millis(200), notifications.recv()).await.is_ok() {
                 break;
             }
         }
     };
-    tokio::time::timeout(PATIENCE, made).await.unwrap();
+    tokio::time::timeout(TIMEOUT, made).await.unwrap();
     let mut rooms = vec![];
     for name in ["one", "two", "three", "four"] {
         rooms.push(Writer::make(one.clone(), name).await);
-        next_of(&mut news, &News::Names).await;
+        next_of(&mut notifications, &Notification::Names).await;
     }
     let ids: Vec<_> = rooms.iter().map(|writer| writer.id.clone()).collect();
-    other.glance(&ids, OTHER_NODE, LEASE).await.unwrap();
+    other.poll(&ids, OTHER_NODE, LEASE).await.unwrap();
     for writer in &mut rooms {
-        let told = News::Room(writer.id.clone());
-        let told = next_of(&mut news, &told);
+        let told = Notification::Room(writer.id.clone());
+        let told = next_of(&mut notifications, &told);
         tokio::pin!(told);
         while tokio::time::timeout(Duration::from_millis(200), &mut told).await.is_err() {
             writer.perform(&Operation::Advance { by: 1 }).await;
@@ -136,27 +139,27 @@ async fn nodes_are_told_what_others_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn news_come_again_after_the_connection_was_lost() {
+async fn notifications_resume_after_the_connection_was_lost() {
     if !require_redis() {
         return;
     }
     let redis = RedisProcess::start();
     let proxy = ChaosProxy::before(redis.port());
     let [one, other] = [open(&redis.url()).await, open(&redis.url_through(proxy.port())).await];
-    let mut news = other.subscribe();
+    let mut notifications = other.subscribe();
     for round in 0..3 {
         let told = async {
             for number in 0.. {
                 let name = format!("round-{round}-{number}");
                 assert!(one.replace_value(&name, None, b"", None).await.unwrap());
-                if tokio::time::timeout(Duration::from_millis(100), news.recv()).await.is_ok() {
+                if tokio::time::timeout(Duration::from_millis(100), notifications.recv()).await.is_ok() {
                     break;
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, told).await.unwrap();
+        tokio::time::timeout(TIMEOUT, told).await.unwrap();
         proxy.reset_connections();
-        while news.try_recv().is_ok() {}
+        while notifications.try_recv().is_ok() {}
     }
 }
 
@@ -182,7 +185,7 @@ async fn all_nodes_go_by_the_clock_of_the_server() {
             assert!(clock.now().0 >= told && told + 1_000 > last);
             last = told;
             if round % 10 == 0 {
-                store.glance(&[], NODE, LEASE).await.unwrap();
+                store.poll(&[], NODE, LEASE).await.unwrap();
             }
         }
     }
@@ -204,14 +207,14 @@ async fn a_server_that_has_forgotten_the_scripts_gets_them_again() {
         redis.command(&["SCRIPT", "FLUSH"]).no_error();
         writer.perform(&Operation::Advance { by: 1 }).await;
         redis.command(&["SCRIPT", "FLUSH"]).no_error();
-        assert!(store.glance(&[writer.id.clone()], NODE, LEASE).await.unwrap().rooms[0].is_some());
+        assert!(store.poll(&[writer.id.clone()], NODE, LEASE).await.unwrap().rooms[0].is_some());
     }
     writer.join(1).await;
     writer.perform(&Operation::Advance { by: 1 }).await;
     let before = store.calls();
     writer.join(1).await;
     writer.perform(&Operation::Advance { by: 1 }).await;
-    store.glance(&[writer.id.clone()], NODE, LEASE).await.unwrap();
+    store.poll(&[writer.id.clone()], NODE, LEASE).await.unwrap();
     assert!(store.calls() - before <= 4, "one call each, and one look in the background at most");
 }
 

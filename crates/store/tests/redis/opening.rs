@@ -137,7 +137,7 @@ async fn what_was_sealed_by_others_is_not_read() {
     writer.join(2).await;
     let stranger = RedisOptions { seal: Arc::new(Plain), ..options(&redis.url()) };
     let stranger = RedisStore::open(&stranger).await.unwrap();
-    // Whoever seals nothing reads bytes that are no room.
+    // A store without the seal reads bytes that are no room.
     let read = stranger.load(&writer.id, NODE).await.map(|_| ());
     assert!(matches!(read, Err(StoreError::Permanent(_))), "{read:?}");
     let picky = RedisOptions { seal: Arc::new(Picky), ..options(&redis.url()) };

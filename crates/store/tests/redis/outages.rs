@@ -1,4 +1,4 @@
-//! A server that is away: whoever asks is told so, at once and truly; it comes back by itself.
+//! A server that is away: every call fails, at once and with the right kind of error; it recovers by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,8 +93,8 @@ async fn a_server_that_refuses_has_done_nothing() {
         "{refused:?}"
     );
     // A look is good all the same, but nobody gets a lease.
-    let glances = store.glance(&[writer.id.clone()], NODE, Duration::from_secs(1)).await.unwrap();
-    assert!(!glances.rooms[0].unwrap().holds_lease);
+    let polls = store.poll(&[writer.id.clone()], NODE, Duration::from_secs(1)).await.unwrap();
+    assert!(!polls.rooms[0].unwrap().holds_lease);
     redis.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]).no_error();
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]).no_error();
     let refused = writer.try_join(1).await;
@@ -117,11 +117,11 @@ async fn a_dropped_store_leaves_no_connection_behind() {
     let clients = || redis.command(&["CLIENT", "LIST"]).text().lines().count();
     let alone = clients();
     let store = Arc::new(open(&redis.url()).await);
-    let news = store.subscribe();
+    let notifications = store.subscribe();
     let mut writer = Writer::make(store.clone(), "room").await;
     writer.join(1).await;
     store.confirm(&writer.id, writer.lineage).await.unwrap();
     wait_until("it has subscribed", || async { clients() > alone + 1 }).await;
-    drop((store, writer, news));
+    drop((store, writer, notifications));
     wait_until("everything is closed", || async { clients() == alone }).await;
 }

@@ -1,5 +1,5 @@
 //! Events come from rooms on any server, through any node, and get their numbers in one place: each once, and none behind a later one
-//! that somebody has read already.
+//! that was read already.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ async fn every_reader_reads_everything_once_and_in_order(url: &str) {
     writers.join_all().await;
     is_over.store(true, Ordering::SeqCst);
     let read = readers.join_all().await;
-    assert_eq!(read[0], read[1], "whoever reads, reads the same");
+    assert_eq!(read[0], read[1], "every node reads the same");
     let total = ROOMS * COMMITS * EVENTS_PER_COMMIT;
     assert_eq!(read[0].len() as u64, total);
     let numbers: BTreeSet<u64> = read[0].iter().map(|(number, _)| *number).collect();

@@ -53,14 +53,14 @@ async fn another_node_goes_on_with_what_was_restored() {
     assert_eq!(there.join(1).await, 6);
     let late = Writer::make(other.clone(), "late").await;
     assert!(other.replace_value("ring", Some(b"old"), b"new", None).await.unwrap());
-    let names = other.glance(&[], NODE, Duration::from_secs(1)).await.unwrap().names;
+    let names = other.poll(&[], NODE, Duration::from_secs(1)).await.unwrap().names;
     one.restore(restore).await.unwrap();
     // Whatever the other one asks for first, it finds what counts now.
     let outcome = there.try_join(1).await.unwrap();
     let JoinOutcome::Conflict(Some(newer)) = outcome else { panic!("{outcome:?}") };
     assert_eq!((newer.room.newest().joined, newer.is_continuous), (5, true));
     assert!(newer.room.version > there.room.version && newer.room.epoch > there.room.epoch);
-    assert_ne!(other.glance(&[], NODE, Duration::from_secs(1)).await.unwrap().names, names);
+    assert_ne!(other.poll(&[], NODE, Duration::from_secs(1)).await.unwrap().names, names);
     assert_eq!(other.value("ring").await.unwrap().as_deref(), Some(b"old".as_slice()));
     assert!(other.load(&late.id, NODE).await.unwrap().is_none());
     assert!(other.trace(&late.id).await.unwrap().is_some(), "it went with the restore, it was not lost");
@@ -106,7 +106,7 @@ async fn each_question_alone_finds_what_was_restored() {
                 assert!(matches!(outcome, CommitOutcome::Conflict(Some(_))), "{outcome:?}");
             }
             _ => assert!(
-                other.glance(&[here.id.clone()], NODE, Duration::from_secs(1)).await.unwrap().rooms[0]
+                other.poll(&[here.id.clone()], NODE, Duration::from_secs(1)).await.unwrap().rooms[0]
                     .is_some()
             ),
         }
@@ -160,14 +160,13 @@ async fn a_restore_that_died_lets_go_of_what_it_froze() {
     redis.command(&["HSET", "anteroom:0:{r/second}:room", "f", "token"]).no_error();
     let batch = writer.batch(1);
     assert!(is_transient(&one.join(&batch).await));
-    assert!(is_transient(&one.glance(&[writer.id.clone()], NODE, Duration::from_secs(1)).await));
+    assert!(is_transient(&one.poll(&[writer.id.clone()], NODE, Duration::from_secs(1)).await));
     assert!(is_transient(&one.replace_value("ring", None, b"new", None).await));
     let busy = one.restore(restore_of_nothing().await).await;
     assert!(matches!(busy, Err(RestoreError::Busy)), "{busy:?}");
     // Nobody extends it, so it runs out.
     redis.command(&["DEL", "anteroom:{store}:restoring"]).no_error();
-    let both =
-        one.glance(&[second.id.clone(), writer.id.clone()], NODE, Duration::from_secs(1)).await.unwrap();
+    let both = one.poll(&[second.id.clone(), writer.id.clone()], NODE, Duration::from_secs(1)).await.unwrap();
     assert!(both.rooms.iter().all(Option::is_some));
     let outcome = one.join(&batch).await.unwrap();
     assert!(matches!(outcome, JoinOutcome::Joined { first: 2 }), "{outcome:?}");

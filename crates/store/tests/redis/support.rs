@@ -14,7 +14,7 @@ use anteroom_testkit as wait;
 pub(crate) const NODE: NodeId = NodeId(0xa1);
 pub(crate) const OTHER_NODE: NodeId = NodeId(0xb2);
 /// How long a state may take to come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions { seal: Arc::new(Reversed), ..RedisOptions::new(url).unwrap() }
@@ -44,7 +44,7 @@ pub(crate) async fn wait_until<Looking: Future<Output = bool>>(
 ) {
     let started = wait::now();
     while !look().await {
-        assert!(started.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain until {what}");
+        assert!(started.elapsed() < TIMEOUT, "waited {TIMEOUT:?} in vain until {what}");
         tokio::time::sleep(wait::POLL_INTERVAL).await;
     }
 }
@@ -53,7 +53,7 @@ pub(crate) fn is_transient<T>(result: &Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::Transient(_)))
 }
 
-/// One node with one room, which writes and is told what became of it.
+/// One node with one room, which writes and gets the result.
 #[derive(Clone)]
 pub(crate) struct Writer {
     pub(crate) store: Arc<dyn Store>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use socket2::SockRef;
 
 use super::faults::{Direction, Fault, Mode};
-use crate::dice::Dice;
+use crate::prng::Prng;
 use crate::wait::now;
 
 /// The largest piece.
@@ -71,7 +71,7 @@ impl Shared {
 pub struct Counts {
     /// Connections that were accepted.
     pub connections: u64,
-    /// Pieces that came from clients.
+    /// Pieces received from clients.
     pub requests: u64,
     /// Pieces that were held, either way.
     pub delays: u64,
@@ -135,7 +135,7 @@ struct Condition {
     /// The next answer is held for so long.
     answer_delay: Option<Duration>,
     /// The chances of this connection, and the epoch of the odds they belong to.
-    random: Option<(u64, Dice)>,
+    random: Option<(u64, Prng)>,
 }
 
 /// What to do with a piece.
@@ -284,7 +284,8 @@ impl Connection {
             Mode::Always(fault) | Mode::Once(fault) => Some(*fault),
             Mode::Random(odds) => {
                 let known = condition.random.take().filter(|(known, _)| *known == epoch);
-                let (_, mut random) = known.unwrap_or((epoch, Dice::numbered(odds.seed, self.number)));
+                let (_, mut random) =
+                    known.unwrap_or((epoch, Prng::from_seed_and_stream(odds.seed, self.number)));
                 let met = odds.roll(&mut random);
                 condition.random = Some((epoch, random));
                 met
@@ -321,7 +322,7 @@ impl Connection {
             }
             match to.write(piece) {
                 Ok(written) => piece = &piece[written..],
-                Err(error) if is_patient(error.kind()) => {}
+                Err(error) if is_read_timeout(error.kind()) => {}
                 Err(_) => {
                     self.end(true);
                     return false;
@@ -331,7 +332,7 @@ impl Connection {
         true
     }
 
-    /// One side has closed: the other one is told, unless that way is a black hole.
+    /// One side has closed: so does the other one, unless that direction is a black hole.
     fn pass_on_the_end(&self, shared: &Shared, direction: Direction, to: &TcpStream) {
         let state = shared.state();
         let mut condition = self.condition();
@@ -341,7 +342,7 @@ impl Connection {
             condition.has_lost = true;
             shared.counts.black_holes.fetch_add(1, Ordering::Relaxed);
         } else if !condition.is_ended {
-            let _told = to.shutdown(Shutdown::Write);
+            let _shut_down = to.shutdown(Shutdown::Write);
         }
     }
 }
@@ -377,7 +378,7 @@ impl Condition {
 }
 
 /// Whether a write may be tried again.
-fn is_patient(kind: ErrorKind) -> bool {
+fn is_read_timeout(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::prng::Prng;
 
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Fault {
     /// The connection is reset towards both sides, the request undelivered; new connections are reset at once.
     Reset,
     /// The request is delivered; when the server answers, the connection is reset towards the client instead. So it was
-    /// carried out, and nobody was told.
+    /// carried out, and the client got no answer.
     CutAfterSending,
 }
 
@@ -75,7 +75,7 @@ impl Odds {
         self
     }
 
-    pub(super) fn roll(&self, random: &mut Dice) -> Option<Fault> {
+    pub(super) fn roll(&self, random: &mut Prng) -> Option<Fault> {
         let met = self.chances.iter().find(|(requests, _)| random.one_in(u64::from(*requests)));
         met.map(|(_, fault)| *fault)
     }
@@ -87,7 +87,7 @@ mod tests {
 
     fn fates(seed: u64, connection: u64) -> Vec<Option<Fault>> {
         let odds = Odds::seeded(seed).one_in(4, Fault::Reset).one_in(2, Fault::CutAfterSending);
-        let mut random = Dice::numbered(seed, connection);
+        let mut random = Prng::from_seed_and_stream(seed, connection);
         (0..4_000).map(|_| odds.roll(&mut random)).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Where clients come in: a thread that accepts, until it is told to close the port.
+//! Where clients connect: a thread that accepts, until the port is to be closed.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Drop for Listener {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // A thread that waits in `accept` sees the flag only when somebody comes.
+        // A thread that waits in `accept` sees the flag only with the next connection.
         while !thread.is_finished() {
             let _woken = TcpStream::connect_timeout(&self.address, WAKE_TIMEOUT);
             thread::yield_now();

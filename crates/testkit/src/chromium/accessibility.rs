@@ -32,12 +32,12 @@ impl Chromium {
         let found = self.run_until_called_back(CHECK, &[json!(TAGS)]);
         let violations = found["violations"].as_array().unwrap_or_else(|| panic!("axe-core failed: {found}"));
         assert!(found["passes"].as_u64() > Some(0), "axe-core has found nothing to check");
-        violations.iter().map(told).collect()
+        violations.iter().map(describe).collect()
     }
 }
 
 /// One violation as a person reads it.
-fn told(violation: &Value) -> String {
+fn describe(violation: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut lines = format!("{}: {}\n", text(&violation["id"]), text(&violation["help"]));
     for node in violation["nodes"].as_array().into_iter().flatten() {

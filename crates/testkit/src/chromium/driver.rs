@@ -37,7 +37,7 @@ impl Driver {
     pub(super) fn start(directory: &Path) -> Self {
         let (port, log) = (ReservedPort::take(), directory.join(LOG_FILE));
         let file = File::create(&log).expect("a file can be made in a temporary directory");
-        // In the group of the test's processes, so that whoever ends a test that hangs ends its browser too.
+        // In the group of the test's processes, so that ending a test that hangs ends its browser too.
         let child = Command::new(program())
             .arg(format!("--port={}", port.number()))
             .current_dir(directory)

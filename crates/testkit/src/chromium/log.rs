@@ -28,12 +28,12 @@ impl LogEntry {
     }
 }
 
-/// What came for one address.
+/// What was received for one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedResource {
     /// The address.
     pub url: String,
-    /// Head and body as they came over the network, compressed as they were.
+    /// Head and body as received, compressed as they were.
     pub bytes: usize,
 }
 
@@ -41,7 +41,7 @@ impl Chromium {
     /// What was loaded wholly since this was last asked, by a browser that [records it](super::ChromiumBuilder::recording_network).
     /// What has not ended, such as a live stream, is not among it.
     #[track_caller]
-    pub fn loaded(&self) -> Vec<Loaded> {
+    pub fn loaded(&self) -> Vec<LoadedResource> {
         let entries = self.vendor("se/log", &json!({ "type": "performance" }));
         let (mut addresses, mut loaded) = (BTreeMap::new(), vec![]);
         for entry in entries.as_array().expect("a log is a list") {
@@ -55,7 +55,7 @@ impl Chromium {
             } else if event == "Network.loadingFinished" {
                 let bytes = about["encodedDataLength"].as_u64().and_then(|bytes| bytes.try_into().ok());
                 let url = addresses.remove(&request).unwrap_or_default();
-                loaded.push(Loaded { url, bytes: bytes.unwrap_or(0) });
+                loaded.push(LoadedResource { url, bytes: bytes.unwrap_or(0) });
             }
         }
         loaded

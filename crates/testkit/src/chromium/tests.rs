@@ -7,7 +7,7 @@ use super::*;
 use crate::site::{Reply, Site};
 use crate::wait::wait_until;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const PAGE: &str = "<!doctype html><html lang=en><title>Before</title><main><h1>A page</h1>\
     <p id=shown>shown</p><p id=hidden hidden>hidden</p><noscript><p id=plain>plain</p></noscript>\
     <button id=first>First</button><button id=second>Second</button><p id=count>0</p></main>\
@@ -82,12 +82,12 @@ fn it_tells_of_faults_and_only_of_those() {
     browser.assert_no_faults();
     browser.run("setTimeout(() => { throw new Error('on purpose') })", &[]);
     let mut said = vec![];
-    wait_until("a script that fails is told of", PATIENCE, || {
+    wait_until("a script that fails is logged", TIMEOUT, || {
         said.extend(browser.log());
         said.iter().any(|entry| entry.message.contains("on purpose") && entry.is_fault_of_page())
     });
     browser.run("document.body.append(Object.assign(new Image(), { src: 'http://other.test/a.png' }))", &[]);
-    wait_until("a blocked picture is told of", PATIENCE, || {
+    wait_until("a blocked picture is logged", TIMEOUT, || {
         browser.log().iter().any(|entry| entry.message.contains("other.test") && entry.is_fault_of_page())
     });
     let Some(axe_core) = axe_core() else { return };
@@ -157,7 +157,7 @@ fn a_browser_ends_with_its_value_also_by_a_panic() {
 
 #[track_caller]
 fn wait_until_ended(process: u64) {
-    wait_until("the browser is gone", PATIENCE, || {
+    wait_until("the browser is gone", TIMEOUT, || {
         // A process that has ended and was not waited for has no command line.
         fs::read(format!("/proc/{process}/cmdline")).map_or(true, |line| line.is_empty())
     });

@@ -81,7 +81,7 @@ fn raw_bytes_tell_answered_closed_and_silent_apart() {
 }
 
 #[test]
-fn a_closed_connection_is_told_from_an_open_one() {
+fn a_closed_connection_differs_from_an_open_one() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut wire = Wire::connect(listener.local_addr().unwrap(), Duration::from_secs(5)).unwrap();
     let (stream, _) = listener.accept().unwrap();

@@ -6,7 +6,7 @@ use super::OriginConnection;
 
 /// A request that an origin has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedRequest {
     /// Over which connection.
     pub connection: usize,
     /// GET, POST and so on.
@@ -23,7 +23,7 @@ pub struct Received {
     pub trailers: Vec<(String, String)>,
 }
 
-impl Received {
+impl ReceivedRequest {
     /// The value of the first header field of that name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.all(name).first().copied()

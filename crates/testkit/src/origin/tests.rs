@@ -1,7 +1,7 @@
 use super::*;
 
 /// Sends bytes to an origin that answers everything, and returns what it makes of them.
-fn told(bytes: &[u8]) -> (Vec<Received>, Vec<String>) {
+fn parse(bytes: &[u8]) -> (Vec<ReceivedRequest>, Vec<String>) {
     let origin = Origin::answering("HTTP/1.1 204 No Content\r\n\r\n");
     let mut stream = TcpStream::connect(origin.address()).unwrap();
     stream.write_all(bytes).unwrap();
@@ -13,7 +13,7 @@ fn told(bytes: &[u8]) -> (Vec<Received>, Vec<String>) {
 
 #[test]
 fn it_reads_bodies_and_keeps_every_byte() {
-    let (requests, faults) = told(
+    let (requests, faults) = parse(
         b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\
           POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nSum: 3\r\n\r\n",
     );
@@ -38,7 +38,7 @@ fn what_could_be_read_in_two_ways_is_a_fault() {
         "GET /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
         "GET /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
     ] {
-        let (_, faults) = told(head.as_bytes());
+        let (_, faults) = parse(head.as_bytes());
         assert!(!faults.is_empty(), "{head:?}");
     }
 }

@@ -36,8 +36,9 @@ impl RedisProcess {
         self.try_information(section).unwrap_or_else(|| panic!("no INFO {section}:\n{}", self.log()))
     }
 
-    /// Waits until this replica has everything that `primary` has been told so far, and the primary knows that, so that
-    /// `WAIT` counts it. Both go by offsets within one history: a link may be up long before anything came over it.
+    /// Waits until this replica has everything that `primary` has received so far, and the primary knows that, so that
+    /// `WAIT` counts it. Both go by offsets within one history: a link may be up long before anything is replicated over
+    /// it.
     #[track_caller]
     pub fn wait_until_in_sync(&self, primary: &Self) {
         let goal = offset(&primary.information("replication")["master_repl_offset"]);
@@ -65,7 +66,7 @@ impl RedisProcess {
     }
 }
 
-/// How far the replica that listens on `port` has told a primary that it has come, by that primary's information.
+/// The offset that the replica on `port` has acknowledged to a primary, by that primary's information.
 fn acknowledged(primary: &BTreeMap<String, String>, port: u16) -> Option<u64> {
     // Such as slave0:ip=127.0.0.1,port=10001,state=online,offset=42,lag=0
     let replicas = primary.iter().filter(|(name, _)| name.starts_with("slave")).map(|(_, value)| value);

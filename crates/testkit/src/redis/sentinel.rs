@@ -149,7 +149,7 @@ impl Sentinels {
     }
 }
 
-/// What a Sentinel is told; whom else there is it finds out by itself.
+/// The configuration of a Sentinel; the other servers it finds by itself.
 fn configuration(setup: &RedisBuilder, primary: u16) -> String {
     let access = setup
         .password

@@ -116,7 +116,7 @@ impl RedisBuilder {
             return text + lines;
         }
         text += "save \"\"\n";
-        // A replica that follows at once and is told within a second what its primary is doing makes short tests.
+        // A replica that follows at once and gets a ping every second makes short tests.
         text += "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n";
         // What a replica received as a file must not come back to life when it is started again without persistence.
         text += "rdb-del-sync-files yes\n";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
-/// How long an answer may take: longer than the blocking commands that tests send, shorter than patience.
+/// How long an answer may take: longer than the blocking commands that tests send, shorter than a test's timeout.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest line of the protocol, which is an error message at most.
 const LINE_MAX_BYTES: u64 = 64 * 1024;
@@ -43,7 +43,7 @@ impl Reply {
         }
     }
 
-    /// The number, also one that came as a text; anything else is a panic.
+    /// The number, also one that was sent as a text; anything else is a panic.
     #[track_caller]
     pub fn integer(&self) -> i64 {
         let text = self.text();

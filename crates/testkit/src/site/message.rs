@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
 use std::net::TcpStream;
 
-use super::{Reply, SERVED_BY, Seen};
+use super::{Reply, SERVED_BY, SeenRequest};
 
 /// The answer that opens an echo.
 pub(super) const SWITCHING: &[u8] =
@@ -13,7 +13,7 @@ pub(super) const SWITCHING: &[u8] =
 const LINE_MAX_BYTES: u64 = 64 * 1024;
 
 /// Reads a request; `None` when the connection has ended before one.
-pub(super) fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Seen>> {
+pub(super) fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<SeenRequest>> {
     let Some(line) = read_line(reader)? else { return Ok(None) };
     let mut words = line.splitn(3, ' ').map(str::to_owned);
     let (Some(method), Some(target)) = (words.next(), words.next()) else {
@@ -28,7 +28,7 @@ pub(super) fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Seen>
         let (name, value) = line.split_once(':').ok_or_else(|| bad(&line))?;
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    let mut seen = Seen { method, target, headers, body: vec![] };
+    let mut seen = SeenRequest { method, target, headers, body: vec![] };
     let is_chunked =
         seen.header("Transfer-Encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
     if is_chunked {

@@ -7,7 +7,7 @@ use crate::wait::now;
 
 /// A request as it reached the site.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct SeenRequest {
     /// The method.
     pub method: String,
     /// The path and the query.
@@ -18,7 +18,7 @@ pub struct Seen {
     pub body: Vec<u8>,
 }
 
-impl Seen {
+impl SeenRequest {
     /// The value of the first header of that name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut named = self.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
@@ -45,16 +45,16 @@ struct Visit {
 /// All requests and visits.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    seen: Vec<Seen>,
+    seen: Vec<SeenRequest>,
     known: BTreeMap<String, Visit>,
     visits: Vec<String>,
-    most_living: usize,
+    live_visits_max: usize,
     after_the_end: Vec<String>,
     lifetime: Option<Duration>,
 }
 
 impl Record {
-    pub(super) fn take(&mut self, seen: Seen) {
+    pub(super) fn take(&mut self, seen: SeenRequest) {
         if let Some(visit) = seen.visit() {
             self.note(visit, seen.path());
         }
@@ -73,7 +73,7 @@ impl Record {
             self.visits.push(visit);
         }
         // With lifetimes a known visit may come to life again, so every request is looked at.
-        self.most_living = self.most_living.max(self.living());
+        self.live_visits_max = self.live_visits_max.max(self.live_visits());
     }
 
     pub(super) fn end(&mut self, visit: &str) {
@@ -86,14 +86,14 @@ impl Record {
         self.lifetime = Some(lifetime);
     }
 
-    pub(super) fn living(&self) -> usize {
+    pub(super) fn live_visits(&self) -> usize {
         let lives = |visit: &&Visit| {
             !visit.is_over && self.lifetime.is_none_or(|lifetime| visit.last_seen.elapsed() < lifetime)
         };
         self.known.values().filter(lives).count()
     }
 
-    pub(super) fn seen(&self) -> &[Seen] {
+    pub(super) fn seen(&self) -> &[SeenRequest] {
         &self.seen
     }
 
@@ -101,8 +101,8 @@ impl Record {
         &self.visits
     }
 
-    pub(super) fn most_living(&self) -> usize {
-        self.most_living
+    pub(super) fn live_visits_max(&self) -> usize {
+        self.live_visits_max
     }
 
     pub(super) fn after_the_end(&self) -> &[String] {

@@ -1,4 +1,4 @@
-//! What the live stream came to so far, for `/metrics`.
+//! Counts of the live streams since the start, for `/metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,7 +40,7 @@ pub(crate) struct Counts {
     tls: AtomicU64,
     /// Boards sent, each to each client, the first ones included.
     pub(crate) events: AtomicU64,
-    /// Comments sent so that a quiet stream is not taken for a dead one.
+    /// Comments sent so that a quiet stream is not taken for a broken one.
     pub(crate) keep_alives: AtomicU64,
     /// Streams ended because their client did not take what it was sent.
     pub(crate) slow_readers: AtomicU64,

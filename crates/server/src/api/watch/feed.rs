@@ -1,4 +1,4 @@
-//! What the watchers of one room are sent: frames, made once and the same bytes for everybody.
+//! What the watchers of one room are sent: frames, made once and the same bytes for all.
 //!
 //! A board says everything and a newer one replaces it, so nobody ever needs a frame that was missed. The pacer
 //! ([`Feed::pace`]) sends a new board to all at once if the last one is long enough ago, else when that time has come, and then
@@ -81,8 +81,7 @@ pub(crate) struct Feed {
     /// Gone when the room is: the view holds its feed.
     room: Weak<ServedRoom>,
     handle: Arc<RoomHandle>,
-    /// The newest frame anybody has seen. Whoever makes one holds the lock while it looks at the board, so that frames are in the
-    /// order of boards.
+    /// The newest frame. Its maker holds the lock while it reads the board, so that frames are in the order of boards.
     newest: Mutex<Arc<Frame>>,
     staleness: watch::Receiver<Option<u64>>,
     /// The last frame that was sent to all.
@@ -165,7 +164,7 @@ impl Feed {
             if due.is_none() {
                 break;
             }
-            // Whoever comes after this look sees a board that is at least as new.
+            // A later watcher sees a board that is at least as new.
             if self.watchers.load(Ordering::SeqCst) == 0 {
                 continue;
             }
@@ -189,7 +188,7 @@ impl Feed {
         self.pushed.send_replace(frame);
     }
 
-    /// Nothing comes after this. Where the room was deleted, its watchers are told.
+    /// The last frame of a feed. Where the room was deleted, it says so.
     fn end(&self) -> Arc<Frame> {
         let mut newest = self.newest();
         let bytes = if self.handle.is_deleted() {

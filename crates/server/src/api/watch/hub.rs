@@ -28,7 +28,7 @@ use super::wheel::{SLOTS, Tick, is_quiet, slot_of};
 use crate::http::listener::takeout::Socket;
 use crate::http::listener::{Slot, WRITE_STALL_TIMEOUT};
 
-/// How many streams are looked at before the hub sees who came and who left meanwhile. At 15 µs a send, 4 ms.
+/// How many streams are handled before the hub looks for joined and closed streams. At 15 µs a send, 4 ms.
 const SLICE_STREAMS: usize = 256;
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1_024;
@@ -39,7 +39,7 @@ const DISCARD_MAX_BYTES: usize = 16 * 1024;
 /// The inbox's token; streams have small ones.
 const INBOX: Token = Token(usize::MAX);
 
-/// A stream on its way into a hub.
+/// A stream to be added to a hub.
 pub(super) struct Adoption {
     /// Status line, header, and what stands before the first event.
     pub(super) greeting: Vec<u8>,
@@ -48,7 +48,7 @@ pub(super) struct Adoption {
     pub(super) watching: Watching,
 }
 
-/// What a hub is told.
+/// A command to a hub.
 enum Command {
     Adopt(std::net::TcpStream, Slot, Adoption),
     Push { feed: u64, frame: Arc<Frame>, clock: Arc<PushClock> },
@@ -60,7 +60,8 @@ enum Command {
 #[derive(Clone)]
 pub(super) struct Hub(Arc<Inbox>);
 
-/// Commands wait here for the end of a slice. Their number is bounded: a stream on its way in holds one of the listener's slots,
+/// Commands wait here for the end of a slice. Their number is bounded: a stream to be added holds one of the listener's
+/// slots,
 /// and a room pushes once in each interval.
 struct Inbox {
     waiting: Mutex<Waiting>,
@@ -92,7 +93,7 @@ impl Hub {
         Ok(Self(inbox))
     }
 
-    /// Takes a stream in. It is greeted, shown the present board, and then told what the others are.
+    /// Adds a stream. It is sent the greeting, the present board, and then what the others are sent.
     pub(super) fn adopt(&self, socket: Socket, adoption: Adoption) {
         // Fails for a socket that is broken; then there is nobody to greet.
         if let Ok(stream) = socket.stream.into_std() {
@@ -125,7 +126,7 @@ impl Hub {
         drop(waiting);
         // Fails only if the eventfd is broken, and then every poll of the hub fails too.
         if was_empty && let Err(error) = self.0.waker.wake() {
-            tracing::error!(%error, "a hub of live streams cannot be woken");
+            tracing::error!(%error, "waking a hub of live streams failed");
         }
     }
 }
@@ -188,7 +189,7 @@ impl Rounds {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    tracing::error!(%error, "a hub of live streams has failed; its streams are closed");
+                    tracing::error!(%error, "hub of live streams failed, closing its streams");
                     return;
                 }
             }
@@ -310,7 +311,7 @@ impl Rounds {
         more
     }
 
-    /// Sends a sign of life to the quiet ones among the next streams of a slot; returns where to go on.
+    /// Sends a keep-alive to the quiet ones among the next streams of a slot; returns where to go on.
     fn keep_alive_a_slice(&mut self, first: usize) -> Option<usize> {
         let mut sent = 0;
         let end = self.streams.capacity();

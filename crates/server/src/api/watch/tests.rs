@@ -93,7 +93,7 @@ async fn the_watchers_of_a_deleted_room_are_told_and_let_go() {
     }
     house.eventually("their slots are free", |house| house.connections.open() == 0).await;
     assert_eq!(house.watch.counts().open(Kind::Taken), 0);
-    // Who was on the way in when the room went is told the same.
+    // A stream that was being added when the room was deleted gets the same.
     assert!(read_to_end(house.enter()).ends_with("hello\n\nevent: gone\ndata: {\"room\":\"Hall\"}\n\n"));
 }
 

@@ -1,9 +1,9 @@
-//! The one wheel that keeps quiet streams alive, in place of a timer for each.
+//! The one wheel that sends keep-alives to quiet streams, in place of a timer for each.
 //!
-//! Proxies close a connection on which nothing moves, some after 15 seconds. The wheel has [`SLOTS`] slots and turns by one with
-//! each tick; every stream belongs to a slot, and when its slot is up and nothing was sent to it for [`QUIET_TICKS`], it gets a
-//! sign of life. So no stream is quiet for a whole keep-alive time, and streams that were all told something at once get
-//! their signs of life spread over a third of it.
+//! Proxies close a connection on which nothing moves, some after 15 seconds. The wheel has [`SLOTS`] slots and turns by
+//! one with each tick; every stream belongs to a slot, and when its slot is up and nothing was sent to it for
+//! [`QUIET_TICKS`], it gets a keep-alive. So no stream is quiet for a whole keep-alive time, and after a frame to all
+//! streams their keep-alives are spread over a third of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// How many slots there are.
 pub(super) const SLOTS: usize = 5;
-/// For how many ticks a stream may be quiet before its slot's turn brings a sign of life.
+/// For how many ticks a stream may be quiet before its slot's turn brings a keep-alive.
 const QUIET_TICKS: u32 = 10;
 /// Ticks in one keep-alive time: quiet for so long, then found at the latest one turn later.
 const KEEP_ALIVE_TICKS: u32 = QUIET_TICKS + 5;
@@ -35,7 +35,7 @@ pub(super) const fn is_quiet(now: Tick, last_sent: Tick) -> bool {
     now.wrapping_sub(last_sent) >= QUIET_TICKS
 }
 
-/// Tells streams in hyper that their slot is up; those that were taken out are told by their hub.
+/// Tells streams in hyper that their slot is up; those that were taken out are notified by their hub.
 #[derive(Clone)]
 pub(super) struct Bells(Arc<[watch::Sender<Tick>; SLOTS]>);
 

@@ -48,7 +48,7 @@ const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How long it may take to say so.
 const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a connection knows about the listener it came in by.
+/// What a connection knows about its listener.
 pub(super) struct Context {
     pub(super) name: &'static str,
     pub(super) peer: SocketAddr,
@@ -103,7 +103,7 @@ pub(super) async fn serve_tls<S, B>(
         }
         Err(_elapsed) => {
             context.counters.handshake_failures.fetch_add(1, Ordering::Relaxed);
-            debug!(listener = context.name, peer = %context.peer, "TLS handshake took too long");
+            debug!(listener = context.name, peer = %context.peer, "TLS handshake timed out");
             return;
         }
     };
@@ -176,8 +176,8 @@ where
     drive(context, connection, Some(traffic), None).await;
 }
 
-/// Polls a connection to its end, whoever ends it, or until a handler wants its socket. Without `traffic`, the protocol's own
-/// time-outs find idle clients.
+/// Polls a connection until either side ends it, or until a handler wants its socket. Without `traffic`, the protocol's
+/// own timeouts find idle clients.
 async fn drive<C: Drainable>(
     mut context: Context,
     connection: C,

@@ -1,4 +1,4 @@
-//! The time a client has for a request's header, told apart from the time its connection may idle.
+//! The timeout for a request's header, separate from the time its connection may idle.
 //!
 //! A header has to come quickly, or a few slow clients would hold every slot. A connection between two requests had better stay
 //! open for longer than the proxy before us keeps it: one that we close just as the proxy sends a request on it is a request
@@ -81,7 +81,8 @@ where
             let mut response = answer.await?;
             match response.status() {
                 StatusCode::SWITCHING_PROTOCOLS => answering.0.set(TUNNEL),
-                // hyper closes a connection on which a body was not read to its end. Whoever is not told sends his next request on it.
+                // hyper closes a connection on which a body was not read to its end. Without this header the client
+                // would send its next request on it.
                 StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
                     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }

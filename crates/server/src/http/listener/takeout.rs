@@ -4,7 +4,7 @@
 //! [`super::Limits::takeout_paths`] in clear HTTP/1.1 finds a [`Takeout`] among its extensions. [`Takeout::take`] asks for the
 //! socket and never resolves; the connection's task sees the wish as soon as hyper has nothing more to do
 //! ([`super::connection`]), drops hyper's connection, whose [`super::transport::Transport`] leaves the socket here, and hands it
-//! on. Bytes that hyper has read ahead are lost with it: whoever takes a socket answers with `connection: close`.
+//! on. Bytes that hyper has read ahead are lost with it: the new owner of a socket answers with `connection: close`.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,12 +59,12 @@ impl Takeout {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    /// Leaves the socket for whoever asked.
+    /// Leaves the socket for the handler that asked for it.
     pub(super) fn leave(&self, socket: Socket) {
         self.exchange().socket = Some(socket);
     }
 
-    /// Hands the socket to whoever asked for it. Called when hyper's connection is gone.
+    /// Hands the socket to the handler that asked for it. Called when hyper's connection is gone.
     pub(super) fn hand_over(&self) {
         let exchange = std::mem::take(&mut *self.exchange());
         if let (Some(receive), Some(socket)) = (exchange.receiver, exchange.socket) {

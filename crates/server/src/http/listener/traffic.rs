@@ -44,7 +44,7 @@ pub(super) struct Traffic(Mutex<State>);
 struct State {
     /// How many there were; the next one's key.
     requests: u64,
-    /// Since a request came or a response moved; before the first one, since the connection began.
+    /// Since the last request began or a response moved; before the first one, since the connection began.
     last_move: Stopwatch,
     in_flight: HashMap<u64, InFlight>,
 }

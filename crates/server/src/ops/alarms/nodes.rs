@@ -111,7 +111,7 @@ fn revised(words: &Words, own_name: &str, firing: &[String], now: UnixMillis) ->
     (next != *words).then_some(next)
 }
 
-/// What cannot be read is nobody's word; whoever fires says so again.
+/// A stored value that cannot be read counts as no alarms. A node whose alarm fires writes it again.
 fn read(stored: Option<&[u8]>) -> Words {
     stored.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
 }

@@ -45,7 +45,7 @@ const GAUGES: &[Figure] = &[
     ("room_free_reported", "Free slots as reported by those that are heard", |board| {
         ReportsView::of(board).free_reported.unwrap_or(0)
     }),
-    ("room_free", "Free slots as reported, less passes on their way and offers", |board| {
+    ("room_free", "Free slots as reported, less passes in flight and offers", |board| {
         ReportsView::of(board).free.unwrap_or(0)
     }),
     ("room_passes_on_their_way", "Passes the origin may not have seen yet when it counted", |board| {
@@ -54,7 +54,7 @@ const GAUGES: &[Figure] = &[
     ("room_auction_free", "Slots the open round gives away", |board| {
         board.auction.as_ref().map_or(0, |auction| auction.free)
     }),
-    ("room_auction_spare", "Slots the next who come get on the spot", |board| {
+    ("room_auction_spare", "Slots that the next visitors get immediately", |board| {
         board.auction.as_ref().map_or(0, |auction| auction.spare)
     }),
     ("room_auction_wins", "Wins not claimed yet", |board| {
@@ -133,7 +133,7 @@ fn encode_adaptive(encoder: &mut DescriptorEncoder<'_>, rooms: &[Arc<RoomHandle>
             gauge(adaptive.capacity).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
         }
     }
-    let help = "1 for what came of the last look at how the origin fares, 0 for all others";
+    let help = "1 for the result of the last look at how the origin fares, 0 for all others";
     let mut metric = encoder.encode_descriptor("room_adaptive_adjustment", help, None, MetricType::Gauge)?;
     for room in rooms {
         let Some(adaptive) = room.board().adaptive else { continue };

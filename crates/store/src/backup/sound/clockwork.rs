@@ -10,9 +10,9 @@ use anteroom_core::{InletKind, Reports, Room, SessionKey, UnixMillis};
 
 use super::{COUNT_MAX, Generation};
 
-/// The most alarms that a room was ever told to fire at once.
+/// The most alarms of a room that ever fired at once.
 const FIRING_MAX: usize = 4_096;
-/// The longest name of somebody who paused a room, in bytes.
+/// The longest name of an actor who paused a room, in bytes.
 const ACTOR_MAX_LENGTH: usize = 256;
 /// The longest round, in milliseconds.
 const ROUND_MAX_MILLIS: u64 = 3_600_000;
@@ -127,7 +127,7 @@ fn unsound_auction(room: &Room) -> bool {
             .is_some_and(|collected| collected.present.len() as u64 > ROUND_WINNERS_MAX)
 }
 
-/// Whether somebody waits there, beyond what the counter has offered.
+/// Whether a visitor waits there, beyond what the counter has offered.
 fn may_hold_a_win(room: &Room, key: SessionKey) -> bool {
     let of = |generation: Generation| room.segments.iter().find(|segment| segment.generation == generation);
     let position = key.position.get();

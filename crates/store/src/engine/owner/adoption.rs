@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use anteroom_core::{Effects, Operation, Reads, Room, apply};
 
 use super::{Owner, TurnError, in_time};
-use crate::contract::{Commit, CommitOutcome, Glance, Lineage, Snapshot, StoreError};
+use crate::contract::{Commit, CommitOutcome, Lineage, RoomPoll, Snapshot, StoreError};
 
 /// What an owner has to do before anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +43,12 @@ impl Owner {
         self.room = Some(snapshot.room);
     }
 
-    /// A whole history in which a line that this node has seen does not exist yet is that of a server which was replaced: whoever goes
-    /// on from it would be left behind.
+    /// A whole history in which a line that this node has seen does not exist yet is that of a server which was
+    /// replaced: a node that goes on from it would be left behind.
     pub(super) fn refuse_the_past(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let is_past = snapshot.is_continuous
             && snapshot.lineage != self.lineage
-            && self.remembered.newest().is_some_and(|newest| newest > snapshot.room.newest().generation);
+            && self.history.newest().is_some_and(|newest| newest > snapshot.room.newest().generation);
         if is_past {
             return Err(StoreError::Transient("a server that was replaced still answers".into()));
         }
@@ -61,36 +61,36 @@ impl Owner {
         match self.duty {
             Duty::None => None,
             Duty::Mend => {
-                let incarnation = self.jitter.byte();
-                tracing::warn!(room = %self.id, "the store may have lost something; a new line is opened");
-                Some(Operation::Mend(self.remembered.mend(incarnation, false)))
+                let incarnation = self.backoff.byte();
+                tracing::warn!(room = %self.id, "store may have lost writes, opening a new line");
+                Some(Operation::Mend(self.history.mend(incarnation, false)))
             }
             Duty::Recall => {
-                let (lines, moved) = (self.remembered.beyond(room), self.remembered.moved_beyond(room));
+                let (lines, moved) = (self.history.lines_beyond(room), self.history.moves_beyond(room));
                 if lines.is_empty() && moved.is_empty() {
                     self.duty = Duty::None;
                     return None;
                 }
-                tracing::warn!(room = %self.id, lines = lines.len(), moved = moved.len(), "telling the room what the store has lost");
+                tracing::warn!(room = %self.id, lines = lines.len(), moved = moved.len(), "restoring to the room what the store has lost");
                 Some(Operation::Recall { lines, moved })
             }
         }
     }
 
-    /// Takes in what a glance showed; returns whether the room must be read again.
-    pub(super) fn must_load_after(&mut self, glance: Option<&Glance>) -> bool {
-        let (Some(glance), Some(room)) = (glance, self.room.as_mut()) else { return true };
-        if glance.lineage != self.lineage || !glance.is_continuous {
+    /// Takes in what a poll showed; returns whether the room must be read again.
+    pub(super) fn must_load_after(&mut self, poll: Option<&RoomPoll>) -> bool {
+        let (Some(poll), Some(room)) = (poll, self.room.as_mut()) else { return true };
+        if poll.lineage != self.lineage || !poll.is_continuous {
             return true;
         }
-        if glance.generation != room.newest().generation {
-            return glance.version >= room.version || glance.generation > room.newest().generation;
+        if poll.generation != room.newest().generation {
+            return poll.version >= room.version || poll.generation > room.newest().generation;
         }
-        if glance.version != room.version {
-            return glance.version > room.version;
+        if poll.version != room.version {
+            return poll.version > room.version;
         }
         if let Some(newest) = room.segments.back_mut() {
-            newest.joined = newest.joined.max(glance.joined);
+            newest.joined = newest.joined.max(poll.joined);
         }
         false
     }
@@ -117,7 +117,7 @@ impl Owner {
         let Some(room) = self.room.take().or_else(|| self.fallback.take()) else {
             return Err(TurnError::Gone);
         };
-        let (next, effects) = self.given_back(room.clone());
+        let (next, effects) = self.restore_lost(room.clone());
         let number = self.next_number;
         self.next_number += 1;
         let commit = Commit {
@@ -137,7 +137,7 @@ impl Owner {
         self.fallback = Some(room);
         match outcome? {
             CommitOutcome::Done { .. } => {
-                tracing::warn!(room = %self.id, "the store had lost the room; it was made again");
+                tracing::warn!(room = %self.id, "store had lost the room, created it again");
             }
             CommitOutcome::Conflict(Some(theirs)) => {
                 self.duty = Duty::Recall;
@@ -153,8 +153,8 @@ impl Owner {
     }
 
     /// The room as it is given back: with everything this node knows of it, but without sessions, and with a new line.
-    fn given_back(&mut self, room: Room) -> (Room, Effects) {
-        let mend = Operation::Mend(self.remembered.mend(self.jitter.byte(), true));
+    fn restore_lost(&mut self, room: Room) -> (Room, Effects) {
+        let mend = Operation::Mend(self.history.mend(self.backoff.byte(), true));
         let applied = apply(room, self.clock.now(), &mend, Reads::default());
         let mut room = applied.room;
         room.version += 1;

@@ -8,24 +8,24 @@ use tokio::task::JoinSet;
 
 use crate::contract::{Lineage, Store, StoreError};
 use crate::engine::EngineError;
-use crate::engine::remembered::{Confirmed, claims_of, note_confirmed};
+use crate::engine::local_history::{ConfirmedClaims, claims_of, note_confirmed};
 
-/// A claim that is done but not told yet.
-type Untold = (oneshot::Sender<Result<Answer, EngineError>>, Answer);
+/// A claim that is done but not answered yet.
+type UnansweredClaim = (oneshot::Sender<Result<Answer, EngineError>>, Answer);
 
 /// Claims that wait for their confirmation. The room's owner goes on meanwhile.
 #[derive(Default)]
-pub(in crate::engine) struct Confirmations(JoinSet<()>);
+pub(in crate::engine) struct PendingClaims(JoinSet<()>);
 
-impl Confirmations {
+impl PendingClaims {
     /// Answers these claims, which `room` contains and which were written under this lineage, when the store has confirmed them.
     pub(super) fn answer(
         &mut self,
         store: Arc<dyn Store>,
         (id, lineage): (RoomId, Lineage),
         room: &Room,
-        confirmed: Confirmed,
-        claims: Vec<Untold>,
+        confirmed: ConfirmedClaims,
+        claims: Vec<UnansweredClaim>,
     ) {
         while self.0.try_join_next().is_some() {}
         let claimed = claims_of(room);

@@ -5,14 +5,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Owner, RoomGone, TurnError, faster_every_time, in_time};
 use crate::contract::{Deletion, DeletionOutcome};
-use crate::engine::handle::{Request, Seen};
+use crate::engine::handle::{Request, SettingsAndState};
 use crate::engine::{Actor, CONFLICTS_MAX, EngineError, TURN_OPERATIONS_MAX, audit, count};
 
 impl Owner {
     /// Deletes the room and says so. Where the outcome is not known, the store is asked whether the room is still there.
     pub(super) async fn delete(
         &mut self,
-        expected: Option<&Seen>,
+        expected: Option<&SettingsAndState>,
         actor: &Actor,
         answer: oneshot::Sender<Result<bool, EngineError>>,
     ) -> Result<(), RoomGone> {
@@ -29,7 +29,7 @@ impl Owner {
                 return self.load_again().await;
             }
         };
-        // Whoever is told finds the name free.
+        // First, so that the caller finds the name free.
         self.mark_deleted();
         drop(answer.send(Ok(existed)));
         Err(RoomGone)
@@ -37,7 +37,7 @@ impl Owner {
 
     async fn try_to_delete(
         &mut self,
-        expected: Option<&Seen>,
+        expected: Option<&SettingsAndState>,
         actor: &Actor,
     ) -> Result<Result<(), Refusal>, TurnError> {
         for _ in 0..CONFLICTS_MAX {

@@ -16,7 +16,7 @@ pub(super) struct Answers {
 }
 
 /// A turn's result: the next room, what to write, and the answers.
-pub(super) struct Computed {
+pub(super) struct TurnResult {
     pub(super) room: Room,
     pub(super) effects: Effects,
     pub(super) answers: Answers,
@@ -34,9 +34,9 @@ pub(super) struct JoinedRange {
     pub(super) entered: u32,
 }
 
-impl Computed {
-    /// Whether somebody is refused although no commit will tell whether the room is still as it was: another node may have served him
-    /// since.
+impl TurnResult {
+    /// Whether a request is refused although no commit will show whether the room is still as it was: another node may
+    /// have served its ticket since.
     pub(super) fn refuses_unwritten(&self) -> bool {
         let compares = self.effects.changed || !self.audit.is_empty();
         let Answers { join_refusal, operations, .. } = &self.answers;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anteroom_core::{Room, Settings, UnixMillis};
 
 use super::adoption::Duty;
-use super::turn::Computed;
+use super::turn::TurnResult;
 use super::{Owner, WRITE_TIMEOUT};
 use crate::clock::Stopwatch;
 use crate::contract::{Commit, CommitOutcome, JoinBatch, JoinOutcome, Snapshot, StoreError};
@@ -15,11 +15,11 @@ use crate::engine::count;
 const ASKED_AGAIN_MAX: Duration = Duration::from_secs(4);
 
 /// What became of a write: written, or in conflict with this newer room.
-pub(super) type Written = Result<(), Option<Snapshot>>;
+pub(super) type WriteOutcome = Result<(), Option<Snapshot>>;
 
 impl Owner {
     /// Writes what was computed.
-    pub(super) async fn write(&mut self, computed: &mut Computed) -> Result<Written, StoreError> {
+    pub(super) async fn write(&mut self, computed: &mut TurnResult) -> Result<WriteOutcome, StoreError> {
         let joined: u64 = computed.answers.joins.iter().map(|range| range.count).sum();
         if !computed.effects.changed && computed.audit.is_empty() && joined == 0 {
             return Ok(Ok(()));
@@ -42,7 +42,7 @@ impl Owner {
         Ok(outcome)
     }
 
-    async fn commit(&mut self, computed: &mut Computed, number: u64) -> Result<Written, StoreError> {
+    async fn commit(&mut self, computed: &mut TurnResult, number: u64) -> Result<WriteOutcome, StoreError> {
         if !computed.effects.changed {
             computed.room.version += 1;
         }
@@ -61,7 +61,7 @@ impl Owner {
             audit: std::mem::take(&mut computed.audit),
         };
         let store = self.store.clone();
-        let outcome = self.insist(|| store.commit(&commit)).await;
+        let outcome = self.retry_if_ambiguous(|| store.commit(&commit)).await;
         computed.room = commit.next;
         computed.effects = commit.effects;
         match outcome? {
@@ -75,10 +75,10 @@ impl Owner {
 
     async fn join(
         &mut self,
-        computed: &mut Computed,
+        computed: &mut TurnResult,
         number: u64,
         joined: u64,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteOutcome, StoreError> {
         let batch = JoinBatch {
             room: self.id.clone(),
             node: self.node,
@@ -88,7 +88,7 @@ impl Owner {
             count: joined,
         };
         let store = self.store.clone();
-        match self.insist(|| store.join(&batch)).await? {
+        match self.retry_if_ambiguous(|| store.join(&batch)).await? {
             JoinOutcome::Joined { first } => {
                 computed.shift_joins(first + joined - 1);
                 Ok(Ok(()))
@@ -99,7 +99,7 @@ impl Owner {
 
     /// Writes, and if the answer was lost, asks a shared store again. The number makes that harmless: what happened is answered as
     /// the first time, and what did not happen is done now.
-    async fn insist<T, Writing>(&mut self, write: impl Fn() -> Writing) -> Result<T, StoreError>
+    async fn retry_if_ambiguous<T, Writing>(&mut self, write: impl Fn() -> Writing) -> Result<T, StoreError>
     where
         Writing: Future<Output = Result<T, StoreError>>,
     {
@@ -117,7 +117,7 @@ impl Owner {
             }
             unknown = Some(error);
             tries += 1;
-            tokio::time::sleep(self.jitter.after_conflicts(tries + 4)).await;
+            tokio::time::sleep(self.backoff.pause_after_conflicts(tries + 4)).await;
         }
     }
 }

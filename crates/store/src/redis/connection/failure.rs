@@ -1,4 +1,4 @@
-//! What an error of a server or of the way to it means for whoever asked.
+//! What an error of a server, or of the connection to it, means for the caller.
 
 use redis::{ErrorKind, RedisError, ServerError};
 
@@ -36,7 +36,7 @@ pub(super) fn refused(error: &ServerError) -> StoreError {
     }
 }
 
-/// No answer came, after the question had been sent.
+/// There was no answer, after the request had been sent.
 pub(super) fn unanswered(error: &RedisError, intent: Intent) -> StoreError {
     match intent {
         Intent::Read => StoreError::Transient(error.to_string()),
@@ -54,7 +54,7 @@ pub(super) fn not_connected(error: &RedisError) -> StoreError {
         }
         _ => false,
     };
-    // A server that is still loading, or has no place left, says so while somebody logs in.
+    // A server that is still loading, or has no place left, says so at login.
     let says_later =
         ["LOADING", "MASTERDOWN", "max number of clients"].iter().any(|words| text.contains(words));
     if is_hopeless && !says_later { StoreError::Permanent(text) } else { StoreError::Transient(text) }

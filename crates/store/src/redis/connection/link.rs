@@ -1,5 +1,5 @@
-//! One connection to one server, made anew when it breaks: by one attempt at a time, after a pause that grows. Meanwhile
-//! whoever asks is told at once that there is none, so that nobody waits for a server that is gone.
+//! One connection to one server, made anew when it breaks: by one attempt at a time, after a back-off. Meanwhile every
+//! request fails at once, so that no caller waits for a server that is gone.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use redis::{
 use tokio::sync::watch;
 
 use super::super::address::{Address, Login};
-use super::super::command::Patience;
+use super::super::command::CommandTimeout;
 use super::super::options::RedisCertificates;
 use super::super::tasks;
 use super::failure;
@@ -89,7 +89,7 @@ impl Connector {
         };
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(Patience::Short.limit()))
+            .set_response_timeout(Some(CommandTimeout::Short.limit()))
             .set_push_sender(push);
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let connection = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
@@ -172,7 +172,7 @@ impl Link {
                 state.is_connecting = true;
                 drop(tasks::spawn(self.clone().attempt()));
             }
-            // Only whoever comes while it was fine until now waits to see whether it can be mended at once.
+            // Only the first request after a success waits for an immediate reconnect.
             if state.failures > 0 {
                 return Err(state.why_not());
             }
@@ -192,13 +192,13 @@ impl Link {
             match made {
                 Ok(open) => {
                     if state.failures > 0 {
-                        tracing::info!(server = %self.address, "connected again");
+                        tracing::info!(server = %self.address, "reconnected to redis");
                     }
                     *state = State { open: Some(open), ..State::default() };
                 }
                 Err(error) => {
                     if state.failures == 0 {
-                        tracing::warn!(server = %self.address, %error, "cannot connect");
+                        tracing::warn!(server = %self.address, %error, "connecting to redis failed");
                     }
                     state.pause = Some((Stopwatch::start(), pause_after(state.failures)));
                     state.failures = state.failures.saturating_add(1);

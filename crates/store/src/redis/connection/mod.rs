@@ -1,7 +1,8 @@
 //! The way to a Redis, the same whether it is one server, one behind Sentinels, or a cluster.
 //!
 //! Commands go to the server that has their keys, over one connection that many share. Nothing is ever sent twice
-//! unless the server said that it had not done it: that it does not know the script, or that the keys are elsewhere.
+//! unless the server said that it had not done it: that it does not know the script, or that another server has the
+//! keys.
 
 mod failure;
 mod link;
@@ -17,7 +18,7 @@ use redis::{Pipeline, ServerErrorKind, Value};
 use tokio::task::JoinSet;
 
 use super::address::Address;
-use super::command::{Command, Intent, Patience};
+use super::command::{Command, CommandTimeout, Intent};
 use super::options::RedisOptions;
 use link::Link;
 pub(super) use link::{Connector, Open};
@@ -41,11 +42,11 @@ pub(super) struct Connections {
     refreshing: tokio::sync::Mutex<Stopwatch>,
     calls: AtomicU64,
     since_start: Stopwatch,
-    /// When the last answer came, in milliseconds since the start.
+    /// When the last answer arrived, in milliseconds since the start.
     last_answer: AtomicU64,
     failed_since: AtomicBool,
-    /// Told when something fails.
-    trouble: tokio::sync::Notify,
+    /// Notified when something fails.
+    failure: tokio::sync::Notify,
 }
 
 /// A connection for what must not stand in the way of others.
@@ -57,7 +58,7 @@ pub(super) struct Lane {
 impl Lane {
     /// Sends what may be sent again, and waits for all answers; the first refusal counts for all.
     pub(super) async fn exchange(&self, pipeline: Pipeline) -> Result<Vec<Value>, StoreError> {
-        let values = exchange(self.link.clone(), pipeline, Intent::Read, Patience::Short).await?;
+        let values = exchange(self.link.clone(), pipeline, Intent::Read, CommandTimeout::Short).await?;
         let refusal = values.iter().find_map(|value| match value {
             Value::ServerError(error) => Some(failure::refused(error)),
             _ => None,
@@ -66,7 +67,7 @@ impl Lane {
     }
 }
 
-/// One command on its way.
+/// One command in flight.
 struct Pending {
     /// Its place among the answers.
     index: usize,
@@ -90,7 +91,7 @@ impl Connections {
             since_start: Stopwatch::start(),
             last_answer: AtomicU64::new(0),
             failed_since: AtomicBool::new(false),
-            trouble: tokio::sync::Notify::new(),
+            failure: tokio::sync::Notify::new(),
         })
     }
 
@@ -117,7 +118,7 @@ impl Connections {
         &self.resolver.connector
     }
 
-    /// Asks again who the primaries are, unless somebody just did.
+    /// Asks again who the primaries are, unless another task just did.
     pub(super) async fn refresh(&self) {
         if !self.resolver.may_change() {
             return;
@@ -130,7 +131,7 @@ impl Connections {
         }
         match self.resolver.resolve(Some(&self.topology())).await {
             Ok(topology) => self.adopt(topology),
-            Err(error) => tracing::debug!(%error, "nobody says who the primaries are"),
+            Err(error) => tracing::debug!(%error, "reading the redis topology failed"),
         }
         *last = Stopwatch::start();
     }
@@ -141,7 +142,7 @@ impl Connections {
         };
         let (before, after) = (names(&self.topology()), names(&topology));
         if before != after {
-            tracing::info!(?before, ?after, "the primaries of the store are others now");
+            tracing::info!(?before, ?after, "redis primaries changed");
         }
         self.topology.store(Arc::new(topology));
     }
@@ -163,7 +164,7 @@ impl Connections {
 
     /// Sends one command.
     pub(super) async fn one(&self, command: Command, intent: Intent) -> Result<Value, StoreError> {
-        let mut answers = self.all(&[command], intent, Patience::Short).await?;
+        let mut answers = self.all(&[command], intent, CommandTimeout::Short).await?;
         answers.pop().ok_or_else(|| StoreError::Permanent("no answer".into()))
     }
 
@@ -176,7 +177,7 @@ impl Connections {
         drop(topology);
         let mut open = link.open().await?;
         self.note_call();
-        match open.connection.send_packed_command(&command.written(false)).await {
+        match open.connection.send_packed_command(&command.to_cmd(false)).await {
             Ok(Value::ServerError(error)) => match error.kind() {
                 Some(ServerErrorKind::NoScript | ServerErrorKind::Moved | ServerErrorKind::Ask) => {
                     self.one(command, Intent::Write).await
@@ -191,7 +192,7 @@ impl Connections {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 open.give_up();
-                self.note_trouble();
+                self.notify_failure();
                 Err(failure::unanswered(&error, Intent::Write))
             }
         }
@@ -202,17 +203,17 @@ impl Connections {
         &self,
         commands: &[Command],
         intent: Intent,
-        patience: Patience,
+        timeout: CommandTimeout,
     ) -> Result<Vec<Value>, StoreError> {
         let mut answers = vec![Value::Nil; commands.len()];
         let mut pending: Vec<Pending> =
             (0..commands.len()).map(|index| Pending { index, redirected: None }).collect();
         let mut with_text = false;
         for _ in 0..=REDIRECTIONS_MAX {
-            let groups = self.grouped(commands, pending)?;
+            let groups = self.group(commands, pending)?;
             pending = vec![];
             let mut is_elsewhere = false;
-            for (group, answered) in self.send(groups, commands, with_text, intent, patience).await? {
+            for (group, answered) in self.send(groups, commands, with_text, intent, timeout).await? {
                 for (mut command, answer) in group.into_iter().zip(answered) {
                     let Value::ServerError(error) = answer else {
                         answers[command.index] = answer;
@@ -245,23 +246,23 @@ impl Connections {
     fn refused(&self, error: &redis::ServerError) -> StoreError {
         let refused = failure::refused(error);
         if matches!(refused, StoreError::Transient(_)) {
-            self.note_trouble();
+            self.notify_failure();
         }
         refused
     }
 
-    fn note_trouble(&self) {
+    fn notify_failure(&self) {
         self.failed_since.store(true, Ordering::Relaxed);
-        self.trouble.notify_one();
+        self.failure.notify_one();
     }
 
     /// Returns when something has failed.
-    pub(super) async fn trouble(&self) {
-        self.trouble.notified().await;
+    pub(super) async fn wait_for_failure(&self) {
+        self.failure.notified().await;
     }
 
     /// Which commands go to which server.
-    fn grouped(&self, commands: &[Command], pending: Vec<Pending>) -> Result<Vec<Group>, StoreError> {
+    fn group(&self, commands: &[Command], pending: Vec<Pending>) -> Result<Vec<Group>, StoreError> {
         let topology = self.topology();
         let mut groups: HashMap<Address, Group> = HashMap::new();
         for command in pending {
@@ -283,7 +284,7 @@ impl Connections {
         commands: &[Command],
         with_text: bool,
         intent: Intent,
-        patience: Patience,
+        timeout: CommandTimeout,
     ) -> Result<Vec<(Vec<Pending>, Vec<Value>)>, StoreError> {
         let mut sent = JoinSet::new();
         let mut answered = vec![];
@@ -297,7 +298,7 @@ impl Connections {
                 commands[command.index].put_into(&mut pipeline, with_text);
             }
             self.note_call();
-            let asked = exchange(link, pipeline, intent, patience);
+            let asked = exchange(link, pipeline, intent, timeout);
             if is_alone {
                 answered.push((group, asked.await));
             } else {
@@ -320,7 +321,7 @@ impl Connections {
                     good.push((group, values));
                 }
                 Err(error) => {
-                    self.note_trouble();
+                    self.notify_failure();
                     return Err(error);
                 }
             }
@@ -337,13 +338,13 @@ async fn exchange(
     link: Arc<Link>,
     pipeline: Pipeline,
     intent: Intent,
-    patience: Patience,
+    timeout: CommandTimeout,
 ) -> Result<Vec<Value>, StoreError> {
     let mut open = link.open().await?;
-    open.connection.set_response_timeout(patience.limit());
+    open.connection.set_response_timeout(timeout.limit());
     match open.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
         Ok(values) => {
-            // A primary that is one no longer: whoever asks next finds out anew where to go.
+            // A primary that is one no longer: the next request finds out anew where to go.
             if values.iter().any(is_demoted) {
                 open.give_up();
             }

@@ -8,14 +8,14 @@ use redis::Value;
 use tokio::task::JoinSet;
 
 use super::super::address::{Address, Kind, RedisUrl};
-use super::super::command::Patience;
+use super::super::command::CommandTimeout;
 use super::super::options::RedisCertificates;
 use super::failure;
 use super::link::{Connector, Link};
 use crate::contract::StoreError;
 
 /// How long the other Sentinels have when one has answered.
-const SENTINEL_PATIENCE: Duration = Duration::from_millis(300);
+const SENTINEL_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// One primary.
 #[derive(Clone)]
@@ -133,9 +133,9 @@ impl Resolver {
         let mut best: Option<(u64, Shard)> = None;
         let mut last = StoreError::Transient("no Sentinel answers".into());
         loop {
-            // Once somebody has answered, the others are not waited for as long as one that is gone would take.
-            let patience = if best.is_some() { SENTINEL_PATIENCE } else { Patience::Long.limit() };
-            let Ok(Some(answered)) = tokio::time::timeout(patience, asked.join_next()).await else {
+            // Once one has answered, the others are not waited for as long as an unreachable one would take.
+            let timeout = if best.is_some() { SENTINEL_TIMEOUT } else { CommandTimeout::Long.limit() };
+            let Ok(Some(answered)) = tokio::time::timeout(timeout, asked.join_next()).await else {
                 break;
             };
             match answered.unwrap_or_else(|_| Err(StoreError::Transient("no answer".into()))) {

@@ -40,7 +40,7 @@ local function snapshot(room_key, taken_key, node_key, lineage)
   return answer
 end
 
--- Puts a record on its way to the outbox, under the time of now in microseconds; a clock that went back changes no order.
+-- Adds a pending record, under the time of now in microseconds; a clock that went back changes no order.
 local function record(records_key, kind, bytes)
   local now = redis.call('TIME')
   local id = now[1] .. string.format('%06d', now[2]) .. '-*'
@@ -48,15 +48,15 @@ local function record(records_key, kind, bytes)
   if type(added) == 'table' and added.err then redis.call('XADD', records_key, '*', kind, bytes) end
 end
 
--- How many records may be on their way from one place.
+-- How many records of one scope may be pending.
 local RECORDS_MAX = 400000
 
 local function trim_records(records_key) redis.call('XTRIM', records_key, 'MAXLEN', '~', RECORDS_MAX) end
 
--- Nobody relies on news, so a user who may not tell any is no failure.
+-- Nothing relies on notifications, so a user who may not publish is no failure.
 local function tell(channel, what) redis.pcall('SPUBLISH', channel, what) end
 
--- Whether the content asked for is the one that counts, and nobody replaces it.
+-- Whether the content asked for is the one that counts, and is not being replaced.
 local function content_counts(content_key, restoring_key, content)
   return (redis.call('GET', content_key) or '0') == content and not redis.call('GET', restoring_key)
 end

@@ -1,4 +1,4 @@
--- Forgets a name, unless somebody is about to make a room under it.
+-- Forgets a name, unless a room is about to be made under it.
 --
 -- KEYS  1 names
 -- ARGV  1 name, 2 the second it was noted, as was seen

@@ -1,4 +1,4 @@
--- Lets nobody change a room while a backup is restored. A room that is not there is frozen, too: then nobody makes it.
+-- Blocks every change of a room while a backup is restored. A room that is not there is frozen, too: then it cannot be made.
 --
 -- KEYS  1 room
 -- ARGV  1 token of the restore

@@ -21,7 +21,7 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[2], as_text(now + tonumber(ARGV[3])), ARGV[1])
 local surplus = redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[4])
 if surplus > 0 then forget(redis.call('ZRANGE', KEYS[2], 0, surplus - 1)) end
--- What nobody adds to goes as a whole.
+-- A hash without additions expires as a whole.
 for _, key in ipairs(KEYS) do
   if redis.call('PTTL', key) < tonumber(ARGV[3]) then redis.call('PEXPIRE', key, ARGV[3]) end
 end

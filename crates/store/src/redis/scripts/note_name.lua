@@ -1,4 +1,4 @@
--- Notes the name of a room that is about to be made, so that whoever asks for all rooms finds it.
+-- Notes the name of a room that is about to be made, so that it is found among all rooms.
 --
 -- KEYS  1 content, 2 restoring, 3 names, 4 shared trace
 -- ARGV  1 the content asked for, 2 name

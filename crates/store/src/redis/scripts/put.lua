@@ -1,5 +1,5 @@
 -- Writes something of a content that does not count yet; once it does, it is too late. A restore sends again what was not answered,
--- and what it sent first may still be on its way when the content has long been in use.
+-- and what it sent first may still be in flight when the content has long been in use.
 --
 -- KEYS  1 what tells that it is too late: the room, or the number of the content that counts; 2 what to write to
 -- ARGV  1 'v' for a field of the room, or the number of the content being written, 2 command, then its arguments

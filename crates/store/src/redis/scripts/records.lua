@@ -1,4 +1,4 @@
--- Records on their way from one place to the outbox, oldest first.
+-- Pending records of one scope, oldest first.
 --
 -- KEYS  1 records
 -- ARGV  1 '1' if the lineage may be asked for, 2 at most so many

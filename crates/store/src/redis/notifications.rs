@@ -1,5 +1,5 @@
-//! What other nodes do, told by sharded channels: one for each room, one for the whole store. News get lost, come late or twice;
-//! a glance is what counts.
+//! Notifications of what other nodes do, by sharded channels: one for each room, one for the whole store. Notifications
+//! get lost, come late or twice; only a poll is reliable.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use tokio::sync::{mpsc, watch};
 
 use super::Inner;
 use super::connection::Open;
-use super::keys::Place;
-use crate::contract::{NEWS_MAX, News, StoreError};
+use super::keys::KeyScope;
+use crate::contract::{NOTIFICATIONS_MAX, Notification, StoreError};
 
-/// How often it is looked at whether the subscriptions are alive.
+/// How often the subscriptions are checked.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// How long to rest after a failure.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Who wants news, and of which rooms.
+/// Who subscribes to notifications, and of which rooms.
 pub(super) struct Subscriptions {
-    subscribers: Mutex<Vec<mpsc::Sender<News>>>,
+    subscribers: Mutex<Vec<mpsc::Sender<Notification>>>,
     rooms: watch::Sender<Arc<[RoomId]>>,
     /// Changes with the first subscriber.
     is_wanted: watch::Sender<bool>,
@@ -38,14 +38,14 @@ impl Default for Subscriptions {
 }
 
 impl Subscriptions {
-    pub(super) fn subscribe(&self) -> mpsc::Receiver<News> {
-        let (subscriber, news) = mpsc::channel(NEWS_MAX);
+    pub(super) fn subscribe(&self) -> mpsc::Receiver<Notification> {
+        let (subscriber, notifications) = mpsc::channel(NOTIFICATIONS_MAX);
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
         self.is_wanted.send_replace(true);
-        news
+        notifications
     }
 
-    /// These are the rooms that somebody cares about.
+    /// Sets the rooms to subscribe to.
     pub(super) fn follow(&self, rooms: &[RoomId]) {
         self.rooms.send_if_modified(|known| {
             let is_new = **known != *rooms;
@@ -56,9 +56,9 @@ impl Subscriptions {
         });
     }
 
-    fn tell(&self, news: &News) {
+    fn notify(&self, notification: &Notification) {
         let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        subscribers.retain(|subscriber| match subscriber.try_send(news.clone()) {
+        subscribers.retain(|subscriber| match subscriber.try_send(notification.clone()) {
             Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => true,
             Err(mpsc::error::TrySendError::Closed(_)) => false,
         });
@@ -73,7 +73,7 @@ pub(super) async fn listen(inner: Arc<Inner>) {
             return;
         }
         if let Err(error) = listen_until_it_breaks(&inner).await {
-            tracing::debug!(%error, "no news for a while");
+            tracing::debug!(%error, "subscribing to notifications failed, relying on polls");
         }
         tokio::time::sleep(FAILURE_PAUSE).await;
     }
@@ -84,12 +84,12 @@ async fn listen_until_it_breaks(inner: &Inner) -> Result<(), StoreError> {
     let mut rooms = inner.subscriptions.rooms.subscribe();
     let mut servers: HashMap<usize, Open> = HashMap::new();
     let mut subscribed: BTreeSet<RoomId> = BTreeSet::new();
-    subscribe_to(inner, &mut servers, &Place::Store).await?;
+    subscribe_to(inner, &mut servers, &KeyScope::Store).await?;
     loop {
         let wanted = rooms.borrow_and_update().clone();
         for room in wanted.iter() {
             if subscribed.insert(room.clone()) {
-                subscribe_to(inner, &mut servers, &Place::from(room)).await?;
+                subscribe_to(inner, &mut servers, &KeyScope::from(room)).await?;
             }
         }
         let changed = tokio::time::timeout(LOOK_PAUSE, rooms.changed()).await;
@@ -113,19 +113,19 @@ fn addresses(topology: &super::connection::Topology) -> Vec<String> {
 async fn subscribe_to(
     inner: &Inner,
     servers: &mut HashMap<usize, Open>,
-    place: &Place,
+    scope: &KeyScope,
 ) -> Result<(), StoreError> {
     let topology = inner.connections.topology();
     let nobody = || StoreError::Transient("no server has this channel".into());
-    let index = topology.index_of(place.slot()).ok_or_else(nobody)?;
+    let index = topology.index_of(scope.slot()).ok_or_else(nobody)?;
     let shard = topology.shards.get(index).ok_or_else(nobody)?;
     let server = match servers.entry(index) {
         std::collections::hash_map::Entry::Occupied(server) => server.into_mut(),
         std::collections::hash_map::Entry::Vacant(vacant) => {
             let subscriptions = inner.subscriptions.clone();
             let pushed = move |info: PushInfo| {
-                if let Some(news) = news_of(&info) {
-                    subscriptions.tell(&news);
+                if let Some(notification) = notification_of(&info) {
+                    subscriptions.notify(&notification);
                 }
             };
             let connected = inner.connections.connector().connect(shard.address(), pushed).await;
@@ -133,7 +133,7 @@ async fn subscribe_to(
         }
     };
     let mut command = redis::cmd("SSUBSCRIBE");
-    command.arg(inner.keys.load().news(place));
+    command.arg(inner.keys.load().notifications(scope));
     ask(server, &command).await
 }
 
@@ -146,7 +146,7 @@ async fn ask(server: &mut Open, command: &redis::Cmd) -> Result<(), StoreError> 
 }
 
 /// What a message on one of our channels says; the name of the room is in that of the channel.
-fn news_of(info: &PushInfo) -> Option<News> {
+fn notification_of(info: &PushInfo) -> Option<Notification> {
     if info.kind != PushKind::SMessage {
         return None;
     }
@@ -157,12 +157,12 @@ fn news_of(info: &PushInfo) -> Option<News> {
         _ => None,
     };
     match text(message)?.as_str() {
-        "names" => Some(News::Names),
-        "values" => Some(News::Values),
+        "names" => Some(Notification::Names),
+        "values" => Some(Notification::Values),
         "room" => {
             let channel = text(channel)?;
             let name = channel.split_once("{r/")?.1.split_once('}')?.0;
-            RoomId::parse(name).ok().map(News::Room)
+            RoomId::parse(name).ok().map(Notification::Room)
         }
         _ => None,
     }

@@ -1,6 +1,6 @@
-//! How often each operation went wrong: what the server's own alarms watch.
+//! How often each operation failed: what the server's own alarms watch.
 //!
-//! Only what failed is counted, so what works costs nothing.
+//! Only failures are counted, so what succeeds costs nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,26 +9,26 @@ use anteroom_core::alarms::OPERATIONS;
 
 use super::{EngineError, count};
 
-/// What went wrong with each of [`OPERATIONS`].
+/// The failures of each of [`OPERATIONS`].
 #[derive(Debug, Default)]
-pub struct Troubles([Trouble; OPERATIONS.len()]);
+pub struct OperationFailures([FailureCounts; OPERATIONS.len()]);
 
 #[derive(Debug, Default)]
-struct Trouble {
+struct FailureCounts {
     errors: AtomicU64,
     refusals: AtomicU64,
 }
 
-impl Troubles {
+impl OperationFailures {
     /// Errors and refusals of each operation so far, in the order of [`OPERATIONS`].
     pub fn totals(&self) -> [(u64, u64); OPERATIONS.len()] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         std::array::from_fn(|index| (read(&self.0[index].errors), read(&self.0[index].refusals)))
     }
 
-    /// Counts what an operation of this name ended with. Not a refusal: being told to wait for one's turn, and a change computed
-    /// from what is no longer there, which is computed anew. Not an error: a restore or the end of the server, which are an
-    /// operator's doing.
+    /// Counts the error that an operation of this name ended with. Not a refusal: having to wait for one's turn, and a
+    /// change computed from an outdated room, which is computed anew. Not an error: a restore or the end of the server,
+    /// which are an operator's doing.
     pub(super) fn note(&self, operation: &str, error: &EngineError) {
         if let EngineError::Refused(Refusal::NotServed | Refusal::Changed) = error {
             return;
@@ -52,15 +52,15 @@ mod tests {
     use crate::contract::StoreError;
 
     #[test]
-    fn errors_and_refusals_are_told_apart_by_operation() {
-        let troubles = Troubles::default();
-        troubles.note("join", &EngineError::Refused(Refusal::NotJoinable(RoomState::Closed)));
-        troubles.note("join", &EngineError::Overloaded);
-        troubles.note("join", &EngineError::Store(StoreError::Ambiguous("no answer".into())));
-        troubles.note("claim", &EngineError::Refused(Refusal::NotServed));
-        troubles.note("change", &EngineError::Refused(Refusal::Changed));
-        troubles.note(Operation::Tick.name(), &EngineError::Overloaded);
-        let of = |name: &str| troubles.totals()[OPERATIONS.iter().position(|one| *one == name).unwrap()];
+    fn errors_and_refusals_are_counted_by_operation() {
+        let failures = OperationFailures::default();
+        failures.note("join", &EngineError::Refused(Refusal::NotJoinable(RoomState::Closed)));
+        failures.note("join", &EngineError::Overloaded);
+        failures.note("join", &EngineError::Store(StoreError::Ambiguous("no answer".into())));
+        failures.note("claim", &EngineError::Refused(Refusal::NotServed));
+        failures.note("change", &EngineError::Refused(Refusal::Changed));
+        failures.note(Operation::Tick.name(), &EngineError::Overloaded);
+        let of = |name: &str| failures.totals()[OPERATIONS.iter().position(|one| *one == name).unwrap()];
         assert_eq!((of("join"), of("claim"), of("change")), ((1, 2), (0, 0), (0, 0)));
     }
 }

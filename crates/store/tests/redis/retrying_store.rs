@@ -1,5 +1,5 @@
-//! A store that asks again where nothing is known to have happened, or where asking again is harmless: what a patient caller
-//! does by himself. With it the one list of scenarios can be played while connections break.
+//! A store that retries after a write that did not happen, and after an ambiguous write where a retry is harmless, as a
+//! careful caller does. With it the one list of scenarios can be run while connections break.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use anteroom_core::{Generation, RequestId, RoomId, Session, SessionKey, UnixMillis};
 use anteroom_store::backup::restore::Restore;
 use anteroom_store::contract::{
-    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, Glances, JoinBatch,
-    JoinOutcome, Lineage, News, NodeId, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    Lineage, NodeId, Notification, PollAnswer, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 use anteroom_store::redis::RedisStore;
 use anteroom_store::{BackupStream, Clock, RestoreError};
@@ -17,20 +17,20 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 /// How long it asks again.
-const PERSISTENCE: Duration = Duration::from_mins(3);
+const RETRY_TIMEOUT: Duration = Duration::from_mins(3);
 /// How long it waits in between.
 const PAUSE: Duration = Duration::from_millis(20);
 
-pub(crate) struct Insistent(pub(crate) Arc<RedisStore>);
+pub(crate) struct RetryingStore(pub(crate) Arc<RedisStore>);
 
 /// Asks until there is an answer. Whatever may have happened is harmless to ask for again.
-macro_rules! insist {
+macro_rules! retry {
     ($question:expr) => {{
         let started = wait::now();
         loop {
             match $question.await {
                 Err(StoreError::Transient(_) | StoreError::Ambiguous(_))
-                    if started.elapsed() < PERSISTENCE =>
+                    if started.elapsed() < RETRY_TIMEOUT =>
                 {
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -41,25 +41,25 @@ macro_rules! insist {
 }
 
 #[async_trait]
-impl Store for Insistent {
+impl Store for RetryingStore {
     async fn rooms(&self) -> Result<Vec<RoomId>, StoreError> {
-        insist!(self.0.rooms())
+        retry!(self.0.rooms())
     }
 
     async fn load(&self, room: &RoomId, node: NodeId) -> Result<Option<Snapshot>, StoreError> {
-        insist!(self.0.load(room, node))
+        retry!(self.0.load(room, node))
     }
 
     async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
-        insist!(self.0.commit(commit))
+        retry!(self.0.commit(commit))
     }
 
     async fn delete_room(&self, deletion: &Deletion) -> Result<DeletionOutcome, StoreError> {
         let started = wait::now();
         loop {
             match self.0.delete_room(deletion).await {
-                Err(StoreError::Transient(_)) if started.elapsed() < PERSISTENCE => {}
-                Err(StoreError::Ambiguous(_)) if started.elapsed() < PERSISTENCE => {
+                Err(StoreError::Transient(_)) if started.elapsed() < RETRY_TIMEOUT => {}
+                Err(StoreError::Ambiguous(_)) if started.elapsed() < RETRY_TIMEOUT => {
                     let is_there = self.load(&deletion.room, NodeId(0)).await?.is_some();
                     let trace = self.trace(&deletion.room).await?;
                     if !is_there && trace.is_some_and(|trace| trace.version == deletion.expected) {
@@ -73,19 +73,19 @@ impl Store for Insistent {
     }
 
     async fn trace(&self, room: &RoomId) -> Result<Option<Trace>, StoreError> {
-        insist!(self.0.trace(room))
+        retry!(self.0.trace(room))
     }
 
     async fn join(&self, batch: &JoinBatch) -> Result<JoinOutcome, StoreError> {
-        insist!(self.0.join(batch))
+        retry!(self.0.join(batch))
     }
 
     async fn sessions(&self, room: &RoomId, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
-        insist!(self.0.sessions(room, keys))
+        retry!(self.0.sessions(room, keys))
     }
 
     async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
-        insist!(self.0.session(room, key))
+        retry!(self.0.session(room, key))
     }
 
     async fn sessions_ended(
@@ -95,7 +95,7 @@ impl Store for Insistent {
         until: UnixMillis,
         limit: usize,
     ) -> Result<Vec<Session>, StoreError> {
-        insist!(self.0.sessions_ended(room, generations, until, limit))
+        retry!(self.0.sessions_ended(room, generations, until, limit))
     }
 
     async fn next_session_end(
@@ -103,7 +103,7 @@ impl Store for Insistent {
         room: &RoomId,
         generations: &[Generation],
     ) -> Result<Option<UnixMillis>, StoreError> {
-        insist!(self.0.next_session_end(room, generations))
+        retry!(self.0.next_session_end(room, generations))
     }
 
     async fn expired_passes(
@@ -112,11 +112,11 @@ impl Store for Insistent {
         generations: &[Generation],
         before: UnixMillis,
     ) -> Result<Vec<RequestId>, StoreError> {
-        insist!(self.0.expired_passes(room, generations, before))
+        retry!(self.0.expired_passes(room, generations, before))
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
-        insist!(self.0.events(after, limit))
+        retry!(self.0.events(after, limit))
     }
 
     async fn audit(
@@ -125,11 +125,11 @@ impl Store for Insistent {
         room: Option<&RoomId>,
         limit: usize,
     ) -> Result<Vec<(u64, AuditRecord)>, StoreError> {
-        insist!(self.0.audit(before, room, limit))
+        retry!(self.0.audit(before, room, limit))
     }
 
     async fn value(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        insist!(self.0.value(name))
+        retry!(self.0.value(name))
     }
 
     async fn replace_value(
@@ -142,8 +142,8 @@ impl Store for Insistent {
         let started = wait::now();
         loop {
             match self.0.replace_value(name, expected, new, audit).await {
-                Err(StoreError::Transient(_)) if started.elapsed() < PERSISTENCE => {}
-                Err(StoreError::Ambiguous(_)) if started.elapsed() < PERSISTENCE => {
+                Err(StoreError::Transient(_)) if started.elapsed() < RETRY_TIMEOUT => {}
+                Err(StoreError::Ambiguous(_)) if started.elapsed() < RETRY_TIMEOUT => {
                     let present = self.value(name).await?;
                     if present.as_deref() == Some(new) {
                         return Ok(true);
@@ -166,8 +166,8 @@ impl Store for Insistent {
         self.0.restore(restore).await
     }
 
-    async fn glance(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<Glances, StoreError> {
-        insist!(self.0.glance(rooms, node, lease))
+    async fn poll(&self, rooms: &[RoomId], node: NodeId, lease: Duration) -> Result<PollAnswer, StoreError> {
+        retry!(self.0.poll(rooms, node, lease))
     }
 
     async fn keep_answer(
@@ -181,8 +181,8 @@ impl Store for Insistent {
         let mut may_be_ours = false;
         loop {
             match self.0.keep_answer(room, key, answer, kept).await {
-                Err(StoreError::Transient(_)) if started.elapsed() < PERSISTENCE => {}
-                Err(StoreError::Ambiguous(_)) if started.elapsed() < PERSISTENCE => may_be_ours = true,
+                Err(StoreError::Transient(_)) if started.elapsed() < RETRY_TIMEOUT => {}
+                Err(StoreError::Ambiguous(_)) if started.elapsed() < RETRY_TIMEOUT => may_be_ours = true,
                 Ok(Some(before)) if may_be_ours && before == answer => return Ok(None),
                 answered => return answered,
             }
@@ -191,14 +191,14 @@ impl Store for Insistent {
     }
 
     async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
-        insist!(self.0.kept_answer(room, key))
+        retry!(self.0.kept_answer(room, key))
     }
 
     async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
-        insist!(self.0.confirm(room, lineage))
+        retry!(self.0.confirm(room, lineage))
     }
 
-    fn subscribe(&self) -> mpsc::Receiver<News> {
+    fn subscribe(&self) -> mpsc::Receiver<Notification> {
         self.0.subscribe()
     }
 

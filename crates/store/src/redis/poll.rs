@@ -6,33 +6,33 @@ use std::time::Duration;
 use anteroom_core::RoomId;
 use redis::Value;
 
-use super::command::{Command, GLANCE, Intent, Patience};
-use super::keys::{Keys, Place};
-use super::records::ON_THEIR_WAY_MAX;
+use super::command::{Command, CommandTimeout, Intent, POLL};
+use super::keys::{KeyScope, Keys};
+use super::records::PENDING_RECORDS_MAX;
 use super::reply::{Parts, lineage_of, strange};
 use super::rooms::generation_of;
 use super::{Answered, Inner, tasks};
 use crate::clock::Stopwatch;
-use crate::contract::{Glance, Glances, Lineage, NodeId, StoreError};
+use crate::contract::{Lineage, NodeId, PollAnswer, RoomPoll, StoreError};
 
 /// How many rooms one script looks at, where all are on one server.
 const ROOMS_PER_SCRIPT: usize = 100;
 
-/// Rooms seen, and how many records are on their way from them.
-type Seen = (Option<Glance>, u64);
+/// Rooms seen, and how many of their records are not numbered yet.
+type PolledRoom = (Option<RoomPoll>, u64);
 
 impl Inner {
-    pub(super) async fn glance(
+    pub(super) async fn poll(
         self: &Arc<Self>,
         keys: &Keys,
         rooms: &[RoomId],
         node: NodeId,
         lease: Duration,
-    ) -> Answered<Glances> {
+    ) -> Answered<PollAnswer> {
         let groups = self.groups_of(rooms);
         let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
         let look = |group: &&[RoomId]| {
-            let mut command = Command::script(&Place::from(&group[0]), &GLANCE);
+            let mut command = Command::script(&KeyScope::from(&group[0]), &POLL);
             for room in *group {
                 command = command.key(keys.room(room)).key(keys.lease(room)).key(keys.records(&room.into()));
             }
@@ -41,7 +41,8 @@ impl Inner {
         let mut commands = vec![self.store_command(keys)];
         commands.extend(groups.iter().map(look));
         let watch = Stopwatch::start();
-        let mut answers = self.connections.all(&commands, Intent::Read, Patience::Short).await?.into_iter();
+        let mut answers =
+            self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await?.into_iter();
         let took = watch.elapsed();
         let state = Self::store_state(answers.next().ok_or_else(strange)?)?;
         self.clock.note(state.now_millis, took);
@@ -49,20 +50,20 @@ impl Inner {
         if !self.take_note(keys, &state).await? {
             return Ok(None);
         }
-        let mut seen: Vec<Seen> = vec![];
+        let mut seen: Vec<PolledRoom> = vec![];
         for answer in answers {
-            let Some(of_group) = glances_of(answer)? else {
+            let Some(of_group) = polls_of(answer)? else {
                 // Frozen, and it is not known to have been restored: the room is as it was last seen.
                 return Ok(None);
             };
             seen.extend(of_group);
         }
-        self.note_on_their_way(keys, seen.iter().map(|(_, records)| *records).sum());
-        // A failover may take a number back, so who counts is part of what is told.
+        self.collect_if_many_pending(keys, seen.iter().map(|(_, records)| *records).sum());
+        // A failover may take a number back, so the server's identity is part of the answer.
         let history =
             fold(&[&state.lineage.0.to_be_bytes(), state.mark.as_bytes(), &state.content.to_be_bytes()]);
-        let rooms = seen.into_iter().map(|(glance, _)| glance).collect();
-        Ok(Some(Glances { rooms, values: state.values ^ history, names: state.names ^ history }))
+        let rooms = seen.into_iter().map(|(poll, _)| poll).collect();
+        Ok(Some(PollAnswer { rooms, values: state.values ^ history, names: state.names ^ history }))
     }
 
     /// Rooms that one script can look at.
@@ -71,13 +72,13 @@ impl Inner {
         rooms.chunks(if are_on_one_server && !self.is_cluster { ROOMS_PER_SCRIPT } else { 1 }).collect()
     }
 
-    /// Where many records are on their way and nobody reads them, they are collected all the same.
-    fn note_on_their_way(self: &Arc<Self>, keys: &Keys, records: u64) {
-        if records > ON_THEIR_WAY_MAX && self.collecting.try_lock().is_ok() {
+    /// Where many records are pending and nothing reads them, they are collected all the same.
+    fn collect_if_many_pending(self: &Arc<Self>, keys: &Keys, records: u64) {
+        if records > PENDING_RECORDS_MAX && self.collecting.try_lock().is_ok() {
             let (inner, keys) = (self.clone(), keys.clone());
             drop(tasks::spawn(async move {
                 if let Err(error) = inner.collect(&keys).await {
-                    tracing::debug!(%error, "events and audit records stay on their way");
+                    tracing::debug!(%error, "collecting events and audit records failed, retrying later");
                 }
             }));
         }
@@ -85,14 +86,14 @@ impl Inner {
 }
 
 /// What was seen of a group of rooms; `None` if one of them is frozen.
-fn glances_of(answer: Value) -> Result<Option<Vec<Seen>>, StoreError> {
+fn polls_of(answer: Value) -> Result<Option<Vec<PolledRoom>>, StoreError> {
     let mut parts = Parts::of(answer)?;
     let lineage = parts.next::<String>()?;
     let lineage = (lineage_of(&lineage)?, lineage);
     let mut seen = vec![];
     for part in parts.rest() {
         match part {
-            Value::Array(_) => seen.push(glance_of(part, &lineage)?),
+            Value::Array(_) => seen.push(poll_of(part, &lineage)?),
             Value::BulkString(mark) if mark.is_empty() => seen.push((None, 0)),
             _ => return Ok(None),
         }
@@ -100,13 +101,16 @@ fn glances_of(answer: Value) -> Result<Option<Vec<Seen>>, StoreError> {
     Ok(Some(seen))
 }
 
-fn glance_of(part: Value, (lineage, digits): &(Lineage, String)) -> Result<Seen, StoreError> {
+fn poll_of(part: Value, (lineage, digits): &(Lineage, String)) -> Result<PolledRoom, StoreError> {
     let mut parts = Parts::of(part)?;
     let generation = generation_of(parts.next()?).ok_or_else(strange)?;
     let (version, joined) = (parts.next()?, parts.next()?);
     let is_continuous = parts.next::<String>()? == *digits;
     let (holds_lease, records): (bool, u64) = (parts.next()?, parts.next()?);
-    Ok((Some(Glance { generation, version, joined, lineage: *lineage, is_continuous, holds_lease }), records))
+    Ok((
+        Some(RoomPoll { generation, version, joined, lineage: *lineage, is_continuous, holds_lease }),
+        records,
+    ))
 }
 
 /// A number made of all these bytes (FNV-1a).

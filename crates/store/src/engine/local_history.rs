@@ -11,8 +11,9 @@ const RECENT_MILLIS: u64 = 30_000;
 /// Time between two counts.
 const COUNT_SPACING_MILLIS: u64 = 1_000;
 
-/// How many claims of each line are confirmed: their passes may have left. Told by whoever waits for a confirmation.
-pub(super) type Confirmed = Arc<Mutex<Vec<(Generation, u64)>>>;
+/// How many claims of each line are confirmed: their passes may have left. Updated by the tasks that wait for
+/// confirmations.
+pub(super) type ConfirmedClaims = Arc<Mutex<Vec<(Generation, u64)>>>;
 
 /// Claims so far, by line.
 pub(super) fn claims_of(room: &Room) -> Vec<(Generation, u64)> {
@@ -20,7 +21,7 @@ pub(super) fn claims_of(room: &Room) -> Vec<(Generation, u64)> {
 }
 
 /// Notes that these claims are confirmed.
-pub(super) fn note_confirmed(confirmed: &Confirmed, claims: &[(Generation, u64)]) {
+pub(super) fn note_confirmed(confirmed: &ConfirmedClaims, claims: &[(Generation, u64)]) {
     let mut confirmed = confirmed.lock().unwrap_or_else(PoisonError::into_inner);
     for &(generation, claimed) in claims {
         match confirmed.iter_mut().find(|known| known.0 == generation) {
@@ -32,18 +33,18 @@ pub(super) fn note_confirmed(confirmed: &Confirmed, claims: &[(Generation, u64)]
 
 /// What a node has seen of a room.
 #[derive(Default)]
-pub(super) struct Remembered {
+pub(super) struct LocalHistory {
     lines: Vec<Line>,
-    pub(super) confirmed: Confirmed,
+    pub(super) confirmed: ConfirmedClaims,
     /// The places that have moved to another device.
     moved: MovedPlaces,
     /// When, and how many had joined the newest line by then; oldest first.
     joins: VecDeque<(UnixMillis, u64)>,
 }
 
-impl Remembered {
+impl LocalHistory {
     /// Takes in a room as the store has it under an unbroken lineage.
-    pub(super) fn see(&mut self, room: &Room) {
+    pub(super) fn note(&mut self, room: &Room) {
         let generations = |generation| room.segments.iter().any(|segment| segment.generation == generation);
         if self.lines.len() != room.segments.len()
             || !self.lines.iter().all(|line| generations(line.generation))
@@ -103,7 +104,7 @@ impl Remembered {
     }
 
     /// What it remembers of lines that the room has not come as far in, or does not have.
-    pub(super) fn beyond(&self, room: &Room) -> Vec<Line> {
+    pub(super) fn lines_beyond(&self, room: &Room) -> Vec<Line> {
         let newest = room.newest().generation;
         let mut lines = self.lines();
         lines.retain(|line| {
@@ -119,7 +120,7 @@ impl Remembered {
     }
 
     /// Those of the places it has seen to move of which the room does not know that.
-    pub(super) fn moved_beyond(&self, room: &Room) -> MovedPlaces {
+    pub(super) fn moves_beyond(&self, room: &Room) -> MovedPlaces {
         Arc::new(moves::forgotten(room, &self.moved).into_iter().collect())
     }
 
@@ -151,20 +152,20 @@ mod tests {
     #[test]
     fn the_margin_is_four_times_the_joins_of_the_last_half_minute() {
         let mut now = UnixMillis(1_800_000_000_000);
-        let mut remembered = Remembered::default();
+        let mut history = LocalHistory::default();
         let mut room = Room::open(Settings::default(), now, 1);
-        remembered.see(&room);
-        assert_eq!(remembered.mend(1, false).margin, MARGIN_MIN);
+        history.note(&room);
+        assert_eq!(history.mend(1, false).margin, MARGIN_MIN);
         for _ in 0..120 {
             now = now.plus(1_000);
             room = joined(room, now, 100);
-            remembered.see(&room);
+            history.note(&room);
         }
-        let margin = remembered.mend(1, false).margin;
+        let margin = history.mend(1, false).margin;
         assert!((4 * 3_000..=4 * 3_100).contains(&margin), "{margin}");
         room = joined(room, now.plus(1), 1_000_000);
-        remembered.see(&room);
-        assert_eq!(remembered.mend(1, false).margin, MARGIN_MAX);
+        history.note(&room);
+        assert_eq!(history.mend(1, false).margin, MARGIN_MAX);
     }
 
     #[test]
@@ -176,20 +177,20 @@ mod tests {
         let ticket = Ticket { lane: 0, generation, position, entered: 0, copy: 0 };
         let operation = Operation::Move { ticket, by: Mover(7) };
         let late = apply(early.clone(), now, &operation, Reads::default()).room;
-        let mut remembered = Remembered::default();
-        remembered.see(&late);
-        assert!(remembered.moved_beyond(&late).is_empty());
+        let mut history = LocalHistory::default();
+        history.note(&late);
+        assert!(history.moves_beyond(&late).is_empty());
         let mended =
-            apply(early.clone(), now, &Operation::Mend(remembered.mend(9, false)), Reads::default()).room;
+            apply(early.clone(), now, &Operation::Mend(history.mend(9, false)), Reads::default()).room;
         assert_eq!(mended.moved, late.moved);
-        // Where another node has mended it, the rest is told.
-        let others = Remembered::default().mend(9, false);
+        // Where another node has mended it, the rest is added.
+        let others = LocalHistory::default().mend(9, false);
         let mended = apply(early, now, &Operation::Mend(others), Reads::default()).room;
-        let moved = remembered.moved_beyond(&mended);
+        let moved = history.moves_beyond(&mended);
         assert_eq!(moved.len(), 1);
-        let recall = Operation::Recall { lines: remembered.beyond(&mended), moved };
+        let recall = Operation::Recall { lines: history.lines_beyond(&mended), moved };
         let recalled = apply(mended, now, &recall, Reads::default());
-        assert!(recalled.effects.changed && remembered.moved_beyond(&recalled.room).is_empty());
+        assert!(recalled.effects.changed && history.moves_beyond(&recalled.room).is_empty());
     }
 
     #[test]
@@ -197,14 +198,14 @@ mod tests {
         let now = UnixMillis(1_800_000_000_000);
         let early = joined(Room::open(Settings::default(), now, 1), now, 5);
         let late = joined(early.clone(), now, 7);
-        let mut remembered = Remembered::default();
-        remembered.see(&late);
-        assert!(remembered.beyond(&late).is_empty());
-        let mended = apply(early, now, &Operation::Mend(remembered.mend(9, false)), Reads::default()).room;
+        let mut history = LocalHistory::default();
+        history.note(&late);
+        assert!(history.lines_beyond(&late).is_empty());
+        let mended = apply(early, now, &Operation::Mend(history.mend(9, false)), Reads::default()).room;
         assert_eq!((mended.segments[0].joined, mended.newest().base), (12, 12 + MARGIN_MIN));
-        assert!(remembered.beyond(&mended).is_empty());
+        assert!(history.lines_beyond(&mended).is_empty());
         let reset = apply(late, now, &Operation::Reset { incarnation: 3 }, Reads::default()).room;
-        remembered.see(&reset);
-        assert_eq!(remembered.mend(1, false).lines.len(), 1);
+        history.note(&reset);
+        assert_eq!(history.mend(1, false).lines.len(), 1);
     }
 }

@@ -10,9 +10,9 @@ const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// A source of pauses. They need not be secret, only different.
-pub(super) struct Jitter(u64);
+pub(super) struct Backoff(u64);
 
-impl Jitter {
+impl Backoff {
     pub(super) fn new(node: NodeId) -> Self {
         let bytes = node.0.to_le_bytes();
         Self(
@@ -31,7 +31,7 @@ impl Jitter {
     }
 
     /// How long to wait after so many conflicts in a row: anything up to a bound that doubles with each.
-    pub(super) fn after_conflicts(&mut self, conflicts: u32) -> Duration {
+    pub(super) fn pause_after_conflicts(&mut self, conflicts: u32) -> Duration {
         let bound = FIRST_PAUSE.saturating_mul(1 << conflicts.min(16)).min(LONGEST_PAUSE);
         let micros = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX).max(1);
         Duration::from_micros(self.next() % micros)
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_differ_between_nodes() {
-        let mut one = Jitter::new(NodeId(1));
-        let mut other = Jitter::new(NodeId(2));
-        let pauses = |jitter: &mut Jitter| -> Vec<Duration> {
-            (0..16).map(|conflicts| jitter.after_conflicts(conflicts)).collect()
+        let mut one = Backoff::new(NodeId(1));
+        let mut other = Backoff::new(NodeId(2));
+        let pauses = |backoff: &mut Backoff| -> Vec<Duration> {
+            (0..16).map(|conflicts| backoff.pause_after_conflicts(conflicts)).collect()
         };
         let (one, other) = (pauses(&mut one), pauses(&mut other));
         assert_ne!(one, other);

@@ -240,11 +240,11 @@ impl Gateway {
         mut request: Request<Incoming>,
         peer: Peer,
     ) -> Response<GatewayBody> {
-        // identify
+        // phase: identify
         let client = identify::identify(&peer, request.headers(), &self.identification);
         let is_tls = peer.is_tls || self.public_is_tls;
         let now = self.engine.now();
-        // classify: which room, and what kind of request
+        // phase: classify
         let found = match self.find(&request) {
             Found::Room(rule) => Some(rule),
             Found::Unprotected(origins) => {
@@ -262,21 +262,21 @@ impl Gateway {
         let Some(rule) = &found else {
             return refuse(&Rejection::Misdirected, &reader, None, &mut account);
         };
-        // limit
+        // phase: limit
         if let Some(refused) = self.limited(Class::Gateway, &request, &client).await {
             return refuse(&refused, &reader, Some(rule), &mut account);
         }
         let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
-            if let Some(class) = line::class_of(&request)
+            if let Some(class) = line::line_call_class(&request)
                 && let Some(refused) = self.limited(class, &request, &client).await
             {
                 return refuse(&refused, &reader, Some(rule), &mut account);
             }
             return line::answer(self.called(case, reader, is_tls), &request).await;
         }
-        // verdict
+        // phase: verdict
         let path = Path::of(request.uri().path());
         let judgement = if rule.lets_by(request.method(), &path, request.headers(), client.address) {
             // A visitor's cookie comes back with it all the same.
@@ -291,10 +291,12 @@ impl Gateway {
             }
         };
         match judgement {
+            // phase: proxy
             Judgement::Proxy(entry) => {
                 cookies::hide(request.headers_mut());
                 self.proxied(rule, request, entry, (&client, is_tls), (&reader, &mut account)).await
             }
+            // phase: wait
             Judgement::Wait(wait, cookie) => {
                 account.settle(match wait {
                     Wait::Arriving => Verdict::Arrived,
@@ -320,6 +322,7 @@ impl Gateway {
                 }
                 response
             }
+            // phase: reject
             Judgement::Reject(rejection) => refuse(&rejection, &reader, Some(rule), &mut account),
         }
     }

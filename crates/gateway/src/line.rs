@@ -63,7 +63,7 @@ pub(crate) fn call_of(path: &str) -> Option<&str> {
 }
 
 /// The budget that a call is charged to beside that of its site; none for those that take, give and change nothing.
-pub(crate) fn class_of<B>(request: &Request<B>) -> Option<Class> {
+pub fn line_call_class<B>(request: &Request<B>) -> Option<Class> {
     if request.method() != Method::POST {
         return None;
     }

@@ -104,11 +104,11 @@ impl<S: Sync> axum::extract::FromRequestParts<S> for Principal {
 }
 
 /// Tells callers apart.
-pub(crate) struct Doorkeeper {
+pub(crate) struct Authenticator {
     pub(crate) keys: ApiKeys,
 }
 
-impl Doorkeeper {
+impl Authenticator {
     /// Whether a request says that it is signed rather than showing a key.
     pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
         authorization(headers).is_some_and(Authorization::is_meant)

@@ -14,7 +14,7 @@ use anteroom_pages::Pages;
 use anteroom_store::{Engine, RedisStore};
 use arc_swap::ArcSwap;
 
-use crate::access::{Doorkeeper, OriginSecret};
+use crate::access::{Authenticator, OriginSecret};
 use crate::api::watch::{Feed, Watch};
 use crate::http::error::ApiError;
 use crate::http::prepared::Prepared;
@@ -28,7 +28,7 @@ pub(crate) struct App {
     pub(crate) admission: Arc<Admission>,
     pub(crate) rooms: ServedRooms,
     pub(crate) metrics: Metrics,
-    pub(crate) access: Doorkeeper,
+    pub(crate) access: Authenticator,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
     /// Keeps clients within their budgets of requests.

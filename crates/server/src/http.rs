@@ -9,6 +9,7 @@ pub mod problem;
 pub(crate) mod rate_limits;
 pub(crate) mod request;
 pub(crate) mod response;
+pub(crate) mod router;
 pub mod routes;
 pub(crate) mod service;
 pub(crate) mod staleness;

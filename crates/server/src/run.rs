@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::access::api_keys::ApiKeys;
-use crate::access::{Doorkeeper, OriginSecret};
+use crate::access::{Authenticator, OriginSecret};
 use crate::api::watch::{StreamLimits, WATCH_PATHS, Watch};
 use crate::app::{App, ServedRooms};
 use crate::config::{Config, Loaded, Secrets};
@@ -242,7 +242,7 @@ async fn compose(
             expected_rooms.push(room.id.clone());
         }
     }
-    let (access, first_start) = doorkeeper(&engine, &master, secrets).await?;
+    let (access, first_start) = authenticator(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
     let public_url = config.public_url.clone().unwrap_or_else(|| addresses.public.clone());
@@ -313,11 +313,11 @@ fn gateway(
 }
 
 /// The keys the private listener accepts: those of the store, and the one of the environment. Without any, one is made.
-async fn doorkeeper(
+async fn authenticator(
     engine: &Engine,
     master: &Arc<MasterSecrets>,
     secrets: &Secrets,
-) -> anyhow::Result<(Doorkeeper, FirstStart)> {
+) -> anyhow::Result<(Authenticator, FirstStart)> {
     let environment = secrets.admin_key.as_ref().map(|key| {
         if key.expose_secret().chars().count() < ADMIN_KEY_MIN_CHARACTERS {
             return Err(Hinted {
@@ -330,7 +330,7 @@ async fn doorkeeper(
     let keys =
         ApiKeys::open(Arc::clone(engine.store()), Arc::clone(master), environment.transpose()?).await?;
     let admin_key = keys.make_first(engine.now()).await?;
-    Ok((Doorkeeper { keys }, FirstStart { admin_key }))
+    Ok((Authenticator { keys }, FirstStart { admin_key }))
 }
 
 /// What the CDN must show, if only the CDN may come in.

@@ -20,12 +20,12 @@ use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
 use crate::http::request::{Parameters, Path, WholeNumber, read_json};
-use crate::http::response::{self, Answered, Caching};
+use crate::http::response::{self, ApiResponse, Caching};
 use crate::http::timestamp::rfc3339;
 use crate::openapi::schemas::{KeyKindName, KeyName, RoleName};
 
 type Shared = State<Arc<App>>;
-type Outcome = Result<Answered, ApiError>;
+type Outcome = Result<ApiResponse, ApiError>;
 
 /// How many records one page of the audit has by default.
 pub(crate) const AUDIT_PAGE: usize = 100;
@@ -46,12 +46,12 @@ impl From<KeyError> for ApiError {
     }
 }
 
-fn ok(body: &Json) -> Answered {
+fn ok(body: &Json) -> ApiResponse {
     response::json(StatusCode::OK, Caching::Never, body)
 }
 
 /// GET `/keys`: every key, without what would let anybody use it.
-pub(crate) async fn list_keys(State(app): Shared) -> Answered {
+pub(crate) async fn list_keys(State(app): Shared) -> ApiResponse {
     let keys = app.access.keys.all();
     let keys: Vec<Json> = keys.iter().map(|key| described(key, app.now())).collect();
     ok(&json!({"keys": keys}))
@@ -119,13 +119,13 @@ pub(crate) async fn revoke_key(
     Path(name): Path<String>,
 ) -> Outcome {
     app.access.keys.revoke(&name, &principal.name, app.now()).await?;
-    let mut response = Answered::new(Body::empty());
+    let mut response = ApiResponse::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }
 
 /// GET `/signing_keys`: the keys that sign passes, without their private halves.
-pub(crate) async fn list_signing_keys(State(app): Shared) -> Answered {
+pub(crate) async fn list_signing_keys(State(app): Shared) -> ApiResponse {
     let keys: Vec<Json> = app.admission.keys.described(app.now()).iter().map(signing_key).collect();
     ok(&json!({"keys": keys}))
 }

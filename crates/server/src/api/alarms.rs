@@ -16,12 +16,12 @@ use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
 use crate::http::request::read_json;
-use crate::http::response::{self, Answered, Caching};
+use crate::http::response::{self, ApiResponse, Caching};
 use crate::http::timestamp::rfc3339;
 use crate::ops::alarms::{HearError, rooms_by_name};
 
 type Shared = State<Arc<App>>;
-type Outcome = Result<Answered, ApiError>;
+type Outcome = Result<ApiResponse, ApiError>;
 
 impl From<HearError> for ApiError {
     fn from(error: HearError) -> Self {
@@ -65,7 +65,7 @@ pub(crate) async fn notify(State(app): Shared, principal: Principal, request: Re
 
 /// GET `/alarms`: every alarm, own and reported from outside, and the names that rooms mention but that were never
 /// reported.
-pub(crate) async fn list(State(app): Shared) -> Answered {
+pub(crate) async fn list(State(app): Shared) -> ApiResponse {
     let now = app.now();
     let rooms = rooms_by_name(&app.engine);
     let rooms_naming = |name: &str| rooms.get(name).cloned().unwrap_or_default();

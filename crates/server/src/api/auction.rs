@@ -22,14 +22,14 @@ use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
 use crate::http::request::{Parameters, read_optional_json};
-use crate::http::response::{self, Answered, Caching};
+use crate::http::response::{self, ApiResponse, Caching};
 use crate::openapi::schemas::{Jwt, RoomName, TicketText, WebAddressText};
 
 /// Who comes to an auction.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuctionBody {
-    /// The ticket, where it is not presented in `Authorization`. Whoever has none takes a place.
+    /// The ticket, where it is not shown in `Authorization`. Whoever has none takes a place.
     #[schema(value_type = Option<TicketText>)]
     queue_token: Option<String>,
     /// The room; the default room if it is not named. A ticket token names its own.
@@ -55,7 +55,7 @@ pub(crate) struct WonAnswer {
 #[serde(rename_all = "camelCase")]
 #[schema(as = AuctionTicket)]
 pub(crate) struct QueuedAnswer {
-    /// The ticket: presented at each check-in from now on.
+    /// The ticket: shown at each check-in from now on.
     #[schema(value_type = Jwt)]
     pub(crate) queue_token: String,
     /// How long it will probably wait; null while that is not known.
@@ -68,7 +68,7 @@ pub(crate) async fn auction(
     State(app): State<Arc<App>>,
     parameters: Parameters,
     request: Request<Body>,
-) -> Result<Answered, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     let key = idempotency::key_of(request.headers())?;
     let in_header = ticket_request::presented_text(request.headers()).map(str::to_owned);
     // Somebody who shows something unreadable has a ticket, and must not get a second one.
@@ -84,7 +84,7 @@ pub(crate) async fn auction(
 }
 
 /// A place in line, or a slot where one is spare.
-async fn join(app: &App, room: Arc<RoomView>, key: Option<JoinKey>) -> Result<Answered, ApiError> {
+async fn join(app: &App, room: Arc<RoomView>, key: Option<JoinKey>) -> Result<ApiResponse, ApiError> {
     if room.handle.with_board(|board| board.auction.is_none()) {
         return Err(AdmissionError::NoAuction.into());
     }
@@ -103,7 +103,7 @@ async fn join(app: &App, room: Arc<RoomView>, key: Option<JoinKey>) -> Result<An
 }
 
 /// A check-in, held until the round closes.
-async fn check_in(app: &App, presented: PresentedTicket) -> Result<Answered, ApiError> {
+async fn check_in(app: &App, presented: PresentedTicket) -> Result<ApiResponse, ApiError> {
     if presented.board.auction.is_none() {
         return Err(AdmissionError::NoAuction.into());
     }
@@ -149,7 +149,7 @@ enum Told {
 }
 
 /// Claims, and signs the pass.
-async fn admit(app: &App, presented: &PresentedTicket) -> Result<Answered, ApiError> {
+async fn admit(app: &App, presented: &PresentedTicket) -> Result<ApiResponse, ApiError> {
     let pass = app.admission.claim_win(presented).await?;
     let backend_uri = presented.room.handle.with_board(|board| board.settings.backend_uri.clone());
     let body = WonAnswer {

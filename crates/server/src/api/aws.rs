@@ -26,18 +26,19 @@ use crate::api::idempotency;
 use crate::app::{App, ServedRoom};
 use crate::http::error::ApiError;
 use crate::http::fast_path;
+use crate::http::prepared::Prepared;
 use crate::http::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
-use crate::http::response::{Answered, Caching, json, mark_json};
+use crate::http::response::{ApiResponse, Caching, json, mark_json};
 use crate::openapi::schemas::{IssuerText, RequestIdText, RoomName};
 
 type Shared = State<Arc<App>>;
-type Outcomes = Result<Answered, ApiError>;
+type Outcomes = Result<ApiResponse, ApiError>;
 
 const INVALID_EVENT: &str = "Invalid event ID";
 const INVALID_EVENT_OR_REQUEST: &str = "Invalid event or request ID";
 const INVALID_REQUEST: &str = "Invalid request ID";
 
-fn ok(caching: Caching, body: &serde_json::Value) -> Answered {
+fn ok(caching: Caching, body: &serde_json::Value) -> ApiResponse {
     json(StatusCode::OK, caching, body)
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct EventBody {
 pub(crate) async fn assign_queue_num(State(app): Shared, request: Request<Body>) -> Outcomes {
     let key = idempotency::key_of(request.headers())?;
     let body = read_body(request).await?;
-    let mut answer = Answered::new(Body::from(assigned(&app, &body, key).await?));
+    let mut answer = ApiResponse::new(Body::from(assigned(&app, &body, key).await?));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
 }
@@ -102,7 +103,7 @@ pub(crate) async fn queue_num(State(app): Shared, parameters: Parameters) -> Out
         .open(id, Proof::Deciphered, app.now())
         .await?
         .ok_or_else(|| ApiError::bad_request(INVALID_EVENT_OR_REQUEST))?;
-    let mut answer = Answered::new(Body::from(queue_num_body(&room, &ticket)));
+    let mut answer = ApiResponse::new(Body::from(queue_num_body(&room, &ticket)));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
 }
@@ -118,14 +119,14 @@ pub(crate) fn queue_num_body(room: &ServedRoom, ticket: &Ticket) -> String {
     )
 }
 
-/// GET `/serving_num`, when the short way in `hot` could not be taken.
+/// GET `/serving_num`, when its fast path does not apply.
 pub(crate) async fn serving_num(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcomes {
-    Ok(fast_path::figure(&*queried_room(&app, &parameters)?, &headers, fast_path::serving_num).map(Body::new))
+    Ok(fast_path::figure(&*queried_room(&app, &parameters)?, &headers, Prepared::serving_num).map(Body::new))
 }
 
 /// GET `/waiting_num`, likewise.
 pub(crate) async fn waiting_num(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcomes {
-    Ok(fast_path::figure(&*queried_room(&app, &parameters)?, &headers, fast_path::waiting_num).map(Body::new))
+    Ok(fast_path::figure(&*queried_room(&app, &parameters)?, &headers, Prepared::waiting_num).map(Body::new))
 }
 
 /// GET `/public_key`: the key that signs passes now.
@@ -138,7 +139,7 @@ pub(crate) async fn public_key(State(app): Shared, parameters: Parameters) -> Ou
 }
 
 /// GET `/.well-known/jwks.json`: every key that a valid pass may be signed with.
-pub(crate) async fn jwks(State(app): Shared) -> Answered {
+pub(crate) async fn jwks(State(app): Shared) -> ApiResponse {
     ok(Caching::Keys, &app.admission.keys.jwks(app.now()))
 }
 
@@ -312,7 +313,7 @@ pub(crate) async fn expired_tokens(State(app): Shared, parameters: Parameters) -
         Ok::<_, StoreError>(format!("[{}]", ids.join(",")))
     });
     let text = written.await.map_err(|_| ApiError::unavailable("The list could not be made"))??;
-    let mut answer = Answered::new(Body::from(text));
+    let mut answer = ApiResponse::new(Body::from(text));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
 }

@@ -29,12 +29,12 @@ use crate::app::{App, to_the_end};
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
 use crate::http::request::BODY_READ_TIMEOUT;
-use crate::http::response::{self, Answered, Caching, mark_json};
+use crate::http::response::{self, ApiResponse, Caching, mark_json};
 use crate::http::routes::RESTORE_MAX_BYTES;
 use crate::http::timestamp::rfc3339;
 use crate::ops::master_secret;
 
-type Outcome = Result<Answered, ApiError>;
+type Outcome = Result<ApiResponse, ApiError>;
 
 /// GET `/backup`: everything the store has, as of one moment, as a stream.
 pub(crate) async fn backup(State(app): State<Arc<App>>, principal: Principal, method: Method) -> Outcome {
@@ -44,7 +44,7 @@ pub(crate) async fn backup(State(app): State<Arc<App>>, principal: Principal, me
         tracing::info!(actor = principal.name, "taking a backup");
         Body::new(BackupBody::new(app.engine.backup().await?))
     };
-    let mut response = Answered::new(body);
+    let mut response = ApiResponse::new(body);
     let headers = response.headers_mut();
     mark_json(headers, Caching::Never);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

@@ -27,10 +27,10 @@ use crate::access::Principal;
 use crate::app::{App, ServedRoom};
 use crate::http::error::ApiError;
 use crate::http::request::{Path, read_json};
-use crate::http::response::{self, Answered, Caching};
+use crate::http::response::{self, ApiResponse, Caching};
 
 type Shared = State<Arc<App>>;
-type Outcomes = Result<Answered, ApiError>;
+type Outcomes = Result<ApiResponse, ApiError>;
 
 /// GET `/rooms/{id}/capacity`: who reports, and what that leaves.
 pub(crate) async fn show(State(app): Shared, Path(id): Path<String>) -> Outcomes {
@@ -119,7 +119,7 @@ pub(crate) async fn forget(
 ) -> Outcomes {
     let room = app.named_room(Some(&id))?;
     room.handle.operate(Operation::ForgetReporter { reporter }, principal.actor()).await?;
-    let mut response = Answered::new(Body::empty());
+    let mut response = ApiResponse::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }

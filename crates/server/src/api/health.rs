@@ -12,17 +12,17 @@ use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::html_frame;
 use crate::http::problem;
-use crate::http::response::{self, Answered, Caching, mark_json};
+use crate::http::response::{self, ApiResponse, Caching, mark_json};
 use crate::http::staleness::{Freshness, store_is_lost};
 use crate::ops::metrics;
 
 /// GET `/livez`.
-pub(crate) async fn live() -> Answered {
+pub(crate) async fn live() -> ApiResponse {
     response::json(StatusCode::OK, Caching::Never, &json!({"status": "live"}))
 }
 
 /// GET `/readyz`.
-pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Answered, ApiError> {
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<ApiResponse, ApiError> {
     if app.engine.is_ready() && app.freshness() == Freshness::Fresh {
         return Ok(response::json(StatusCode::OK, Caching::Never, &json!({"status": "ready"})));
     }
@@ -33,7 +33,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Answered, ApiEr
 }
 
 /// GET `/metrics`.
-pub(crate) async fn metrics_text(State(app): State<Arc<App>>) -> Result<Answered, ApiError> {
+pub(crate) async fn metrics_text(State(app): State<Arc<App>>) -> Result<ApiResponse, ApiError> {
     let text =
         metrics::render(&app).map_err(|_| ApiError::unavailable("The metrics could not be written"))?;
     let mut response = Response::new(Body::from(text));
@@ -44,6 +44,6 @@ pub(crate) async fn metrics_text(State(app): State<Arc<App>>) -> Result<Answered
 }
 
 /// GET `/problems`.
-pub(crate) async fn problems() -> Answered {
+pub(crate) async fn problems() -> ApiResponse {
     html_frame::answer(problem::page())
 }

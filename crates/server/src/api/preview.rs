@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::request::{Path, read_optional_json};
-use crate::http::response::Answered;
+use crate::http::response::ApiResponse;
 
 /// The largest request: a template as JSON, in which every character may be escaped.
 pub(crate) const PREVIEW_MAX_BYTES: usize = 6 * TEMPLATE_MAX_BYTES + 4_096;
@@ -42,7 +42,7 @@ pub(crate) async fn preview(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     request: Request<Body>,
-) -> Result<Answered, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     let room = app.named_room(Some(&id))?;
     let asked: PreviewBody = read_optional_json(request).await?;
     let settings = room.handle.with_board(|board| Arc::clone(&board.settings));

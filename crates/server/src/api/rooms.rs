@@ -29,13 +29,13 @@ use crate::app::{App, ServedRoom, to_the_end};
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
 use crate::http::request::{Path, read_optional_json};
-use crate::http::response::{self, Answered, Caching};
+use crate::http::response::{self, ApiResponse, Caching};
 use crate::http::timestamp::rfc3339;
 use crate::openapi::schemas::{RoomStateName, WantedSettings};
 use crate::ops::page_templates;
 
 type Shared = State<Arc<App>>;
-type Outcome = Result<Answered, ApiError>;
+type Outcome = Result<ApiResponse, ApiError>;
 
 /// How often a change is computed anew after concurrent changes.
 const ATTEMPTS_MAX: u32 = 8;
@@ -51,7 +51,7 @@ fn configured(board: &Board) -> Configured {
 }
 
 /// GET `/rooms`.
-pub(crate) async fn list(State(app): Shared) -> Answered {
+pub(crate) async fn list(State(app): Shared) -> ApiResponse {
     let rooms: Vec<Json> =
         app.engine.rooms().iter().map(|room| described(room.id(), &room.board())).collect();
     response::json(StatusCode::OK, Caching::Never, &json!({"rooms": rooms}))
@@ -233,7 +233,7 @@ pub(crate) async fn delete(
         });
         match deleted.await? {
             Ok(_) => {
-                let mut response = Answered::new(Body::empty());
+                let mut response = ApiResponse::new(Body::empty());
                 *response.status_mut() = StatusCode::NO_CONTENT;
                 return Ok(response);
             }
@@ -297,7 +297,7 @@ fn etag((settings, state): &Configured) -> String {
     tag
 }
 
-fn told(status: StatusCode, id: &RoomId, board: &Board) -> Answered {
+fn told(status: StatusCode, id: &RoomId, board: &Board) -> ApiResponse {
     let mut response = response::json(status, Caching::Never, &described(id, board));
     if let Ok(tag) = HeaderValue::try_from(etag(&configured(board))) {
         response.headers_mut().insert(header::ETAG, tag);

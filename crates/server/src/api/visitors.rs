@@ -29,11 +29,11 @@ use crate::http::error::ApiError;
 use crate::http::fast_path;
 use crate::http::prepared::Prepared;
 use crate::http::request::{Parameters, Path, parse_json, read_body, read_optional_json};
-use crate::http::response::{self, Answered, Caching};
+use crate::http::response::{self, ApiResponse, Caching};
 use crate::openapi::schemas::{Jwt, RoomName};
 
 type Shared = State<Arc<App>>;
-type Outcome = Result<Answered, ApiError>;
+type Outcome = Result<ApiResponse, ApiError>;
 
 /// Which line to join.
 #[derive(Deserialize, Default, ToSchema)]
@@ -79,7 +79,7 @@ pub(crate) async fn join_with(
 }
 
 /// Claims the place of a ticket that is served.
-async fn claim_presented(app: &App, presented: &mut PresentedTicket) -> Result<Answered, AdmissionError> {
+async fn claim_presented(app: &App, presented: &mut PresentedTicket) -> Result<ApiResponse, AdmissionError> {
     let PresentedTicket { room, ticket, request_id, .. } = &*presented;
     let claim = app.admission.claim(room, *ticket, *request_id, ClaimTerms::default(), Actor::Visitor);
     let pass = claim.await?;
@@ -87,11 +87,11 @@ async fn claim_presented(app: &App, presented: &mut PresentedTicket) -> Result<A
     Ok(ok(&admitted_answer(app, presented, pass)))
 }
 
-fn ok(body: &impl Serialize) -> Answered {
+fn ok(body: &impl Serialize) -> ApiResponse {
     response::serialized(StatusCode::OK, Caching::Never, body)
 }
 
-/// GET `/status`, when the short way in `hot` could not be taken.
+/// GET `/status`, when its fast path does not apply.
 pub(crate) async fn status(State(app): Shared, parameters: Parameters, headers: HeaderMap) -> Outcome {
     let text = presented_text(&headers).ok_or_else(ticket_missing)?;
     let presented = app.admission.open_ticket(parameters.one("room")?, text).await?;
@@ -100,7 +100,7 @@ pub(crate) async fn status(State(app): Shared, parameters: Parameters, headers: 
 }
 
 /// What `/status` tells, if the board alone can.
-pub(crate) fn status_at_once(app: &App, room: Option<&str>, text: &str) -> Option<Vec<u8>> {
+pub(crate) fn status_from_board(app: &App, room: Option<&str>, text: &str) -> Option<Vec<u8>> {
     let presented = app.admission.open_known_ticket(room, text)?;
     let state = state_from_board(app, &presented)?;
     serde_json::to_vec(&ticket_answer(app, &presented, state)).ok()
@@ -203,13 +203,13 @@ pub(crate) async fn refresh(State(app): Shared, request: Request<Body>) -> Outco
     })))
 }
 
-/// GET `/rooms/{id}` on the public listener, when the short way in `hot` could not be taken.
+/// GET `/rooms/{id}` on the public listener, when its fast path does not apply.
 pub(crate) async fn figures(State(app): Shared, Path(id): Path<String>, headers: HeaderMap) -> Outcome {
     let room = app.named_room(Some(&id))?;
     match app.freshness().stale_seconds() {
         None => Ok(fast_path::figure(&room, &headers, Prepared::figures).map(Body::new)),
         Some(seconds) => {
-            let mut answer = Answered::new(Body::from(room.prepared().stale_figures(seconds)));
+            let mut answer = ApiResponse::new(Body::from(room.prepared().stale_figures(seconds)));
             response::mark_json(answer.headers_mut(), Caching::Never);
             Ok(answer)
         }

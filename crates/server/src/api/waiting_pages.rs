@@ -14,7 +14,7 @@ use http::{HeaderMap, Request, Response, Uri};
 use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::request::{Parameters, Path};
-use crate::http::response::Answered;
+use crate::http::response::ApiResponse;
 
 type Shared = State<Arc<App>>;
 
@@ -28,7 +28,7 @@ pub(crate) async fn line(
     Extension(peer): Extension<Peer>,
     parameters: Parameters,
     request: Request<Body>,
-) -> Result<Answered, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     refuse_what_is_given_twice(&parameters)?;
     let room = app.room_or_default(parameters.one("room")?).map(|room| room.handle.id().clone());
     let request = without_body(request);
@@ -42,7 +42,7 @@ pub(crate) async fn wait(
     Path(room): Path<String>,
     parameters: Parameters,
     request: Request<Body>,
-) -> Result<Answered, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     refuse_what_is_given_twice(&parameters)?;
     Ok(own(app.gateway.answer_hand_off(&without_body(request), &peer, &room).await))
 }
@@ -56,7 +56,7 @@ fn refuse_what_is_given_twice(parameters: &Parameters) -> Result<(), ApiError> {
 }
 
 /// GET `/page.js`: what pages do in a browser.
-pub(crate) async fn script(State(app): Shared, uri: Uri, headers: HeaderMap) -> Answered {
+pub(crate) async fn script(State(app): Shared, uri: Uri, headers: HeaderMap) -> ApiResponse {
     app.pages.script(uri.query(), &headers).map(Body::from)
 }
 
@@ -66,7 +66,7 @@ fn without_body(request: Request<Body>) -> Request<()> {
     Request::from_parts(parts, ())
 }
 
-fn own(response: Response<GatewayBody>) -> Answered {
+fn own(response: Response<GatewayBody>) -> ApiResponse {
     let mut answered = response.map(Body::new);
     answered.extensions_mut().insert(ForOwnPages);
     let headers = answered.headers_mut();

@@ -42,7 +42,7 @@ use crate::http::error::ApiError;
 use crate::http::listener::takeout::Takeout;
 use crate::http::problem::Problem;
 use crate::http::request::Parameters;
-use crate::http::response::{Answered, mark_cross_origin};
+use crate::http::response::{ApiResponse, mark_cross_origin};
 use crate::http::timestamp::http_date;
 
 /// Where the stream is, and the paths on which sockets are taken out.
@@ -194,7 +194,10 @@ impl Drop for Watch {
 }
 
 /// GET `/watch`.
-pub(crate) async fn watch(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Answered, ApiError> {
+pub(crate) async fn watch(
+    State(app): State<Arc<App>>,
+    request: Request<Body>,
+) -> Result<ApiResponse, ApiError> {
     let parameters = Parameters::of(request.uri())?;
     let room = app.named_room(parameters.one("room")?)?;
     if !accepts_event_stream(request.headers()) {
@@ -208,7 +211,7 @@ pub(crate) async fn watch(State(app): State<Arc<App>>, request: Request<Body>) -
     if let Some(takeout) = request.extensions().get::<Takeout>().cloned() {
         let watching = app.watch.enter(&feed, Kind::Taken)?;
         // Counted here, because the code that counts responses is dropped with hyper's connection.
-        app.metrics.answered("public", PATH, StatusCode::OK.as_u16());
+        app.metrics.count_response("public", PATH, StatusCode::OK.as_u16());
         let adoption = Adoption { greeting: greeting(&app), known_edition, watching };
         let hubs = &app.watch.hubs;
         let next = usize::try_from(app.watch.number()).unwrap_or(0) % hubs.len();
@@ -265,7 +268,7 @@ fn known_edition(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The answer of a stream that stays in hyper.
-fn streaming(body: Body) -> Answered {
+fn streaming(body: Body) -> ApiResponse {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));

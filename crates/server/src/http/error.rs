@@ -14,7 +14,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::http::problem::Problem;
-use crate::http::response::{self, Answered, Caching};
+use crate::http::response::{self, ApiResponse, Caching};
 
 /// When a client that was turned away should come back.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
@@ -27,6 +27,8 @@ pub(crate) enum Style {
     Aws,
     /// RFC 9457.
     Problem,
+    /// RFC 9457; a browser beyond its budget gets a page.
+    Page,
 }
 
 /// Something that did not work, and how to say so. Boxed, because every answer that works would carry its size.
@@ -88,14 +90,14 @@ impl ApiError {
     }
 
     /// The answer, in the style of its path.
-    pub(crate) fn render(self, style: Style, public_url: &str) -> Answered {
+    pub(crate) fn render(self, style: Style, public_url: &str) -> ApiResponse {
         let ErrorContent { problem, text, aws, header, member } = *self.0;
         let mut response = match style {
             Style::Aws => {
                 let (status, text) = aws.unwrap_or((problem.status(), &text));
                 response::json(status, Caching::Never, &json!({"error": text}))
             }
-            Style::Problem => {
+            Style::Problem | Style::Page => {
                 let status = problem.status();
                 let mut body = json!({
                     "type": problem.address(public_url),
@@ -120,7 +122,7 @@ impl ApiError {
 
 /// Carries the error to the last phase, which knows the path's style and writes it out.
 impl IntoResponse for ApiError {
-    fn into_response(self) -> Answered {
+    fn into_response(self) -> ApiResponse {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = self.0.problem.status();
         response.extensions_mut().insert(self);

@@ -1,4 +1,5 @@
-//! The calls that come by the hundred thousand, answered ahead of the router: reads from bytes the board prepared, and joins.
+//! The calls that come by the hundred thousand, answered ahead of their handlers: reads from bytes the board prepared, and joins. Which
+//! calls these are stands in their rows.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use anteroom_tokens::request_id;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
@@ -17,52 +18,107 @@ use crate::app::{App, ServedRoom};
 use crate::http::error::Style;
 use crate::http::prepared::{Prepared, PreparedAnswer};
 use crate::http::request::{plain_parameter, read_body_within};
-use crate::http::response::{AnswerBody, Caching, mark_json};
+use crate::http::response::{Caching, ResponseBody, mark_json};
 use crate::http::staleness::Freshness;
 
-const PUBLIC: &str = "public";
-const ASSIGN_PATH: &str = "/assign_queue_num";
-const JOIN_PATH: &str = "/join";
+/// How a row is answered ahead of its handler. Whatever is unusual about a request, an escape in its query for instance, goes to the
+/// handler and gets the same response, `ETag` and count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FastPath {
+    /// From bytes that the board prepared.
+    Read(FastRead),
+    /// A join, which a hundred thousand people ask for at once.
+    Join(FastJoin),
+}
 
-/// The answer, if this is a hot read without anything unusual about it.
-pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return None;
-    }
-    // What is marked as stale is written the careful way.
-    if app.freshness() != Freshness::Fresh {
-        return None;
-    }
-    let query = request.uri().query();
-    let room = || app.room(plain_parameter(query?, "event_id")?);
-    let headers = request.headers();
-    let (counters, answered) = match request.uri().path() {
-        "/serving_num" => (&app.metrics.hot_serving_num, figure(&*room()?, headers, serving_num)),
-        "/waiting_num" => (&app.metrics.hot_waiting_num, figure(&*room()?, headers, waiting_num)),
-        "/queue_num" => (&app.metrics.hot_queue_num, queue_num(app, &*room()?, query?)?),
-        "/status" => (&app.metrics.hot_status, status(app, query, headers)?),
-        path => {
-            // A name that would need decoding is not a room's.
-            let room = app.room(path.strip_prefix("/rooms/")?)?;
-            (&app.metrics.hot_board, figure(&room, headers, Prepared::figures))
-        }
+/// The response, if nothing is unusual about the request. The text is the first parameter of its path.
+type FastRead = fn(&App, &Request<Incoming>, Option<&str>) -> Option<Response<Full<Bytes>>>;
+/// The response under way, or the request where something is unusual about it.
+type FastJoin = fn(&Arc<App>, Request<Incoming>) -> Result<PendingResponse, Request<Incoming>>;
+/// A response under way.
+pub(crate) type PendingResponse = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
+
+const PUBLIC: &str = "public";
+
+/// A response from what the board prepared, if the board is fresh: what is stale is marked so by the handler.
+pub(crate) fn read(
+    app: &App,
+    fast: FastRead,
+    request: &Request<Incoming>,
+    parameter: Option<&str>,
+) -> Option<Response<Full<Bytes>>> {
+    if app.freshness() == Freshness::Fresh { fast(app, request, parameter) } else { None }
+}
+
+fn queried_room(app: &App, request: &Request<Incoming>) -> Option<Arc<ServedRoom>> {
+    app.room(plain_parameter(request.uri().query()?, "event_id")?)
+}
+
+/// GET `/serving_num`.
+pub(crate) fn serving_num(
+    app: &App,
+    request: &Request<Incoming>,
+    _: Option<&str>,
+) -> Option<Response<Full<Bytes>>> {
+    let response = figure(&*queried_room(app, request)?, request.headers(), Prepared::serving_num);
+    app.metrics.fast_serving_num.count(response.status());
+    Some(response)
+}
+
+/// GET `/waiting_num`.
+pub(crate) fn waiting_num(
+    app: &App,
+    request: &Request<Incoming>,
+    _: Option<&str>,
+) -> Option<Response<Full<Bytes>>> {
+    let response = figure(&*queried_room(app, request)?, request.headers(), Prepared::waiting_num);
+    app.metrics.fast_waiting_num.count(response.status());
+    Some(response)
+}
+
+/// GET `/queue_num`: the number of a place, deciphered from its id.
+pub(crate) fn queue_num(
+    app: &App,
+    request: &Request<Incoming>,
+    _: Option<&str>,
+) -> Option<Response<Full<Bytes>>> {
+    let room = queried_room(app, request)?;
+    let id = request_id::parse(plain_parameter(request.uri().query()?, "request_id")?)?;
+    let ticket = room.open_known(id, app.now())?;
+    let response = whole(Bytes::from(aws::queue_num_body(&room, &ticket)), Caching::Never);
+    app.metrics.fast_queue_num.count(response.status());
+    Some(response)
+}
+
+/// GET `/status`: where a waiting ticket stands.
+pub(crate) fn status(
+    app: &App,
+    request: &Request<Incoming>,
+    _: Option<&str>,
+) -> Option<Response<Full<Bytes>>> {
+    let room = match request.uri().query() {
+        Some(query) => Some(plain_parameter(query, "room")?),
+        None => None,
     };
-    counters.count(answered.status());
-    Some(answered)
+    let ticket = ticket_request::presented_text(request.headers())?;
+    let response = whole(Bytes::from(visitors::status_from_board(app, room, ticket)?), Caching::Never);
+    app.metrics.fast_status.count(response.status());
+    Some(response)
+}
+
+/// GET `/rooms/{id}`. A name that would need decoding is not a room's.
+pub(crate) fn figures(
+    app: &App,
+    request: &Request<Incoming>,
+    name: Option<&str>,
+) -> Option<Response<Full<Bytes>>> {
+    let response = figure(&*app.room(name?)?, request.headers(), Prepared::figures);
+    app.metrics.fast_board.count(response.status());
+    Some(response)
 }
 
 /// Which of the prepared answers.
 pub(crate) type Choice = fn(&Prepared) -> &PreparedAnswer;
-
-/// `/serving_num`.
-pub(crate) fn serving_num(prepared: &Prepared) -> &PreparedAnswer {
-    &prepared.serving_num
-}
-
-/// `/waiting_num`.
-pub(crate) fn waiting_num(prepared: &Prepared) -> &PreparedAnswer {
-    &prepared.waiting_num
-}
 
 /// A figure of the board, from bytes that are already there.
 pub(crate) fn figure(room: &ServedRoom, headers: &HeaderMap, choose: Choice) -> Response<Full<Bytes>> {
@@ -80,64 +136,48 @@ pub(crate) fn figure(room: &ServedRoom, headers: &HeaderMap, choose: Choice) -> 
     response
 }
 
-/// The number of a place, deciphered from its id.
-fn queue_num(app: &App, room: &ServedRoom, query: &str) -> Option<Response<Full<Bytes>>> {
-    let id = request_id::parse(plain_parameter(query, "request_id")?)?;
-    let ticket = room.open_known(id, app.now())?;
-    Some(whole(Bytes::from(aws::queue_num_body(room, &ticket)), Caching::Never))
-}
-
-/// Where a waiting ticket stands.
-fn status(app: &App, query: Option<&str>, headers: &HeaderMap) -> Option<Response<Full<Bytes>>> {
-    let room = match query {
-        Some(query) => Some(plain_parameter(query, "room")?),
-        None => None,
-    };
-    let text = visitors::status_at_once(app, room, ticket_request::presented_text(headers)?)?;
-    Some(whole(Bytes::from(text), Caching::Never))
-}
-
-/// The writes with a short way, without a router or boxes around bodies: taking a place, which a hundred thousand people do
-/// at once. Gives any other request back.
+/// POST `/assign_queue_num`.
+#[expect(clippy::unnecessary_wraps, reason = "a row's fast path may give the request back")]
 #[expect(clippy::result_large_err, reason = "what is given back is the request itself")]
-pub(crate) fn join(app: &Arc<App>, request: Request<Incoming>) -> Result<Joining, Request<Incoming>> {
-    if request.method() != Method::POST {
-        return Err(request);
-    }
-    let app = Arc::clone(app);
-    match (request.uri().path(), request.uri().query()) {
-        (ASSIGN_PATH, _) => Ok(Box::pin(assign_queue_num(app, request))),
-        (JOIN_PATH, None) => Ok(Box::pin(native_join(app, request))),
-        _ => Err(request),
+pub(crate) fn assign_queue_num(
+    app: &Arc<App>,
+    request: Request<Incoming>,
+) -> Result<PendingResponse, Request<Incoming>> {
+    Ok(Box::pin(respond_to_assign(Arc::clone(app), request)))
+}
+
+/// POST `/join`, unless the query names the room.
+#[expect(clippy::result_large_err, reason = "what is given back is the request itself")]
+pub(crate) fn join(app: &Arc<App>, request: Request<Incoming>) -> Result<PendingResponse, Request<Incoming>> {
+    match request.uri().query() {
+        None => Ok(Box::pin(respond_to_join(Arc::clone(app), request))),
+        Some(_) => Err(request),
     }
 }
 
-/// A join under way.
-pub(crate) type Joining = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
-
-async fn assign_queue_num(app: Arc<App>, request: Request<Incoming>) -> Response<AnswerBody> {
+async fn respond_to_assign(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
     let assigned = async {
         let key = idempotency::key_of(request.headers())?;
         let body = read_body_within(request.into_body(), app.request_body_max_bytes).await?;
         aws::assigned(&app, &body, key).await
     };
     let answered = match assigned.await {
-        Ok(body) => whole(body, Caching::Never).map(AnswerBody::Whole),
-        Err(error) => error.render(Style::Aws, &app.public_url).map(AnswerBody::Routed),
+        Ok(body) => whole(body, Caching::Never).map(ResponseBody::Whole),
+        Err(error) => error.render(Style::Aws, &app.public_url).map(ResponseBody::Routed),
     };
-    app.metrics.answered(PUBLIC, ASSIGN_PATH, answered.status().as_u16());
+    app.metrics.count_response(PUBLIC, "/assign_queue_num", answered.status().as_u16());
     answered
 }
 
-async fn native_join(app: Arc<App>, request: Request<Incoming>) -> Response<AnswerBody> {
+async fn respond_to_join(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
     let joined = async {
         let key = idempotency::key_of(request.headers())?;
         let body = read_body_within(request.into_body(), app.request_body_max_bytes).await?;
         visitors::join_with(&app, None, &body, key).await
     };
     let answered = joined.await.unwrap_or_else(|error| error.render(Style::Problem, &app.public_url));
-    app.metrics.answered(PUBLIC, JOIN_PATH, answered.status().as_u16());
-    answered.map(AnswerBody::Routed)
+    app.metrics.count_response(PUBLIC, "/join", answered.status().as_u16());
+    answered.map(ResponseBody::Routed)
 }
 
 fn whole(body: Bytes, caching: Caching) -> Response<Full<Bytes>> {

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use http::header::{self, HeaderValue};
 
-use crate::http::response::{Answered, Caching, mark_json};
+use crate::http::response::{ApiResponse, Caching, mark_json};
 
 /// Allows nothing but the style that stands in the page.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -39,8 +39,8 @@ pub(crate) fn page(title: &str, lead: &str, content: &str) -> String {
 }
 
 /// Such a page as an answer.
-pub(crate) fn answer(page: String) -> Answered {
-    let mut response = Answered::new(Body::from(page));
+pub(crate) fn answer(page: String) -> ApiResponse {
+    let mut response = ApiResponse::new(Body::from(page));
     let headers = response.headers_mut();
     mark_json(headers, Caching::Keys);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

@@ -38,8 +38,8 @@ fn quoted(tag: &str) -> HeaderValue {
 pub(crate) struct Prepared {
     room: RoomId,
     board: Arc<Board>,
-    pub(crate) serving_num: PreparedAnswer,
-    pub(crate) waiting_num: PreparedAnswer,
+    serving_num: PreparedAnswer,
+    waiting_num: PreparedAnswer,
     /// Made when first asked for: in a rush there are hundreds of boards a second.
     figures: OnceLock<PreparedAnswer>,
     edition: OnceLock<String>,
@@ -59,6 +59,16 @@ impl Prepared {
 
     pub(crate) fn is_of(&self, board: &Arc<Board>) -> bool {
         Arc::ptr_eq(&self.board, board)
+    }
+
+    /// `/serving_num`.
+    pub(crate) const fn serving_num(&self) -> &PreparedAnswer {
+        &self.serving_num
+    }
+
+    /// `/waiting_num`.
+    pub(crate) const fn waiting_num(&self) -> &PreparedAnswer {
+        &self.waiting_num
     }
 
     /// The public figures, as `/rooms/{id}` answers and `/watch` sends them.

@@ -7,11 +7,13 @@ use bytes::Bytes;
 use http::{Request, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
+use crate::http::router::PathParameters;
 
 /// How long a client may take for its request's body.
 pub(crate) const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -121,16 +123,37 @@ impl<S: Sync> FromRequestParts<S> for Parameters {
     }
 }
 
-/// The parts of a path that its row leaves open, decoded; a part that is not UTF-8 is refused like any other bad request.
+/// The parameters of a path, decoded; one that is not UTF-8 is refused like any other bad request.
 pub(crate) struct Path<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+/// What the parameters of a path can be read as.
+pub(crate) trait FromPathParameters: Sized {
+    /// `None` where there are not as many.
+    fn read(parameters: Vec<String>) -> Option<Self>;
+}
+
+impl FromPathParameters for String {
+    fn read(parameters: Vec<String>) -> Option<Self> {
+        let [one] = parameters.try_into().ok()?;
+        Some(one)
+    }
+}
+
+impl FromPathParameters for (String, String) {
+    fn read(parameters: Vec<String>) -> Option<Self> {
+        let [one, two] = parameters.try_into().ok()?;
+        Some((one, two))
+    }
+}
+
+impl<S: Send + Sync, T: FromPathParameters> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
-        let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
-        read.map(|axum::extract::Path(value)| Self(value))
-            .map_err(|_| ApiError::bad_request("The path cannot be read"))
+    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, ApiError> {
+        let raw = parts.extensions.get::<PathParameters>().map_or(&[][..], |parameters| &parameters.0);
+        let decoded = raw.iter().map(|text| percent_decode_str(text).decode_utf8().map(Into::into).ok());
+        let decoded: Option<Vec<String>> = decoded.collect();
+        decoded.and_then(T::read).map(Self).ok_or_else(|| ApiError::bad_request("The path cannot be read"))
     }
 }
 

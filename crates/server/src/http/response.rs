@@ -48,7 +48,7 @@ impl Caching {
 }
 
 /// The body of an answer: our own bytes without a box around them, or whatever a router made.
-pub(crate) enum AnswerBody {
+pub(crate) enum ResponseBody {
     /// Bytes that are all there.
     Whole(Full<Bytes>),
     /// From the router.
@@ -57,7 +57,7 @@ pub(crate) enum AnswerBody {
     Gateway(GatewayBody),
 }
 
-impl Body for AnswerBody {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -90,10 +90,10 @@ impl Body for AnswerBody {
 }
 
 /// An answer of our own API.
-pub(crate) type Answered = Response<axum::body::Body>;
+pub(crate) type ApiResponse = Response<axum::body::Body>;
 
 /// A JSON answer.
-pub(crate) fn json(status: StatusCode, caching: Caching, body: &Value) -> Answered {
+pub(crate) fn json(status: StatusCode, caching: Caching, body: &Value) -> ApiResponse {
     let mut response = Response::new(axum::body::Body::from(body.to_string()));
     *response.status_mut() = status;
     mark_json(response.headers_mut(), caching);
@@ -101,7 +101,7 @@ pub(crate) fn json(status: StatusCode, caching: Caching, body: &Value) -> Answer
 }
 
 /// A JSON answer from a structure whose fields have their order.
-pub(crate) fn serialized(status: StatusCode, caching: Caching, body: &impl serde::Serialize) -> Answered {
+pub(crate) fn serialized(status: StatusCode, caching: Caching, body: &impl serde::Serialize) -> ApiResponse {
     let bytes = serde_json::to_vec(body).expect("our own structures can be written as JSON");
     let mut response = Response::new(axum::body::Body::from(bytes));
     *response.status_mut() = status;
@@ -123,7 +123,7 @@ pub(crate) fn mark_cross_origin(headers: &mut HeaderMap) {
 }
 
 /// An answer to a preflight for a path with these methods.
-pub(crate) fn preflight(methods: &HeaderValue) -> Answered {
+pub(crate) fn preflight(methods: &HeaderValue) -> ApiResponse {
     let mut response = Response::new(axum::body::Body::empty());
     let headers = response.headers_mut();
     mark_cross_origin(headers);

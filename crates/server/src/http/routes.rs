@@ -1,29 +1,28 @@
-//! The routes of both listeners: two tables in which each row says who may call it, how much it reads, and how its errors
-//! are written. Phases, documents and tests go by these rows, so a new route needs nothing but its row.
+//! The routes of both listeners: two tables in which each row says everything about its call: who may make it, how much it reads, which
+//! budget it is charged to, how its errors are written, how it is documented, and whether it is answered ahead of its handler.
 //!
-//! The path of a request is in `service`.
+//! Matching, phases, rate limits, the OpenAPI documents and the coverage tests derive from these rows, so a new route needs nothing but its
+//! row. The path of a request is in `service`.
 
 use std::sync::Arc;
 
-use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use anteroom_gateway::limiter::Class;
+use axum::routing::{self, MethodRouter};
 
 use crate::access::Permission;
-use crate::api::administration;
-use crate::api::alarms;
-use crate::api::auction;
-use crate::api::aws;
-use crate::api::backup;
-use crate::api::capacity;
-use crate::api::health;
-use crate::api::preview;
 use crate::api::preview::PREVIEW_MAX_BYTES;
-use crate::api::rooms;
-use crate::api::visitors;
-use crate::api::waiting_pages;
-use crate::api::watch;
+use crate::api::{
+    administration, alarms, auction, aws, backup, capacity, health, preview, rooms, visitors, waiting_pages,
+    watch,
+};
 use crate::app::App;
 use crate::http::error::Style;
+use crate::http::fast_path::{self, FastPath};
 use crate::openapi;
+use crate::openapi::{
+    Call, calls_aws as aws_docs, calls_capacity as capacity_docs, calls_line as line_docs,
+    calls_private as private_docs, calls_visitors as visitors_docs,
+};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -80,6 +79,11 @@ pub enum BodyLimit {
     Streamed(u64),
 }
 
+/// The handler of a row.
+type Handler = fn() -> MethodRouter<Arc<App>>;
+/// What describes a row in the documents.
+type Documentation = fn() -> Call;
+
 /// One row.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
@@ -93,31 +97,79 @@ pub struct Route {
     pub body: BodyLimit,
     /// Whether it answers from boards, and so goes on for a while when the store is lost.
     pub is_from_board: bool,
+    /// The budget it is charged to; on the private listener nothing is limited.
+    pub class: Class,
     pub(crate) errors: Style,
-    pub(crate) answer: fn() -> MethodRouter<Arc<App>>,
+    pub(crate) handler: Handler,
+    pub(crate) documentation: Documentation,
+    /// How it is answered ahead of its handler, where nothing is unusual about the request.
+    pub(crate) fast: Option<FastPath>,
 }
 
-const fn row(
-    method: Verb,
-    path: &'static str,
-    access: Access,
-    body: BodyLimit,
-    errors: Style,
-    answer: fn() -> MethodRouter<Arc<App>>,
-) -> Route {
-    Route { method, path, access, body, is_from_board: false, errors, answer }
+/// A row that everybody may call, which reads no body, and writes errors as problems; the methods below change that.
+const fn row(method: Verb, path: &'static str, handler: Handler, documentation: Documentation) -> Route {
+    Route {
+        method,
+        path,
+        access: Access::Open,
+        body: BodyLimit::Nothing,
+        is_from_board: false,
+        class: Class::Read,
+        errors: Style::Problem,
+        handler,
+        documentation,
+        fast: None,
+    }
 }
 
-/// A row that answers from boards.
-const fn see(
-    method: Verb,
-    path: &'static str,
-    access: Access,
-    body: BodyLimit,
-    errors: Style,
-    answer: fn() -> MethodRouter<Arc<App>>,
-) -> Route {
-    Route { method, path, access, body, is_from_board: true, errors, answer }
+const fn get(path: &'static str, handler: Handler, documentation: Documentation) -> Route {
+    row(Verb::Get, path, handler, documentation)
+}
+
+const fn post(path: &'static str, handler: Handler, documentation: Documentation) -> Route {
+    row(Verb::Post, path, handler, documentation)
+}
+
+const fn put(path: &'static str, handler: Handler, documentation: Documentation) -> Route {
+    row(Verb::Put, path, handler, documentation)
+}
+
+const fn patch(path: &'static str, handler: Handler, documentation: Documentation) -> Route {
+    row(Verb::Patch, path, handler, documentation)
+}
+
+const fn delete(path: &'static str, handler: Handler, documentation: Documentation) -> Route {
+    row(Verb::Delete, path, handler, documentation)
+}
+
+impl Route {
+    const fn needs(self, permission: Permission) -> Self {
+        Self { access: Access::Needs(permission), ..self }
+    }
+
+    const fn open_if_configured(self, permission: Permission) -> Self {
+        Self { access: Access::OpenIfConfigured(permission), ..self }
+    }
+
+    const fn body(self, body: BodyLimit) -> Self {
+        Self { body, ..self }
+    }
+
+    const fn errors(self, errors: Style) -> Self {
+        Self { errors, ..self }
+    }
+
+    const fn from_board(self) -> Self {
+        Self { is_from_board: true, ..self }
+    }
+
+    const fn class(self, class: Class) -> Self {
+        Self { class, ..self }
+    }
+
+    const fn fast(self, fast: FastPath) -> Self {
+        Self { fast: Some(fast), ..self }
+    }
 }
 
 /// The largest backup that `/restore` takes.
@@ -127,88 +179,87 @@ pub(crate) const RESTORE_MAX_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 /// this is well above the 16 KiB of other calls.
 pub(crate) const NOTIFICATION_MAX_BYTES: usize = 1024 * 1024;
 
-use Access::{Needs, Open, OpenIfConfigured};
-use BodyLimit::{Configured, Fixed, Nothing, Streamed};
+use BodyLimit::{Configured, Fixed, Streamed};
+use Class::{Claim, Join, Move};
 use Permission::{Administer, Operate, Read, ReportVisits};
-use Style::{Aws, Problem};
-use Verb::{Delete, Get, Patch, Post, Put};
+use Style::{Aws, Page};
 
 /// What visitors call.
 #[rustfmt::skip]
 pub const PUBLIC_ROUTES: &[Route] = &[
     // AWS
-    row(Post, "/assign_queue_num",      Open, Configured, Aws, || post(aws::assign_queue_num)),  // a place in line (usually answered by `hot`)
-    see(Get,  "/queue_num",             Open, Nothing,    Aws, || get(aws::queue_num)),          // its number (likewise)
-    see(Get,  "/serving_num",           Open, Nothing,    Aws, || get(aws::serving_num)),        // the frontier (likewise)
-    see(Get,  "/waiting_num",           Open, Nothing,    Aws, || get(aws::waiting_num)),        // how many wait (likewise)
-    row(Post, "/generate_token",        Open, Configured, Aws, || post(aws::generate_token)),    // the pass
-    see(Get,  "/queue_pos_expiry",      Open, Nothing,    Aws, || get(aws::queue_pos_expiry)),   // how long an offer stands
-    row(Get,  "/public_key",            Open, Nothing,    Aws, || get(aws::public_key)),         // the key that signs now
-    row(Get,  "/.well-known/jwks.json", Open, Nothing,    Aws, || get(aws::jwks)),               // every key a pass may be signed with
+    post("/assign_queue_num", || routing::post(aws::assign_queue_num), aws_docs::assign_queue_num).body(Configured).errors(Aws).class(Join).fast(FastPath::Join(fast_path::assign_queue_num)),  // a place in line
+    get("/queue_num", || routing::get(aws::queue_num), aws_docs::queue_num).errors(Aws).from_board().fast(FastPath::Read(fast_path::queue_num)),  // its number
+    get("/serving_num", || routing::get(aws::serving_num), aws_docs::serving_num).errors(Aws).from_board().fast(FastPath::Read(fast_path::serving_num)),  // the frontier
+    get("/waiting_num", || routing::get(aws::waiting_num), aws_docs::waiting_num).errors(Aws).from_board().fast(FastPath::Read(fast_path::waiting_num)),  // how many wait
+    post("/generate_token", || routing::post(aws::generate_token), aws_docs::generate_token).body(Configured).errors(Aws).class(Claim),  // the pass
+    get("/queue_pos_expiry", || routing::get(aws::queue_pos_expiry), aws_docs::queue_pos_expiry).errors(Aws).from_board(),  // how long an offer stands
+    get("/public_key", || routing::get(aws::public_key), aws_docs::public_key).errors(Aws),  // the key that signs now
+    get("/.well-known/jwks.json", || routing::get(aws::jwks), aws_docs::jwks).errors(Aws),  // every key a pass may be signed with
     // our own
-    row(Post, "/join",       Open, Configured, Problem, || post(visitors::join)),       // a place in line, and the pass where it is served at once
-    see(Get,  "/status",     Open, Nothing,    Problem, || get(visitors::status)),      // where a ticket stands (usually answered by `hot`)
-    row(Post, "/claim",      Open, Configured, Problem, || post(visitors::claim)),      // the pass
-    row(Post, "/auction",    Open, Configured, Problem, || post(auction::auction)),   // a place in line, or a check-in to the open round
-    row(Post, "/move",       Open, Configured, Problem, || post(visitors::move_place)), // the place to another device, under a new ticket
-    row(Post, "/leave",      Open, Configured, Problem, || post(visitors::leave)),      // gives the place up
-    row(Post, "/refresh",    Open, Configured, Problem, || post(visitors::refresh)),    // a new access token while the session lives
-    see(Get,  "/rooms/{id}", Open, Nothing,    Problem, || get(visitors::figures)),     // the board (usually answered by `hot`)
-    see(Get,  "/watch",      Open, Nothing,    Problem, || get(watch::watch)),        // the board, live
+    post("/join", || routing::post(visitors::join), visitors_docs::join).body(Configured).class(Join).fast(FastPath::Join(fast_path::join)),  // a place in line, and the pass where it is served at once
+    get("/status", || routing::get(visitors::status), visitors_docs::status).from_board().fast(FastPath::Read(fast_path::status)),  // where a ticket stands
+    post("/claim", || routing::post(visitors::claim), visitors_docs::claim).body(Configured).class(Claim),  // the pass
+    post("/auction", || routing::post(auction::auction), visitors_docs::auction).body(Configured).class(Join),  // a place in line, or a check-in to the open round
+    post("/move", || routing::post(visitors::move_place), visitors_docs::move_place).body(Configured).class(Move),  // the place to another device, under a new ticket
+    post("/leave", || routing::post(visitors::leave), visitors_docs::leave).body(Configured).class(Claim),  // gives the place up
+    post("/refresh", || routing::post(visitors::refresh), visitors_docs::refresh).body(Configured).class(Claim),  // a new access token while the session lives
+    get("/rooms/{id}", || routing::get(visitors::figures), visitors_docs::figures).from_board().fast(FastPath::Read(fast_path::figures)),  // the board
+    get("/watch", || routing::get(watch::watch), visitors_docs::watch).from_board(),  // the board, live
     // the line as pages show it; the cookie says who asks
-    row(Get,  "/line",              Open, Nothing, Problem, || get(waiting_pages::line)),              // where one stands
-    row(Post, "/line/join",         Open, Nothing, Problem, || post(waiting_pages::line)),             // a place in line
-    row(Post, "/line/enter",        Open, Nothing, Problem, || post(waiting_pages::line)),             // comes in at the turn
-    row(Post, "/line/leave",        Open, Nothing, Problem, || post(waiting_pages::line)),             // gives the place up
-    row(Get,  "/line/move",         Open, Nothing, Problem, || get(waiting_pages::line)),              // a link that takes it to another device
-    row(Get,  "/line/take",         Open, Nothing, Problem, || get(waiting_pages::line)),              // that link: asks
-    row(Post, "/line/take",         Open, Nothing, Problem, || post(waiting_pages::line)),             // and takes it
-    row(Get,  "/wait/{room}",       Open, Nothing, Problem, || get(waiting_pages::wait)),              // the waiting page for a site elsewhere
-    row(Post, "/wait/{room}/enter", Open, Nothing, Problem, || post(waiting_pages::wait)),             // hands the pass over
-    row(Get,  "/page.js",           Open, Nothing, Problem, || get(waiting_pages::script)),            // what pages do in a browser
-    row(Get,  "/problems",   Open, Nothing,    Problem, || get(health::problems)),    // what each problem means
+    get("/line", || routing::get(waiting_pages::line), line_docs::ask).errors(Page),  // where one stands
+    post("/line/join", || routing::post(waiting_pages::line), line_docs::join).errors(Page).class(Join),  // a place in line
+    post("/line/enter", || routing::post(waiting_pages::line), line_docs::enter).errors(Page).class(Claim),  // comes in at the turn
+    post("/line/leave", || routing::post(waiting_pages::line), line_docs::leave).errors(Page).class(Claim),  // gives the place up
+    get("/line/move", || routing::get(waiting_pages::line), line_docs::move_out).errors(Page),  // a link that takes it to another device
+    get("/line/take", || routing::get(waiting_pages::line), line_docs::ask_to_take).errors(Page),  // that link: asks
+    post("/line/take", || routing::post(waiting_pages::line), line_docs::take).errors(Page).class(Move),  // and takes it
+    get("/wait/{room}", || routing::get(waiting_pages::wait), line_docs::wait).errors(Page),  // the waiting page for a site without a gateway
+    post("/wait/{room}/enter", || routing::post(waiting_pages::wait), line_docs::enter_elsewhere).errors(Page).class(Claim),  // hands the pass over
+    get("/page.js", || routing::get(waiting_pages::script), line_docs::script),  // what pages do in a browser
+    get("/problems", || routing::get(health::problems), visitors_docs::problems),  // what each problem means
 ];
 
 /// What operators and origins call.
 #[rustfmt::skip]
 pub const PRIVATE_ROUTES: &[Route] = &[
     // AWS
-    row(Post, "/generate_token",            Needs(Operate),      Configured, Aws, || post(aws::generate_token_private)),    // a pass, with overrides
-    row(Post, "/increment_serving_counter", Needs(Operate),      Configured, Aws, || post(aws::increment_serving_counter)), // the operator's hand
-    see(Get,  "/num_active_tokens",         Needs(Read),         Nothing,    Aws, || get(aws::num_active_tokens)),          // visitors inside
-    row(Get,  "/expired_tokens",            Needs(Read),         Nothing,    Aws, || get(aws::expired_tokens)),             // passes that ran out
-    row(Post, "/update_session",            Needs(ReportVisits), Configured, Aws, || post(aws::update_session)),            // a visit is over
-    row(Post, "/reset_initial_state",       Needs(Operate),      Configured, Aws, || post(aws::reset_initial_state)),       // a new line
+    post("/generate_token", || routing::post(aws::generate_token_private), aws_docs::generate_token_private).needs(Operate).body(Configured).errors(Aws),  // a pass, with overrides
+    post("/increment_serving_counter", || routing::post(aws::increment_serving_counter), aws_docs::increment_serving_counter).needs(Operate).body(Configured).errors(Aws),  // the operator's hand
+    get("/num_active_tokens", || routing::get(aws::num_active_tokens), aws_docs::num_active_tokens).needs(Read).errors(Aws).from_board(),  // visitors inside
+    get("/expired_tokens", || routing::get(aws::expired_tokens), aws_docs::expired_tokens).needs(Read).errors(Aws),  // passes that ran out
+    post("/update_session", || routing::post(aws::update_session), aws_docs::update_session).needs(ReportVisits).body(Configured).errors(Aws),  // a visit is over
+    post("/reset_initial_state", || routing::post(aws::reset_initial_state), aws_docs::reset_initial_state).needs(Operate).body(Configured).errors(Aws),  // a new line
     // rooms
-    see(Get,    "/rooms",      Needs(Read),    Nothing,    Problem, || get(rooms::list)),
-    see(Get,    "/rooms/{id}", Needs(Read),    Nothing,    Problem, || get(rooms::show)),
-    row(Put,    "/rooms/{id}", Needs(Operate), Configured, Problem, || put(rooms::create_or_replace)),
-    row(Patch,  "/rooms/{id}", Needs(Operate), Configured, Problem, || patch(rooms::change)),
-    row(Delete, "/rooms/{id}", Needs(Operate), Nothing,    Problem, || delete(rooms::delete)),
-    see(Get,    "/rooms/{id}/tickets/{request_id}", Needs(Read), Nothing, Problem, || get(rooms::ticket)),              // what an id says, and where it stands
-    see(Get,    "/rooms/{id}/capacity", Needs(Read),         Nothing,    Problem, || get(capacity::show)),             // who reports, and what that leaves
-    row(Post,   "/rooms/{id}/capacity", Needs(ReportVisits), Configured, Problem, || post(capacity::post)),            // a report, or visits that are over
-    row(Delete, "/rooms/{id}/capacity/{reporter}", Needs(Operate), Nothing, Problem, || delete(capacity::forget)),     // a reporter that is gone for good
-    row(Post,   "/rooms/{id}/preview", Needs(Operate), Fixed(PREVIEW_MAX_BYTES), Problem, || post(preview::preview)),   // its page, with sample figures
+    get("/rooms", || routing::get(rooms::list), private_docs::list_rooms).needs(Read).from_board(),
+    get("/rooms/{id}", || routing::get(rooms::show), private_docs::show_room).needs(Read).from_board(),
+    put("/rooms/{id}", || routing::put(rooms::create_or_replace), private_docs::create_or_replace_room).needs(Operate).body(Configured),
+    patch("/rooms/{id}", || routing::patch(rooms::change), private_docs::change_room).needs(Operate).body(Configured),
+    delete("/rooms/{id}", || routing::delete(rooms::delete), private_docs::delete_room).needs(Operate),
+    get("/rooms/{id}/tickets/{request_id}", || routing::get(rooms::ticket), private_docs::show_ticket).needs(Read).from_board(),  // what an id says, and where it stands
+    get("/rooms/{id}/capacity", || routing::get(capacity::show), capacity_docs::show_capacity).needs(Read).from_board(),  // who reports, and what that leaves
+    post("/rooms/{id}/capacity", || routing::post(capacity::post), capacity_docs::report_capacity).needs(ReportVisits).body(Configured),  // a report, or visits that are over
+    delete("/rooms/{id}/capacity/{reporter}", || routing::delete(capacity::forget), capacity_docs::forget_reporter).needs(Operate),  // a reporter that is gone for good
+    post("/rooms/{id}/preview", || routing::post(preview::preview), private_docs::preview_room).needs(Operate).body(Fixed(PREVIEW_MAX_BYTES)),  // its page, with sample figures
     // alarms
-    see(Get,    "/alarms",     Needs(Read),         Nothing,                       Problem, || get(alarms::list)),
-    row(Post,   "/alarms",     Needs(ReportVisits), Fixed(NOTIFICATION_MAX_BYTES), Problem, || post(alarms::notify)),   // Alertmanager's webhook
+    get("/alarms", || routing::get(alarms::list), private_docs::list_alarms).needs(Read).from_board(),
+    post("/alarms", || routing::post(alarms::notify), private_docs::notify_of_alarms).needs(ReportVisits).body(Fixed(NOTIFICATION_MAX_BYTES)),  // Alertmanager's webhook
     // access, keys, records
-    row(Get,    "/keys",         Needs(Administer), Nothing,    Problem, || get(administration::list_keys)),
-    row(Post,   "/keys",         Needs(Administer), Configured, Problem, || post(administration::create_key)),
-    row(Delete, "/keys/{name}",  Needs(Administer), Nothing,    Problem, || delete(administration::revoke_key)),
-    row(Get,    "/signing_keys", Needs(Read),       Nothing,    Problem, || get(administration::list_signing_keys)),
-    row(Post,   "/signing_keys", Needs(Administer), Nothing,    Problem, || post(administration::rotate_signing_key)),
-    row(Get,    "/audit",        Needs(Administer), Nothing,    Problem, || get(administration::audit)),
+    get("/keys", || routing::get(administration::list_keys), private_docs::list_keys).needs(Administer),
+    post("/keys", || routing::post(administration::create_key), private_docs::create_key).needs(Administer).body(Configured),
+    delete("/keys/{name}", || routing::delete(administration::revoke_key), private_docs::revoke_key).needs(Administer),
+    get("/signing_keys", || routing::get(administration::list_signing_keys), private_docs::list_signing_keys).needs(Read),
+    post("/signing_keys", || routing::post(administration::rotate_signing_key), private_docs::rotate_signing_key).needs(Administer),
+    get("/audit", || routing::get(administration::audit), private_docs::audit).needs(Administer),
     // everything at once
-    row(Get,    "/backup",       Needs(Administer), Nothing,                     Problem, || get(backup::backup)),
-    row(Post,   "/restore",      Needs(Administer), Streamed(RESTORE_MAX_BYTES), Problem, || post(backup::restore)),
+    get("/backup", || routing::get(backup::backup), private_docs::backup).needs(Administer),
+    post("/restore", || routing::post(backup::restore), private_docs::restore).needs(Administer).body(Streamed(RESTORE_MAX_BYTES)),
     // the server itself
-    row(Get,  "/metrics", OpenIfConfigured(Read), Nothing, Problem, || get(health::metrics_text)),  // for Prometheus
-    row(Get,  "/livez",   Open,                   Nothing, Problem, || get(health::live)),          // the process answers
-    row(Get,  "/readyz",  Open,                   Nothing, Problem, || get(health::ready)),         // the store and every room work
-    row(Get,  "/openapi.json", Open,              Nothing, Problem, || get(openapi::json)),         // this table, for programs
-    row(Get,  "/docs",         Open,              Nothing, Problem, || get(openapi::docs)),         // the same for people
+    get("/metrics", || routing::get(health::metrics_text), private_docs::metrics).open_if_configured(Read),  // for Prometheus
+    get("/livez", || routing::get(health::live), private_docs::live),  // the process answers
+    get("/readyz", || routing::get(health::ready), private_docs::ready),  // the store and every room work
+    get("/openapi.json", || routing::get(openapi::json), private_docs::openapi),  // this table, for programs
+    get("/docs", || routing::get(openapi::docs), private_docs::docs),  // the same for people
 ];
 
 /// Which listener a service stands behind.
@@ -234,6 +285,43 @@ impl Listener {
         match self {
             Self::Public => PUBLIC_ROUTES,
             Self::Private => PRIVATE_ROUTES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_call_that_changes_something_has_a_class_of_its_own() {
+        for route in PUBLIC_ROUTES {
+            let is_post = route.method == Verb::Post;
+            assert_eq!(route.class != Class::Read, is_post, "{} is a {:?}", route.path, route.class);
+        }
+    }
+
+    #[test]
+    fn no_call_has_two_rows() {
+        for listener in [Listener::Public, Listener::Private] {
+            let calls: BTreeSet<_> =
+                listener.routes().iter().map(|row| (row.path, row.method.as_str())).collect();
+            assert_eq!(calls.len(), listener.routes().len(), "{}", listener.name());
+        }
+    }
+
+    #[test]
+    fn calls_about_a_line_are_charged_the_same_on_every_host() {
+        for row in PUBLIC_ROUTES.iter().filter(|row| row.path.starts_with("/line")) {
+            let request = http::Request::builder()
+                .method(row.method.as_str())
+                .uri(format!("{PREFIX}{}", row.path))
+                .body(())
+                .unwrap();
+            let at_gateway = anteroom_gateway::line_call_class(&request).unwrap_or(Class::Read);
+            assert_eq!(at_gateway, row.class, "{} {}", row.method.as_str(), row.path);
         }
     }
 }

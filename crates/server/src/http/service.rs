@@ -1,9 +1,5 @@
-//! The path of a request, for both listeners, as named phases:
-//!
-//! accept (`listener`) → the CDN's secret → the gateway, if the request is for a site it stands before (`anteroom_gateway`) → strip
-//! the prefix → identify and limit (`limits`) → hot (`hot`) → route (axum, by the tables in `routes`) →
-//! preflight → identify (`access`) → permit → the handler → account (write errors in the path's style, count, allow
-//! reading across origins).
+//! The path of a request, for both listeners, as named phases. [`PHASES`] has them in order; `ARCHITECTURE.md` tells the same, and a test
+//! compares them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,39 +9,49 @@ use std::task::{Context, Poll};
 use anteroom_gateway::ExpectedRefusal;
 use anteroom_gateway::identify::{Peer, identify};
 use anteroom_gateway::limiter::{Asked, Class, Decision, Quota};
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::middleware::{Next, from_fn_with_state};
-use axum::routing::MethodRouter;
+use axum::middleware::Next;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tower::ServiceExt;
 
-use crate::access::{Doorkeeper, Principal};
+use crate::access::{Authenticator, Principal};
 use crate::api::waiting_pages::ForOwnPages;
 use crate::app::App;
 use crate::http::error::{ApiError, Style};
-use crate::http::fast_path;
+use crate::http::fast_path::{self, FastPath, PendingResponse};
 use crate::http::problem::Problem;
 use crate::http::rate_limits;
 use crate::http::request::{BodyMax, read_body_within};
-use crate::http::response::{self, AnswerBody, Answered, mark_cross_origin};
+use crate::http::response::{self, ApiResponse, ResponseBody, mark_cross_origin};
+use crate::http::router::{PathMatch, Router, UNKNOWN, allowed_methods, row_of};
 use crate::http::routes::{Access, BodyLimit, Listener, PREFIX, Route};
 use crate::http::staleness::{self, Freshness};
 
-/// The route under which requests for unknown paths are counted.
-pub(crate) const UNKNOWN: &str = "unknown";
+/// The phases of a request to our own API, in order, each with where it is.
+pub const PHASES: [(&str, &str); 11] = [
+    ("accept", "`listener`: a free slot, TLS, the head within its time limit"),
+    ("gateway", "a request for a protected site is the gateway's (`anteroom_gateway`)"),
+    ("strip prefix", "`/.anteroom/join` becomes `/join`"),
+    ("CDN secret", "where `origin_secret_header` is set"),
+    ("match", "`router`: the path is matched once, and its row found"),
+    ("identify and limit", "`rate_limits`: the budget that the row names"),
+    ("fast path", "`fast_path`: reads and joins whose row has one"),
+    ("authenticate", "`access`: the key or signature, on the private listener"),
+    ("authorize", "the permission and body limit of the row"),
+    ("handler", "`api`"),
+    ("account", "errors in the row's style, counted, readable across origins"),
+];
 
 /// The services of a listener's connections.
 pub(crate) struct Services {
     app: Arc<App>,
     listener: Listener,
-    router: Router,
+    router: Arc<Router>,
 }
 
 /// What one connection calls for every request.
@@ -53,108 +59,98 @@ pub(crate) struct Services {
 pub(crate) struct Service {
     app: Arc<App>,
     listener: Listener,
-    router: Router,
+    router: Arc<Router>,
     peer: Peer,
 }
 
 impl Services {
     pub(crate) fn new(app: Arc<App>, listener: Listener) -> Self {
-        let mut router = Router::new();
-        let mut paths: Vec<&'static str> = vec![];
-        for route in listener.routes() {
-            if !paths.contains(&route.path) {
-                paths.push(route.path);
-            }
-        }
-        for path in paths {
-            let rows: Vec<&'static Route> =
-                listener.routes().iter().filter(|route| route.path == path).collect();
-            let mut methods = MethodRouter::new();
-            for row in &rows {
-                methods = methods.merge((row.answer)());
-            }
-            let phases = Arc::new(Phases::new(Arc::clone(&app), listener, path, rows));
-            // The phases refuse a method without a row before this could be asked.
-            let methods = methods.fallback(async || ApiError::problem(Problem::MethodNotAllowed, ""));
-            router = router.route(path, methods.layer(from_fn_with_state(phases, Phases::run)));
-        }
-        let phases = Arc::new(Phases::new(Arc::clone(&app), listener, UNKNOWN, vec![]));
-        let nowhere = async || ApiError::problem(Problem::NotFound, "There is nothing at this path");
-        let nowhere = axum::routing::any(nowhere).layer(from_fn_with_state(phases, Phases::run));
-        let router = router.fallback_service(nowhere.with_state::<()>(())).with_state(Arc::clone(&app));
+        let router = Arc::new(Router::new(&app, listener));
         Self { app, listener, router }
     }
 
     /// For a connection from this peer.
     pub(crate) fn of(&self, peer: Peer) -> Service {
-        Service { app: Arc::clone(&self.app), listener: self.listener, router: self.router.clone(), peer }
+        let (app, router) = (Arc::clone(&self.app), Arc::clone(&self.router));
+        Service { app, listener: self.listener, router, peer }
     }
 }
 
 impl Service {
     /// What is for a site that the gateway stands before.
-    fn by_gateway(&self, request: Request<Incoming>) -> Answering {
+    fn by_gateway(&self, request: Request<Incoming>) -> ResponseFuture {
         let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
-        Answering::Making(Box::pin(
-            async move { gateway.answer(request, peer).await.map(AnswerBody::Gateway) },
-        ))
-    }
-
-    /// Finds out whether the client is within its budgets, then goes on.
-    fn limited(&self, class: Class, request: Request<Incoming>) -> Answering {
-        let app = &self.app;
-        let client = identify(&self.peer, request.headers(), &app.identification);
-        let decided = app.limiter.decide_at_once(&asked(class, &request), &client);
-        if let Some(decision) = decided {
-            return self.decided(decision, request);
-        }
-        let service = self.clone();
-        Answering::Making(Box::pin(async move {
-            let decision = service.app.limiter.decide(&asked(class, &request), &client).await;
-            service.decided(decision, request).await.unwrap_or_else(|never| match never {})
+        ResponseFuture::Pending(Box::pin(async move {
+            gateway.answer(request, peer).await.map(ResponseBody::Gateway)
         }))
     }
 
-    fn decided(&self, decision: Decision, request: Request<Incoming>) -> Answering {
+    /// Asks the limiter, then goes on.
+    fn limit(&self, class: Class, found: PathMatch, request: Request<Incoming>) -> ResponseFuture {
+        let app = &self.app;
+        let client = identify(&self.peer, request.headers(), &app.identification);
+        let decided = app.limiter.decide_at_once(&limiter_question(class, &request), &client);
+        if let Some(decision) = decided {
+            return self.after_limit(decision, &found, request);
+        }
+        let service = self.clone();
+        ResponseFuture::Pending(Box::pin(async move {
+            let decision = service.app.limiter.decide(&limiter_question(class, &request), &client).await;
+            service.after_limit(decision, &found, request).await.unwrap_or_else(|never| match never {})
+        }))
+    }
+
+    fn after_limit(
+        &self,
+        decision: Decision,
+        found: &PathMatch,
+        request: Request<Incoming>,
+    ) -> ResponseFuture {
         match decision {
-            Decision::Unlimited | Decision::FailedOpen => self.within_limits(request),
-            Decision::Allowed(quota) => self.within_limits(request).marked(quota),
+            Decision::Unlimited | Decision::FailedOpen => self.within_limits(found, request),
+            Decision::Allowed(quota) => self.within_limits(found, request).with_rate_limit_headers(quota),
             Decision::Refused(quota) => {
-                Answering::Routed(Some(rate_limits::refused(&self.app, &request, &quota)))
+                let routes = self.router.routes(found);
+                ResponseFuture::Routed(Some(rate_limits::refused(&self.app, routes, &request, &quota)))
             }
         }
     }
 
-    fn within_limits(&self, request: Request<Incoming>) -> Answering {
-        if let Some(answered) = fast_path::answer(&self.app, &request) {
-            return Answering::Ready(Some(answered));
-        }
-        match fast_path::join(&self.app, request) {
-            Ok(joining) => Answering::Making(joining),
-            Err(request) => self.routed(request),
+    fn within_limits(&self, found: &PathMatch, request: Request<Incoming>) -> ResponseFuture {
+        let row = self.router.routes(found).row(request.method());
+        match row.and_then(|row| row.fast) {
+            Some(FastPath::Read(read)) => {
+                let parameter = found.first_parameter(request.uri().path());
+                match fast_path::read(&self.app, read, &request, parameter) {
+                    Some(response) => ResponseFuture::Ready(Some(response)),
+                    None => self.dispatch(found, request),
+                }
+            }
+            Some(FastPath::Join(join)) => match join(&self.app, request) {
+                Ok(pending) => ResponseFuture::Pending(pending),
+                Err(request) => self.dispatch(found, request),
+            },
+            None => self.dispatch(found, request),
         }
     }
 
-    /// Everything that has no shorter way. Only here the request carries its peer along: the shorter ways would pay for it.
-    fn routed(&self, mut request: Request<Incoming>) -> Answering {
+    /// Everything that has no fast path. Only here the request carries its peer along: the fast paths would pay for it.
+    fn dispatch(&self, found: &PathMatch, mut request: Request<Incoming>) -> ResponseFuture {
         request.extensions_mut().insert(self.peer);
-        let router = self.router.clone();
-        Answering::Making(Box::pin(async move {
-            let answered =
-                router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
-            answered.map(AnswerBody::Routed)
-        }))
+        let response = self.router.dispatch(found, request.map(Body::new));
+        ResponseFuture::Pending(Box::pin(async move { response.await.map(ResponseBody::Routed) }))
     }
 }
 
 impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Response<AnswerBody>;
+    type Response = Response<ResponseBody>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
-    fn call(&self, mut request: Request<Incoming>) -> Answering {
+    fn call(&self, mut request: Request<Incoming>) -> ResponseFuture {
         if self.listener == Listener::Private {
-            return self.routed(request);
+            let found = self.router.find(request.uri().path());
+            return self.dispatch(&found, request);
         }
         let is_for_a_site = self.app.gateway.covers(&request);
         if !is_for_a_site {
@@ -166,65 +162,64 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             let error = ApiError::problem(Problem::Forbidden, "This address answers to its CDN only");
             let mut refused = error.render(Style::Problem, &self.app.public_url);
             mark_cross_origin(refused.headers_mut());
-            self.app.metrics.answered(self.listener.name(), UNKNOWN, refused.status().as_u16());
-            return Answering::Routed(Some(refused));
+            self.app.metrics.count_response(self.listener.name(), UNKNOWN, refused.status().as_u16());
+            return ResponseFuture::Routed(Some(refused));
         }
         if is_for_a_site {
             return self.by_gateway(request);
         }
-        let class = rate_limits::class_of(request.method(), request.uri().path());
+        let found = self.router.find(request.uri().path());
+        // A method without a row is refused without touching anything, like a read.
+        let class = self.router.routes(&found).row(request.method()).map_or(Class::Read, |row| row.class);
         // Most reads end here: nothing else has to be known about them.
         if !self.app.limiter.concerns(class) {
-            return self.within_limits(request);
+            return self.within_limits(&found, request);
         }
-        self.limited(class, request)
+        self.limit(class, found, request)
     }
 }
 
-/// An answer that is there, or one that is being made.
-pub(crate) enum Answering {
+/// A response that is there, or one that is being made.
+pub(crate) enum ResponseFuture {
     Ready(Option<Response<Full<Bytes>>>),
-    Routed(Option<Answered>),
-    Making(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+    Routed(Option<ApiResponse>),
+    Pending(PendingResponse),
 }
 
-impl Answering {
+impl ResponseFuture {
     /// With what is left of the client's budgets.
-    fn marked(self, quota: Quota) -> Self {
+    fn with_rate_limit_headers(self, quota: Quota) -> Self {
+        use rate_limits::with_rate_limit_headers as add;
         match self {
-            Self::Ready(answered) => {
-                Self::Ready(answered.map(|answered| rate_limits::marked(answered, &quota)))
-            }
-            Self::Routed(answered) => {
-                Self::Routed(answered.map(|answered| rate_limits::marked(answered, &quota)))
-            }
-            Self::Making(making) => {
-                Self::Making(Box::pin(async move { rate_limits::marked(making.await, &quota) }))
-            }
+            Self::Ready(response) => Self::Ready(response.map(|response| add(response, &quota))),
+            Self::Routed(response) => Self::Routed(response.map(|response| add(response, &quota))),
+            Self::Pending(pending) => Self::Pending(Box::pin(async move { add(pending.await, &quota) })),
         }
     }
 }
 
 /// A request as the limiter sees it.
-fn asked<B>(class: Class, request: &Request<B>) -> Asked<'_> {
+fn limiter_question<B>(class: Class, request: &Request<B>) -> Asked<'_> {
     Asked { class, method: request.method(), path: request.uri().path() }
 }
 
-impl Future for Answering {
-    type Output = Result<Response<AnswerBody>, Infallible>;
+impl Future for ResponseFuture {
+    type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const TWICE: &str = "a future is not polled after it is ready";
         match self.get_mut() {
-            Self::Ready(answered) => Poll::Ready(Ok(answered.take().expect(TWICE).map(AnswerBody::Whole))),
-            Self::Routed(answered) => Poll::Ready(Ok(answered.take().expect(TWICE).map(AnswerBody::Routed))),
-            Self::Making(future) => future.as_mut().poll(context).map(Ok),
+            Self::Ready(response) => Poll::Ready(Ok(response.take().expect(TWICE).map(ResponseBody::Whole))),
+            Self::Routed(response) => {
+                Poll::Ready(Ok(response.take().expect(TWICE).map(ResponseBody::Routed)))
+            }
+            Self::Pending(future) => future.as_mut().poll(context).map(Ok),
         }
     }
 }
 
 /// The phases around the handlers of one path.
-struct Phases {
+pub(crate) struct Phases {
     app: Arc<App>,
     listener: Listener,
     path: &'static str,
@@ -234,42 +229,47 @@ struct Phases {
 }
 
 impl Phases {
-    fn new(app: Arc<App>, listener: Listener, path: &'static str, rows: Vec<&'static Route>) -> Self {
-        let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();
-        if methods.contains(&"GET") {
-            methods.push("HEAD");
-        }
-        methods.push("OPTIONS");
-        let methods = HeaderValue::try_from(methods.join(",")).expect("names of methods");
+    pub(crate) fn new(
+        app: Arc<App>,
+        listener: Listener,
+        path: &'static str,
+        rows: Vec<&'static Route>,
+    ) -> Self {
+        let methods = allowed_methods(&rows);
         Self { app, listener, path, rows, methods }
     }
 
-    async fn run(State(phases): State<Arc<Self>>, request: Request<Body>, next: Next) -> Answered {
+    pub(crate) async fn run(
+        State(phases): State<Arc<Self>>,
+        request: Request<Body>,
+        next: Next,
+    ) -> ApiResponse {
         let method = request.method();
-        let row = phases.rows.iter().find(|row| match row.method.as_str() {
-            "GET" => matches!(*method, Method::GET | Method::HEAD),
-            other => method.as_str() == other,
-        });
+        let row = row_of(&phases.rows, method);
         let preflight = method == Method::OPTIONS && !phases.rows.is_empty();
         let answered = if preflight {
             response::preflight(&phases.methods)
         } else {
-            match phases.admit(row.copied(), request).await {
+            match phases.authorize(row, request).await {
                 Ok(request) => next.run(request).await,
                 Err(error) => axum::response::IntoResponse::into_response(error),
             }
         };
-        phases.account(row.copied(), answered)
+        phases.account(row, answered)
     }
 
-    /// Identifies the caller, and lets the request pass if the row permits it.
-    async fn admit(&self, row: Option<&Route>, request: Request<Body>) -> Result<Request<Body>, ApiError> {
+    /// Authenticates the caller, and lets the request pass if the row permits it.
+    async fn authorize(
+        &self,
+        row: Option<&Route>,
+        request: Request<Body>,
+    ) -> Result<Request<Body>, ApiError> {
         let limit = match row.map_or(BodyLimit::Nothing, |row| row.body) {
             BodyLimit::Nothing | BodyLimit::Streamed(_) => 0,
             BodyLimit::Configured => self.app.request_body_max_bytes,
             BodyLimit::Fixed(limit) => limit,
         };
-        let mut request = self.identify(row, request).await?;
+        let mut request = self.authenticate(row, request).await?;
         let Some(row) = row else {
             if self.rows.is_empty() {
                 return Ok(request);
@@ -300,7 +300,11 @@ impl Phases {
     }
 
     /// On the private listener a key or a signature is needed for everything that is not open.
-    async fn identify(&self, row: Option<&Route>, request: Request<Body>) -> Result<Request<Body>, ApiError> {
+    async fn authenticate(
+        &self,
+        row: Option<&Route>,
+        request: Request<Body>,
+    ) -> Result<Request<Body>, ApiError> {
         let open = match row.map(|row| row.access) {
             Some(Access::Open) => true,
             Some(Access::OpenIfConfigured(_)) => self.app.metrics_open,
@@ -310,7 +314,7 @@ impl Phases {
             return Ok(request);
         }
         let (mut parts, body) = request.into_parts();
-        let (principal, body) = if Doorkeeper::is_signed(&parts.headers) {
+        let (principal, body) = if Authenticator::is_signed(&parts.headers) {
             // A signature covers the body, so the body is read before it is known who sent it; never more than any other
             // call may send, also where the route itself would take a stream.
             let body = read_body_within(body, self.app.request_body_max_bytes).await?;
@@ -324,7 +328,7 @@ impl Phases {
     }
 
     /// Writes an error in the path's style, counts the answer, and lets any page read it.
-    fn account(&self, row: Option<&Route>, mut answered: Answered) -> Answered {
+    fn account(&self, row: Option<&Route>, mut answered: ApiResponse) -> ApiResponse {
         let mut waits = false;
         if let Some(error) = answered.extensions_mut().remove::<ApiError>() {
             waits = error.is(Problem::NotServed) || error.is(Problem::NoSlot);
@@ -339,7 +343,7 @@ impl Phases {
         if waits || is_expected {
             metrics.count_expected_refusal(listener, self.path, status.as_u16());
         } else {
-            metrics.answered(listener, self.path, status.as_u16());
+            metrics.count_response(listener, self.path, status.as_u16());
         }
         tracing::debug!(
             listener = self.listener.name(),

@@ -90,7 +90,7 @@ pub(super) enum Ticket {
 }
 
 /// One call.
-pub(super) struct Call {
+pub(crate) struct Call {
     pub(super) id: &'static str,
     pub(super) group: Group,
     pub(super) summary: &'static str,

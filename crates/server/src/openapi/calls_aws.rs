@@ -36,7 +36,7 @@ fn of_ticket(id: &'static str, summary: &'static str, description: &str) -> Call
     of_event(id, summary, description).query::<RequestIdText>("request_id", "The ticket.", REQUEST_ID)
 }
 
-pub(super) fn assign_queue_num() -> Call {
+pub(crate) fn assign_queue_num() -> Call {
     new(
         "assignQueueNum",
         "Takes a place in line",
@@ -55,7 +55,7 @@ pub(super) fn assign_queue_num() -> Call {
     .errors(&[INVALID_EVENT, (409, "The waiting room is draining and takes nobody in")])
 }
 
-pub(super) fn queue_num() -> Call {
+pub(crate) fn queue_num() -> Call {
     let example =
         NumberOfPlace { queue_number: 42, entry_time: 1_794_859_200, event_id: "Sample", status: 1 };
     of_ticket(
@@ -67,7 +67,7 @@ pub(super) fn queue_num() -> Call {
     .errors(&[INVALID_EVENT_OR_REQUEST])
 }
 
-pub(super) fn serving_num() -> Call {
+pub(crate) fn serving_num() -> Call {
     figure(
         of_event(
             "servingNum",
@@ -78,7 +78,7 @@ pub(super) fn serving_num() -> Call {
     )
 }
 
-pub(super) fn waiting_num() -> Call {
+pub(crate) fn waiting_num() -> Call {
     figure(of_event("waitingNum", "How many people wait", "The same for everybody, for a second.").json(
         200,
         "The number.",
@@ -97,7 +97,7 @@ fn figure(call: Call) -> Call {
         .errors(&[INVALID_EVENT])
 }
 
-pub(super) fn generate_token() -> Call {
+pub(crate) fn generate_token() -> Call {
     claim(
         new(
             "generateToken",
@@ -108,7 +108,7 @@ pub(super) fn generate_token() -> Call {
     )
 }
 
-pub(super) fn generate_token_private() -> Call {
+pub(crate) fn generate_token_private() -> Call {
     claim(
         new(
             "generateTokenPrivate",
@@ -132,7 +132,7 @@ fn claim(call: Call) -> Call {
     ])
 }
 
-pub(super) fn queue_pos_expiry() -> Call {
+pub(crate) fn queue_pos_expiry() -> Call {
     of_ticket(
         "queuePosExpiry",
         "How long an offer still stands",
@@ -142,7 +142,7 @@ pub(super) fn queue_pos_expiry() -> Call {
     .errors(&[NOT_YET, (202, "Queue position expiration not enabled"), INVALID_EVENT_OR_REQUEST, INVALID_REQUEST, EXPIRED, CLOSED])
 }
 
-pub(super) fn public_key() -> Call {
+pub(crate) fn public_key() -> Call {
     of_event(
         "publicKey",
         "The key that signs passes now",
@@ -153,7 +153,7 @@ pub(super) fn public_key() -> Call {
     .errors(&[(404, "Invalid event ID")])
 }
 
-pub(super) fn jwks() -> Call {
+pub(crate) fn jwks() -> Call {
     new(
         "jwks",
         "Every key that a valid pass may be signed with",
@@ -163,7 +163,7 @@ pub(super) fn jwks() -> Call {
     .with(AnswerHeader::CachedForMinutes)
 }
 
-pub(super) fn increment_serving_counter() -> Call {
+pub(crate) fn increment_serving_counter() -> Call {
     new(
         "incrementServingCounter",
         "Moves the serving counter",
@@ -175,13 +175,13 @@ pub(super) fn increment_serving_counter() -> Call {
     .errors(&[INVALID_EVENT])
 }
 
-pub(super) fn num_active_tokens() -> Call {
+pub(crate) fn num_active_tokens() -> Call {
     of_event("numActiveTokens", "How many visitors are inside", "Visits that neither ended nor ran out.")
         .json(200, "The number.", &ActiveTokens { active_tokens: 120 })
         .errors(&[(404, "Invalid event ID")])
 }
 
-pub(super) fn expired_tokens() -> Call {
+pub(crate) fn expired_tokens() -> Call {
     of_event(
         "expiredTokens",
         "Tickets whose pass has run out",
@@ -191,7 +191,7 @@ pub(super) fn expired_tokens() -> Call {
     .errors(&[INVALID_EVENT])
 }
 
-pub(super) fn update_session() -> Call {
+pub(crate) fn update_session() -> Call {
     new(
         "updateSession",
         "Tells that a visit is over",
@@ -202,7 +202,7 @@ pub(super) fn update_session() -> Call {
     .errors(&[INVALID_EVENT_OR_REQUEST, (404, "Request ID doesn't exist or status already set.")])
 }
 
-pub(super) fn reset_initial_state() -> Call {
+pub(crate) fn reset_initial_state() -> Call {
     new(
         "resetInitialState",
         "Throws the line away and begins a new one",

@@ -23,7 +23,7 @@ const fn figures() -> CapacityFigures {
     }
 }
 
-pub(super) fn show_capacity() -> Call {
+pub(crate) fn show_capacity() -> Call {
     let reporter = ReporterView {
         reporter: "web-1".to_owned(),
         heard_at: MOMENT.to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn show_capacity() -> Call {
     .problems(&[Problem::UnknownRoom])
 }
 
-pub(super) fn report_capacity() -> Call {
+pub(crate) fn report_capacity() -> Call {
     let report = CapacityAnswer::Report(ReportAnswer { reported: "taken", figures: figures() });
     let visits = CapacityAnswer::Visits(VisitsAnswer {
         exited: 2,
@@ -77,7 +77,7 @@ pub(super) fn report_capacity() -> Call {
     .problems(&[Problem::UnknownRoom, Problem::Conflict])
 }
 
-pub(super) fn forget_reporter() -> Call {
+pub(crate) fn forget_reporter() -> Call {
     of_room(
         "forgetReporter",
         "Forgets a reporter",

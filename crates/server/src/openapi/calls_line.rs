@@ -53,7 +53,7 @@ fn of_room(call: Call) -> Call {
         .optional_query::<String>("return", RETURN, "/cart")
 }
 
-pub(super) fn ask() -> Call {
+pub(crate) fn ask() -> Call {
     let call = new(
         "lineStatus",
         "Where the visitor of this browser stands",
@@ -63,7 +63,7 @@ pub(super) fn ask() -> Call {
     line_answers(of_room(call)).json(410, MOVED, &moved()).problems(&[Problem::UnknownRoom])
 }
 
-pub(super) fn join() -> Call {
+pub(crate) fn join() -> Call {
     let call = new(
         "lineJoin",
         "Takes a place in line, and gives the browser its cookie",
@@ -74,7 +74,7 @@ pub(super) fn join() -> Call {
         .problems(&[Problem::UnknownRoom, Problem::Forbidden])
 }
 
-pub(super) fn enter() -> Call {
+pub(crate) fn enter() -> Call {
     let call = new(
         "lineEnter",
         "Comes in, where it is his turn",
@@ -86,7 +86,7 @@ pub(super) fn enter() -> Call {
         .problems(&[Problem::UnknownRoom, Problem::Forbidden, Problem::Conflict])
 }
 
-pub(super) fn leave() -> Call {
+pub(crate) fn leave() -> Call {
     let left = LineAnswer { room: Some("Sample"), status: "left", ..LineAnswer::default() };
     of_room(new(
         "lineLeave",
@@ -98,7 +98,7 @@ pub(super) fn leave() -> Call {
     .problems(&[Problem::UnknownRoom, Problem::Forbidden, Problem::Unavailable])
 }
 
-pub(super) fn move_out() -> Call {
+pub(crate) fn move_out() -> Call {
     let link = MoveLink {
         url: "https://shop.example.com/.anteroom/line/take?room=Sample&code=AQ…",
         qr: "<svg xmlns=\"http://www.w3.org/2000/svg\">…</svg>",
@@ -119,7 +119,7 @@ pub(super) fn move_out() -> Call {
         .problems(&[Problem::UnknownRoom, Problem::Conflict, Problem::BadRequest, Problem::PlaceGone])
 }
 
-pub(super) fn ask_to_take() -> Call {
+pub(crate) fn ask_to_take() -> Call {
     let movable =
         LineAnswer { room: Some("Sample"), status: "movable", position: Some(42), ..LineAnswer::default() };
     of_room(new(
@@ -133,7 +133,7 @@ pub(super) fn ask_to_take() -> Call {
     .problems(&[Problem::UnknownRoom, Problem::Moved])
 }
 
-pub(super) fn take() -> Call {
+pub(crate) fn take() -> Call {
     let call = of_room(new(
         "lineTake",
         "Takes the place to this device",
@@ -158,7 +158,7 @@ fn elsewhere(call: Call) -> Call {
     )
 }
 
-pub(super) fn wait() -> Call {
+pub(crate) fn wait() -> Call {
     let call = elsewhere(new(
         "waitPage",
         "The waiting page for a site elsewhere",
@@ -173,7 +173,7 @@ pub(super) fn wait() -> Call {
         .problems(&[Problem::UnknownRoom, Problem::BadRequest, Problem::Forbidden])
 }
 
-pub(super) fn enter_elsewhere() -> Call {
+pub(crate) fn enter_elsewhere() -> Call {
     let call = elsewhere(new(
         "waitEnter",
         "The button of the waiting page",
@@ -185,7 +185,7 @@ pub(super) fn enter_elsewhere() -> Call {
         .problems(&[Problem::UnknownRoom, Problem::BadRequest, Problem::Forbidden])
 }
 
-pub(super) fn script() -> Call {
+pub(crate) fn script() -> Call {
     new(
         "pageScript",
         "What pages do in a browser",

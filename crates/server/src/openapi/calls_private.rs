@@ -87,11 +87,11 @@ fn frontier() -> FrontierView {
     }
 }
 
-pub(super) fn of_room(id: &'static str, summary: &'static str, description: &str) -> Call {
+pub(crate) fn of_room(id: &'static str, summary: &'static str, description: &str) -> Call {
     Call::new(id, Group::Rooms, summary, description).path::<RoomName>("id", "The room.", "Sample")
 }
 
-pub(super) fn list_rooms() -> Call {
+pub(crate) fn list_rooms() -> Call {
     Call::new("listRooms", Group::Rooms, "Every room", "With settings, state and figures, by name.").json(
         200,
         "The rooms.",
@@ -99,14 +99,14 @@ pub(super) fn list_rooms() -> Call {
     )
 }
 
-pub(super) fn show_room() -> Call {
+pub(crate) fn show_room() -> Call {
     of_room("showRoom", "A room", "The `ETag` stands for settings and state only, so it changes when an operator changes something and not with every visitor.")
         .json(200, "The room.", &room())
         .with(AnswerHeader::EntityTag)
         .problems(&[Problem::UnknownRoom])
 }
 
-pub(super) fn create_or_replace_room() -> Call {
+pub(crate) fn create_or_replace_room() -> Call {
     of_room(
         "putRoom",
         "Makes a room, or replaces everything that operators set",
@@ -126,7 +126,7 @@ pub(super) fn create_or_replace_room() -> Call {
     .problems(&[Problem::Changed])
 }
 
-pub(super) fn change_room() -> Call {
+pub(crate) fn change_room() -> Call {
     of_room(
         "changeRoom",
         "Changes a room in part",
@@ -140,7 +140,7 @@ pub(super) fn change_room() -> Call {
     .problems(&[Problem::UnknownRoom, Problem::Changed])
 }
 
-pub(super) fn delete_room() -> Call {
+pub(crate) fn delete_room() -> Call {
     of_room(
         "deleteRoom",
         "Deletes a room",
@@ -152,7 +152,7 @@ pub(super) fn delete_room() -> Call {
     .problems(&[Problem::UnknownRoom, Problem::Changed])
 }
 
-pub(super) fn preview_room() -> Call {
+pub(crate) fn preview_room() -> Call {
     Call::new(
         "previewRoom",
         Group::Rooms,
@@ -165,7 +165,7 @@ pub(super) fn preview_room() -> Call {
     .problems(&[Problem::UnknownRoom])
 }
 
-pub(super) fn show_ticket() -> Call {
+pub(crate) fn show_ticket() -> Call {
     let example = TicketDetails {
         request_id: REQUEST_ID,
         room: "Sample",
@@ -207,7 +207,7 @@ fn alarm() -> Alarm {
     }
 }
 
-pub(super) fn list_alarms() -> Call {
+pub(crate) fn list_alarms() -> Call {
     let own = Alarm {
         name: "Anteroom-Public-5xx-Alarm",
         state: "ok",
@@ -232,7 +232,7 @@ pub(super) fn list_alarms() -> Call {
     .json(200, "The alarms.", &Alarms { alarms: vec![own, alarm()] })
 }
 
-pub(super) fn notify_of_alarms() -> Call {
+pub(crate) fn notify_of_alarms() -> Call {
     Call::new(
         "notifyOfAlarms",
         Group::Alarms,
@@ -273,7 +273,7 @@ fn key() -> Key {
     }
 }
 
-pub(super) fn list_keys() -> Call {
+pub(crate) fn list_keys() -> Call {
     access("listKeys", "Every API key", "Without what would let anybody use it.").json(
         200,
         "The keys.",
@@ -281,7 +281,7 @@ pub(super) fn list_keys() -> Call {
     )
 }
 
-pub(super) fn create_key() -> Call {
+pub(crate) fn create_key() -> Call {
     let bearer = NewKey { described: key(), key: Some("ar_viewer_3mJ8q0Zt5xW2"), secret_access_key: None };
     let pair = Key {
         name: "lambda",
@@ -305,7 +305,7 @@ pub(super) fn create_key() -> Call {
         .problems(&[Problem::NameTaken, Problem::Conflict])
 }
 
-pub(super) fn revoke_key() -> Call {
+pub(crate) fn revoke_key() -> Call {
     access(
         "revokeKey",
         "Revokes an API key",
@@ -320,7 +320,7 @@ fn signing_key(status: &'static str) -> SigningKey {
     SigningKey { kid: KEY_ID, algorithm: "RS256", status, active_from: MOMENT }
 }
 
-pub(super) fn list_signing_keys() -> Call {
+pub(crate) fn list_signing_keys() -> Call {
     access("listSigningKeys", "The keys that sign passes", "Without their private halves.").json(
         200,
         "The keys.",
@@ -328,7 +328,7 @@ pub(super) fn list_signing_keys() -> Call {
     )
 }
 
-pub(super) fn rotate_signing_key() -> Call {
+pub(crate) fn rotate_signing_key() -> Call {
     access(
         "rotateSigningKey",
         "Announces a new key that will sign passes",
@@ -339,7 +339,7 @@ pub(super) fn rotate_signing_key() -> Call {
     .problems(&[Problem::Conflict])
 }
 
-pub(super) fn audit() -> Call {
+pub(crate) fn audit() -> Call {
     let record = AuditRecord {
         number: 17,
         at: MOMENT,
@@ -359,7 +359,7 @@ fn server(id: &'static str, summary: &'static str, description: &str) -> Call {
     Call::new(id, Group::Server, summary, description)
 }
 
-pub(super) fn backup() -> Call {
+pub(crate) fn backup() -> Call {
     let what = "Taken of one moment while everything goes on, and sent as it is read. One that breaks off has no end, and `/restore` refuses it.";
     server("backup", "Everything the store has", what).text(
         200,
@@ -382,7 +382,7 @@ struct Restored {
     taken_at: &'static str,
 }
 
-pub(super) fn restore() -> Call {
+pub(crate) fn restore() -> Call {
     server(
         "restore",
         "Replaces everything by what a backup has",
@@ -394,7 +394,7 @@ pub(super) fn restore() -> Call {
     .problems(&[Problem::Conflict])
 }
 
-pub(super) fn metrics() -> Call {
+pub(crate) fn metrics() -> Call {
     server("metrics", "Figures for Prometheus", "In the OpenMetrics format.").text(
         200,
         "The figures.",
@@ -403,7 +403,7 @@ pub(super) fn metrics() -> Call {
     )
 }
 
-pub(super) fn live() -> Call {
+pub(crate) fn live() -> Call {
     server("live", "Whether the process answers", "For an orchestrator that restarts what hangs.").json(
         200,
         "It does.",
@@ -411,7 +411,7 @@ pub(super) fn live() -> Call {
     )
 }
 
-pub(super) fn ready() -> Call {
+pub(crate) fn ready() -> Call {
     server(
         "ready",
         "Whether the store and every room work",
@@ -420,7 +420,7 @@ pub(super) fn ready() -> Call {
     .json(200, "They do.", &Health { status: "ready" })
 }
 
-pub(super) fn openapi() -> Call {
+pub(crate) fn openapi() -> Call {
     server("openapi", "This document", "OpenAPI 3.1, for either listener.")
         .optional_query::<ListenerName>("listener", "Whose document.", "private")
         .json_like::<OpenApiDocument>(
@@ -434,7 +434,7 @@ pub(super) fn openapi() -> Call {
         .with(AnswerHeader::CachedForMinutes)
 }
 
-pub(super) fn docs() -> Call {
+pub(crate) fn docs() -> Call {
     server("docs", "The documents of both listeners as a page", "For people.")
         .text(200, "The page.", "text/html", "<!doctype html>…")
         .with(AnswerHeader::CachedForMinutes)

@@ -89,7 +89,7 @@ fn value(example: &impl serde::Serialize) -> Json {
     serde_json::to_value(example).expect("our own structures can be written as JSON")
 }
 
-pub(super) fn join() -> Call {
+pub(crate) fn join() -> Call {
     new(
         "join",
         "Takes a place in line",
@@ -118,7 +118,7 @@ pub(super) fn join() -> Call {
     ])
 }
 
-pub(super) fn status() -> Call {
+pub(crate) fn status() -> Call {
     new(
         "status",
         "Where a ticket stands",
@@ -134,7 +134,7 @@ pub(super) fn status() -> Call {
     .problems(&[Problem::TicketMissing, Problem::UnknownTicket, Problem::UnknownRoom, Problem::Moved])
 }
 
-pub(super) fn claim() -> Call {
+pub(crate) fn claim() -> Call {
     new(
         "claim",
         "Exchanges a served place for a pass",
@@ -158,7 +158,7 @@ pub(super) fn claim() -> Call {
     ])
 }
 
-pub(super) fn auction() -> Call {
+pub(crate) fn auction() -> Call {
     let won =
         WonAnswer { access_token: JWT.to_owned(), backend_uri: Some("https://shop.example.com/".to_owned()) };
     let queued = QueuedAnswer { queue_token: JWT.to_owned(), estimated_wait_seconds: Some(300) };
@@ -194,7 +194,7 @@ pub(super) fn auction() -> Call {
     ])
 }
 
-pub(super) fn move_place() -> Call {
+pub(crate) fn move_place() -> Call {
     new(
         "move",
         "Takes the place to another device",
@@ -216,7 +216,7 @@ pub(super) fn move_place() -> Call {
     ])
 }
 
-pub(super) fn leave() -> Call {
+pub(crate) fn leave() -> Call {
     new(
         "leave",
         "Gives the place up, or ends the visit",
@@ -236,7 +236,7 @@ pub(super) fn leave() -> Call {
     ])
 }
 
-pub(super) fn refresh() -> Call {
+pub(crate) fn refresh() -> Call {
     new(
         "refresh",
         "A new access token while the visit lasts",
@@ -247,7 +247,7 @@ pub(super) fn refresh() -> Call {
     .problems(&[Problem::UnknownTicket, Problem::Conflict, Problem::SessionEnded])
 }
 
-pub(super) fn figures() -> Call {
+pub(crate) fn figures() -> Call {
     new("board", "A room's public figures", "The board. The same for everybody, for a second.")
         .path::<RoomName>("id", "The room.", "Sample")
         .header::<EntityTags>(
@@ -264,7 +264,7 @@ pub(super) fn figures() -> Call {
         .problems(&[Problem::UnknownRoom])
 }
 
-pub(super) fn watch() -> Call {
+pub(crate) fn watch() -> Call {
     let data = serde_json::to_string(&board()).expect("our own structures can be written as JSON");
     let event = format!("retry: 4711\n\nevent: board\nid: 42-5d0c3a7be1f24689\ndata: {data}\n\n");
     new(
@@ -280,7 +280,7 @@ pub(super) fn watch() -> Call {
     .problems(&[Problem::UnknownRoom, Problem::NotAcceptable])
 }
 
-pub(super) fn problems() -> Call {
+pub(crate) fn problems() -> Call {
     Call::new(
         "problems",
         Group::Server,

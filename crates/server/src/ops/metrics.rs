@@ -32,11 +32,11 @@ struct RequestLabels {
 /// Counters that handlers raise, and the sources the rest is read from.
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
-    pub(crate) hot_serving_num: HotCounters,
-    pub(crate) hot_waiting_num: HotCounters,
-    pub(crate) hot_queue_num: HotCounters,
-    pub(crate) hot_status: HotCounters,
-    pub(crate) hot_board: HotCounters,
+    pub(crate) fast_serving_num: FastCounters,
+    pub(crate) fast_waiting_num: FastCounters,
+    pub(crate) fast_queue_num: FastCounters,
+    pub(crate) fast_status: FastCounters,
+    pub(crate) fast_board: FastCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
     public_troubles: AnswerTroubles,
@@ -54,11 +54,11 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let requests = Family::default();
         Self {
-            hot_serving_num: HotCounters::new(&requests, "/serving_num"),
-            hot_waiting_num: HotCounters::new(&requests, "/waiting_num"),
-            hot_queue_num: HotCounters::new(&requests, "/queue_num"),
-            hot_status: HotCounters::new(&requests, "/status"),
-            hot_board: HotCounters::new(&requests, "/rooms/{id}"),
+            fast_serving_num: FastCounters::new(&requests, "/serving_num"),
+            fast_waiting_num: FastCounters::new(&requests, "/waiting_num"),
+            fast_queue_num: FastCounters::new(&requests, "/queue_num"),
+            fast_status: FastCounters::new(&requests, "/status"),
+            fast_board: FastCounters::new(&requests, "/rooms/{id}"),
             requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),
@@ -68,7 +68,7 @@ impl Metrics {
     }
 
     /// Counts a request that has been answered.
-    pub(crate) fn answered(&self, listener: &'static str, route: &'static str, status: u16) {
+    pub(crate) fn count_response(&self, listener: &'static str, route: &'static str, status: u16) {
         self.count_expected_refusal(listener, route, status);
         if status >= 400 {
             let public = listener == Listener::Public.name();
@@ -99,12 +99,12 @@ impl Metrics {
 }
 
 /// The counters of a hot read, found beforehand: raising one is a single atomic, because there are very many.
-pub(crate) struct HotCounters {
+pub(crate) struct FastCounters {
     ok: Counter,
     not_modified: Counter,
 }
 
-impl HotCounters {
+impl FastCounters {
     fn new(requests: &Family<RequestLabels, Counter>, route: &'static str) -> Self {
         let counter = |status: StatusCode| {
             let labels = RequestLabels { listener: "public", route, status: status.as_u16() };

@@ -24,14 +24,14 @@ const LIMITS: StreamLimits = StreamLimits {
     streams_max: 10,
 };
 
-struct House {
+struct WatchedRoom {
     engine: Arc<Engine>,
     room: Arc<ServedRoom>,
     watch: Watch,
     connections: Arc<Connections>,
 }
 
-impl House {
+impl WatchedRoom {
     async fn open() -> Self {
         let clock = Arc::new(SystemClock);
         let engine = Engine::start(Arc::new(MemoryStore::default()), clock, NodeId(1)).await.unwrap();
@@ -78,7 +78,7 @@ fn read_to_end(mut client: TcpStream) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_watchers_of_a_deleted_room_are_told_and_let_go() {
-    let house = House::open().await;
+    let house = WatchedRoom::open().await;
     let (first, second) = (house.enter(), house.enter());
     house
         .eventually("both are greeted", |house| house.watch.counts().events.load(Ordering::Relaxed) == 2)
@@ -100,7 +100,7 @@ async fn the_watchers_of_a_deleted_room_are_told_and_let_go() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_read_is_closed_at_once_and_the_others_get_everything() {
     const FRAMES: u64 = 400;
-    let house = House::open().await;
+    let house = WatchedRoom::open().await;
     let slow = house.enter();
     let mut eager = house.enter();
     let feed = house.watch.feed(&house.room);
@@ -140,7 +140,7 @@ async fn who_does_not_read_is_closed_at_once_and_the_others_get_everything() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn however_often_a_room_changes_the_last_state_arrives_and_few_others() {
-    let house = House::open().await;
+    let house = WatchedRoom::open().await;
     let client = house.enter();
     let handle = &house.room.handle;
     house.eventually("it is greeted", |house| house.watch.counts().events.load(Ordering::Relaxed) == 1).await;
@@ -172,7 +172,7 @@ async fn however_often_a_room_changes_the_last_state_arrives_and_few_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_are_told_while_the_store_is_lost_and_when_it_is_back() {
-    let house = House::open().await;
+    let house = WatchedRoom::open().await;
     let mut early = house.enter();
     house.eventually("it is greeted", |house| house.watch.counts().events.load(Ordering::Relaxed) == 1).await;
     house.watch.tell_staleness(Some(3));

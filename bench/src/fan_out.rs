@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 pub(crate) const PLACEHOLDER: &str = "\"serving\":0,";
 
 /// The text of a change.
-pub(crate) fn changed(event: &str, change: u64) -> String {
+pub(crate) fn change_text(event: &str, change: u64) -> String {
     event.replacen(PLACEHOLDER, &marker(change), 1)
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn serve(event_file: &str, connections: &str) -> Result<()> {
         sockets.push(socket);
     }
     for line in std::io::stdin().lock().lines() {
-        let text = changed(&event, line?.trim().parse().context("the number of a change")?);
+        let text = change_text(&event, line?.trim().parse().context("the number of a change")?);
         for socket in &mut sockets {
             socket.write_all(text.as_bytes())?;
         }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::figures::{Comparison, median};
 use crate::load::{Connection, Requests, block_on, run_load, run_paced};
-use crate::servers::{Anteroom, pinned};
+use crate::servers::{Anteroom, pinned_command};
 
 /// How many clients take turns.
 const CLIENTS: u32 = 10_000;
@@ -43,7 +43,7 @@ fn reads() -> Vec<Requests> {
 
 /// A read that is charged to a budget in memory, against the same decision by a server made for nothing else.
 pub(crate) fn in_memory(binary: &str, peer: &str, rounds: usize, round: Duration) -> Result<()> {
-    let anteroom = Anteroom::configured(binary, &configuration(""))?;
+    let anteroom = Anteroom::with_configuration(binary, &configuration(""))?;
     let throttlecrab = Throttlecrab::start(peer)?;
     let ours = reads();
     let theirs: Vec<Requests> = clients().map(|client| Throttlecrab::question(&client)).collect();
@@ -80,24 +80,26 @@ pub(crate) fn on_redis(binary: &str, rounds: usize, round: Duration, time: Durat
     let redis = RedisProcess::builder().start();
     let requests = reads();
     let store = format!("limits_store_url = \"{}\"", redis.url());
-    // With patience for every answer, so that it is Redis that is measured and not how much is let through without it.
-    let patient =
-        Anteroom::configured(binary, &configuration(&format!("{store}\nlimits_budget_milliseconds = 1000")))?;
+    // With a long timeout, so that it is Redis that is measured and not how much is let through without it.
+    let generous = Anteroom::with_configuration(
+        binary,
+        &configuration(&format!("{store}\nlimits_budget_milliseconds = 1000")),
+    )?;
     let mut rates = vec![];
     for counted in std::iter::once(false).chain(std::iter::repeat_n(true, rounds)) {
-        let rate = run_load(patient.public(), &requests, CONNECTIONS, round)?;
+        let rate = run_load(generous.public(), &requests, CONNECTIONS, round)?;
         if counted {
             rates.push(rate);
         }
     }
-    let figures = Figures::of(&patient)?;
+    let figures = Figures::of(&generous)?;
     ensure!(
         figures.count("failed_open") == 0,
         "decisions were made without Redis while saturation was measured"
     );
-    drop(patient);
+    drop(generous);
     let saturation = median(&rates);
-    let anteroom = Anteroom::configured(binary, &configuration(&store))?;
+    let anteroom = Anteroom::with_configuration(binary, &configuration(&store))?;
     let wanted = saturation * SHARE_OF_SATURATION;
     // Connections, and the code that hardly ever runs, are warm before anything counts.
     run_paced(anteroom.public(), &requests, CONNECTIONS, wanted, round)?;
@@ -138,7 +140,7 @@ impl Throttlecrab {
     fn start(program: &str) -> Result<Self> {
         // It cannot choose a port by itself; so one that was free just now.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let mut command = pinned(program);
+        let mut command = pinned_command(program);
         command.args(["--http", "--http-host", "127.0.0.1", "--http-port", &address.port().to_string()]);
         command.args(["--log-level", "error"]).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("{program} does not start"))?;

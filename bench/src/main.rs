@@ -95,7 +95,7 @@ fn http(binary: &str, rounds: usize, round: Duration, only: &str) -> Result<()> 
     println!("| what | connections | Anteroom a second | bare hyper a second | ratio | gate / goal |");
     println!("|---|---|---|---|---|---|");
     for (what, requests, connections, gate) in cases.into_iter().filter(|case| case.0.contains(only)) {
-        let baseline = Baseline::answering_like(&anteroom, &requests[0])?;
+        let baseline = Baseline::repeating_answer_of(&anteroom, &requests[0])?;
         for connections in connections {
             let mut comparison = Comparison::default();
             // One round of each first that is not counted: caches, buffers, the branch predictor.
@@ -138,7 +138,7 @@ fn claims(binary: &str, rounds: usize, claims_a_round: usize) -> Result<()> {
 }
 
 fn openssl_signatures_a_second() -> Result<f64> {
-    let mut command = servers::pinned("openssl");
+    let mut command = servers::pinned_command("openssl");
     let output = command.args(["speed", "-seconds", "2", "rsa2048"]).output().context("openssl speed")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find(|line| line.trim_start().starts_with("rsa") && line.contains("2048"));

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::figures::median;
 use crate::load::{Connection, Requests, block_on, run_load};
-use crate::servers::{Anteroom, are_pinned, pinned};
+use crate::servers::{Anteroom, are_pinned, pinned_command};
 
 /// What the origin answers, in bytes.
 const BODY_BYTES: usize = 1024;
@@ -27,10 +27,10 @@ const LIMIT_A_SECOND: u32 = 1_000_000;
 /// Everything that is measured, one after the other.
 pub(crate) fn compare(binary: &str, rounds: usize, round: Duration) -> Result<()> {
     let origin = Nginx::origin()?;
-    let anteroom = Anteroom::configured(binary, &configuration(origin.address))?;
+    let anteroom = Anteroom::with_configuration(binary, &configuration(origin.address))?;
     let nginx = Nginx::proxy(origin.address)?;
-    let shared = Bare::start("shared", origin.address)?;
-    let per_core = Bare::start("per-core", origin.address)?;
+    let shared = BareProxy::start("shared", origin.address)?;
+    let per_core = BareProxy::start("per-core", origin.address)?;
     let requests = [visitor(&anteroom)?];
     let servers = [
         ("Anteroom", anteroom.public(), anteroom.process_id()),
@@ -43,7 +43,7 @@ pub(crate) fn compare(binary: &str, rounds: usize, round: Duration) -> Result<()
     );
     println!("|---|---|---|---|---|---|");
     for connections in [64, 256] {
-        let mut measured: Vec<Measured> = servers.iter().map(|_| Measured::default()).collect();
+        let mut measured: Vec<ProxyFigures> = servers.iter().map(|_| ProxyFigures::default()).collect();
         // One round of each first that is not counted: caches, buffers, connections to the origin.
         for counted in std::iter::once(false).chain(std::iter::repeat_n(true, rounds)) {
             for ((_, address, process), measured) in servers.iter().zip(&mut measured) {
@@ -71,12 +71,12 @@ pub(crate) fn compare(binary: &str, rounds: usize, round: Duration) -> Result<()
 }
 
 #[derive(Default)]
-struct Measured {
+struct ProxyFigures {
     rates: Vec<f64>,
     micros: Vec<f64>,
 }
 
-impl Measured {
+impl ProxyFigures {
     fn medians(&self) -> (f64, f64) {
         (median(&self.rates), median(&self.micros))
     }
@@ -157,7 +157,7 @@ impl Nginx {
              }}"
         );
         let workers = if are_pinned() { 1 } else { std::thread::available_parallelism()?.get() };
-        Self::start(pinned("nginx"), workers, &http, &server)
+        Self::start(pinned_command("nginx"), workers, &http, &server)
     }
 
     fn start(mut command: Command, workers: usize, http: &str, server: &str) -> Result<Self> {
@@ -200,15 +200,15 @@ impl Drop for Nginx {
 }
 
 /// Our proxy without anything before it.
-struct Bare {
+struct BareProxy {
     child: Child,
     address: SocketAddr,
 }
 
-impl Bare {
+impl BareProxy {
     fn start(runtimes: &str, origin: SocketAddr) -> Result<Self> {
         let program = std::env::current_exe()?;
-        let mut child = pinned(&program.display().to_string())
+        let mut child = pinned_command(&program.display().to_string())
             .args(["forward", runtimes, &format!("http://{origin}")])
             .stdout(Stdio::piped())
             .spawn()
@@ -221,7 +221,7 @@ impl Bare {
     }
 }
 
-impl Drop for Bare {
+impl Drop for BareProxy {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -46,7 +46,7 @@ fn joins(binary: &str, rounds: usize, round: Duration) -> Result<()> {
         ("assign_queue_num on Redis", Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#)),
     ];
     for (what, request) in cases {
-        let baseline = Baseline::answering_like(&anteroom, &request)?;
+        let baseline = Baseline::repeating_answer_of(&anteroom, &request)?;
         let requests = [request];
         for connections in [64, 256] {
             let (mut comparison, mut calls) = (Comparison::default(), vec![]);
@@ -85,14 +85,14 @@ fn conflicts(time: Duration) -> Result<()> {
     Ok(())
 }
 
-struct Measured {
+struct ConflictFigures {
     changes: usize,
     conflicts: u64,
     /// Half of the changes took no longer, and 99 of 100, in milliseconds.
     latencies: [f64; 2],
 }
 
-async fn change_at_once(redis: &RedisProcess, nodes: u128, time: Duration) -> Result<Measured> {
+async fn change_at_once(redis: &RedisProcess, nodes: u128, time: Duration) -> Result<ConflictFigures> {
     let mut engines = vec![];
     for node in 1..=nodes {
         let mut options = RedisOptions::new(&redis.url())?;
@@ -117,7 +117,7 @@ async fn change_at_once(redis: &RedisProcess, nodes: u128, time: Duration) -> Re
         engine.stop().await;
     }
     let at = |share: usize| latencies.get(latencies.len() * share / 100).copied().unwrap_or(f64::NAN);
-    Ok(Measured { changes: latencies.len(), conflicts, latencies: [at(50), at(99)] })
+    Ok(ConflictFigures { changes: latencies.len(), conflicts, latencies: [at(50), at(99)] })
 }
 
 /// Each change needs a commit of its own; returns how long those took that worked.

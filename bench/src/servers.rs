@@ -23,7 +23,7 @@ pub(crate) fn are_pinned() -> bool {
 }
 
 /// A command that may use core 0 only, unless told otherwise.
-pub(crate) fn pinned(program: &str) -> Command {
+pub(crate) fn pinned_command(program: &str) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", cores(), program]);
     command
@@ -51,7 +51,7 @@ impl Anteroom {
     }
 
     /// Starts it with a configuration file.
-    pub(crate) fn configured(binary: &str, configuration: &str) -> Result<Self> {
+    pub(crate) fn with_configuration(binary: &str, configuration: &str) -> Result<Self> {
         Self::with(binary, |builder| builder.config(configuration))
     }
 
@@ -141,7 +141,7 @@ pub(crate) struct Baseline {
 
 impl Baseline {
     /// Starts one that answers everything as Anteroom answers `request`.
-    pub(crate) fn answering_like(anteroom: &Anteroom, request: &Requests) -> Result<Self> {
+    pub(crate) fn repeating_answer_of(anteroom: &Anteroom, request: &Requests) -> Result<Self> {
         let (head, body) = anteroom.call(request)?;
         // hyper adds these two itself, for both.
         let added = |line: &&str| {
@@ -152,7 +152,7 @@ impl Baseline {
         let path = std::env::temp_dir().join(format!("anteroom-bench-answer-{}", std::process::id()));
         std::fs::write(&path, format!("{}\n\n{body}", head.join("\n")))?;
         let program = std::env::current_exe()?;
-        let mut child = pinned(&program.display().to_string())
+        let mut child = pinned_command(&program.display().to_string())
             .arg("baseline")
             .arg(&path)
             .stdout(Stdio::piped())

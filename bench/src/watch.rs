@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::fan_out::{PLACEHOLDER, changed, marker};
+use crate::fan_out::{PLACEHOLDER, change_text, marker};
 use crate::figures::median;
 use crate::load::block_on;
 use crate::memory::resident_kb;
@@ -131,14 +131,14 @@ async fn hold_bare_loop(event: &str, streams: usize, changes: u64) -> Result<Arr
 
 /// Clients that read what comes and look for the text of the present change.
 struct Clients {
-    seen: Rc<Seen>,
+    seen: Rc<ChangeReceipts>,
     tasks: tokio::task::JoinSet<Result<()>>,
     count: usize,
 }
 
 /// What all clients have seen of the present change.
 #[derive(Default)]
-struct Seen {
+struct ChangeReceipts {
     change: Cell<u64>,
     first: Cell<Option<Instant>>,
     count: Cell<usize>,
@@ -146,8 +146,8 @@ struct Seen {
     greeting: RefCell<String>,
 }
 
-impl Seen {
-    fn by_one_more(&self, of: usize) {
+impl ChangeReceipts {
+    fn record_client(&self, of: usize) {
         if self.first.get().is_none() {
             self.first.set(Some(Instant::now()));
         }
@@ -161,7 +161,7 @@ impl Seen {
 impl Clients {
     /// Opens streams and waits until each has been shown the board.
     async fn open(address: SocketAddr, count: usize) -> Result<Self> {
-        let seen = Rc::new(Seen::default());
+        let seen = Rc::new(ChangeReceipts::default());
         let connecting = Rc::new(Semaphore::new(CONNECTING_MAX));
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..count {
@@ -174,18 +174,18 @@ impl Clients {
                 read_until(&mut stream, &mut text, PLACEHOLDER).await?;
                 seen.greeting.replace(std::mem::take(&mut text));
                 drop(permit);
-                seen.by_one_more(count);
+                seen.record_client(count);
                 for change in 1.. {
                     read_until(&mut stream, &mut text, &marker(change)).await?;
                     text = String::new();
                     ensure!(seen.change.get() == change, "a change that was not made");
-                    seen.by_one_more(count);
+                    seen.record_client(count);
                 }
                 Ok(())
             });
         }
         let mut clients = Self { seen, tasks, count };
-        clients.all_have_it().await?;
+        clients.wait_for_all_clients().await?;
         Ok(clients)
     }
 
@@ -194,7 +194,7 @@ impl Clients {
         let greeting = self.seen.greeting.borrow();
         let start = greeting.find("event: board").context("no board in the greeting")?;
         let event = greeting[start..].to_owned();
-        ensure!(event.ends_with("}\n\n") && changed(&event, 1) != event, "half an event: {event}");
+        ensure!(event.ends_with("}\n\n") && change_text(&event, 1) != event, "half an event: {event}");
         Ok(event)
     }
 
@@ -218,7 +218,7 @@ impl Clients {
         Ok(())
     }
 
-    async fn all_have_it(&mut self) -> Result<()> {
+    async fn wait_for_all_clients(&mut self) -> Result<()> {
         tokio::select! {
             waited = tokio::time::timeout(DEADLINE, self.seen.all.notified()) => waited.context("not all are greeted"),
             Some(ended) = self.tasks.join_next() => ended?.and_then(|()| anyhow::bail!("a stream has ended")),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::{Answer, Claim, Operation, Place, Refusal, RequestId, Session, SessionKey, Ticket};
+use anteroom_core::{Answer, Claim, Operation, PlaceStatus, Refusal, RequestId, Session, SessionKey, Ticket};
 use anteroom_store::engine::Actor;
 use anteroom_tokens::codes::Code;
 use anteroom_tokens::pass::{self, PassClaims, Signatures, TokenSet};
@@ -165,7 +165,7 @@ impl Admission {
         let Code { room, ticket, issued_at } = code.ok_or_else(unknown)?;
         let room = self.room(room.as_str()).ok_or_else(unknown)?;
         let is_used = |session: &Session| issued_at <= session.redeemed_at;
-        if matches!(room.handle.place_status(ticket, self.now()).await?, Place::Claimed(session) if is_used(&session))
+        if matches!(room.handle.place_status(ticket, self.now()).await?, PlaceStatus::Claimed(session) if is_used(&session))
         {
             return Err(Refusal::CodeUsed.into());
         }

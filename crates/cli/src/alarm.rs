@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: AlarmArguments) -> anyhow::Result<()> {
 async fn list(operator: Operator, firing: bool) -> anyhow::Result<()> {
     let answer = operator.call(Call::get("/alarms", Permission::Read)).await?;
     let Some(alarms) = answer.json["alarms"].as_array() else {
-        return Err(operator.not_ours("it answered without a list of alarms").into());
+        return Err(operator.not_our_server("it answered without a list of alarms").into());
     };
     let alarms: Vec<&Value> = alarms.iter().filter(|alarm| !firing || alarm["state"] == "firing").collect();
     if operator.format == Format::Json {

@@ -59,7 +59,7 @@ async fn records(
         let path = format!("/audit?limit={}{room}{older}", wanted.min(PAGE_MAX));
         let answer = operator.call(Call::get(path, Permission::Administer)).await?;
         let Some(page) = answer.json["records"].as_array() else {
-            return Err(operator.not_ours("it answered without a list of records").into());
+            return Err(operator.not_our_server("it answered without a list of records").into());
         };
         records.extend(page.iter().cloned());
         before = answer.json["next_before"].as_u64();

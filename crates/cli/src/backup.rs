@@ -64,12 +64,12 @@ pub(crate) fn backup(arguments: BackupArguments) -> anyhow::Result<()> {
         return connection.run(async |operator| to_standard_output(&operator).await);
     }
     if !force && file.try_exists()? {
-        return Err(there_already(&file).into());
+        return Err(already_exists(&file).into());
     }
     connection.run(async |operator| to_file(&operator, &file, force).await)
 }
 
-fn there_already(file: &Path) -> Failure {
+fn already_exists(file: &Path) -> Failure {
     Failure::new(Exit::Conflict, format!("{} is there already", file.display()))
         .hint("take another name, or replace it with --force")
 }
@@ -118,8 +118,8 @@ fn keep(temporary: NamedTempFile, file: &Path, force: bool) -> anyhow::Result<()
     }
     match temporary.persist_noclobber(file) {
         Ok(_) => Ok(()),
-        // Somebody else made it meanwhile.
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(there_already(file).into()),
+        // Another process made it meanwhile.
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(already_exists(file).into()),
         Err(error) => Err(error.into()),
     }
 }

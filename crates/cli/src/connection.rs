@@ -110,7 +110,7 @@ pub(crate) struct Answer {
 }
 
 impl Connection {
-    /// Runs a command against the server until it is done, or until somebody interrupts it.
+    /// Runs a command against the server until it is done, or until it is interrupted.
     pub(crate) fn run<F>(self, command: impl FnOnce(Operator) -> F) -> anyhow::Result<()>
     where
         F: Future<Output = anyhow::Result<()>>,
@@ -130,7 +130,7 @@ impl Connection {
         outcome
     }
 
-    /// The same with more patience, unless told otherwise.
+    /// The same with a longer timeout, unless one was given.
     pub(crate) fn for_long_work(mut self) -> Self {
         self.timeout = self.timeout.or(Some(LONG_WORK_TIMEOUT));
         self
@@ -178,7 +178,7 @@ fn no_key() -> Failure {
     )
 }
 
-/// Whether somebody on the way could read the key.
+/// Whether others on the network could read the key.
 pub(crate) fn leaves_in_clear(url: &str) -> bool {
     let Some(rest) = url.trim().strip_prefix("http://") else { return false };
     let authority = rest.split('/').next().unwrap_or_default();
@@ -202,7 +202,7 @@ impl Operator {
     pub(crate) async fn call(&self, call: Call) -> anyhow::Result<Answer> {
         let body = call.body.as_ref().map(|body| Bytes::from(body.to_string()));
         let reply = self.client.request(call.method, &call.path, call.headers, body).await?;
-        self.understood(&reply, call.needs)
+        self.parse_answer(&reply, call.needs)
     }
 
     /// GETs a body of any size into `writer` and says how many bytes it had.
@@ -225,10 +225,10 @@ impl Operator {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         let reply = self.client.upload(Method::POST, path, headers, file).await?;
-        self.understood(&reply, needs)
+        self.parse_answer(&reply, needs)
     }
 
-    fn understood(&self, reply: &Reply, needs: Permission) -> anyhow::Result<Answer> {
+    fn parse_answer(&self, reply: &Reply, needs: Permission) -> anyhow::Result<Answer> {
         if !reply.status.is_success() {
             return Err(refusal::failure(reply, needs, self.client.target()).into());
         }
@@ -238,13 +238,13 @@ impl Operator {
             return Ok(Answer { text, json: Value::Null, etag });
         }
         let Ok(json) = serde_json::from_str(&text) else {
-            return Err(self.not_ours("the answer is not JSON").into());
+            return Err(self.not_our_server("the answer is not JSON").into());
         };
         Ok(Answer { text, json, etag })
     }
 
     /// What answers there does not speak our private API.
-    pub(crate) fn not_ours(&self, reason: &str) -> Failure {
+    pub(crate) fn not_our_server(&self, reason: &str) -> Failure {
         let what =
             format!("{} is not the private listener of an Anteroom server: {reason}", self.client.target());
         Failure::new(Exit::Failed, what).hint(refusal::WHICH_LISTENER)

@@ -1,4 +1,4 @@
-//! `anteroom demo`: a shop that more people want to visit than it has places, Anteroom before it, and whoever opens it in a
+//! `anteroom demo`: a shop that more people want to visit than it has places, Anteroom before it, and the user who opens it in a
 //! browser among them. Everything is on this machine and in a temporary directory, and goes away with Ctrl-C.
 //!
 //! [`shop`] is the site that is protected, [`visitors`] are the people who want in, [`figures`] what the server says about
@@ -26,13 +26,13 @@ use crate::output::talk;
 use crate::serve::{self, Hangup, Stop};
 
 use figures::Figures;
-use screen::{Screen, Shown};
+use screen::{FirstScreen, Screen};
 use shop::Shop;
 
 /// The room before the shop.
 const ROOM: &str = "shop";
 /// The room of a site that is not behind the gateway, and sends its visitors over to wait.
-const ROOM_ELSEWHERE: &str = "Premiere";
+const ROOM_OF_OTHER_HOST: &str = "Premiere";
 const ADMIN_KEY: &str = "demo-key-not-a-secret";
 /// Where the listeners are: what the environment says under this name, else at this port if it is free.
 const ADDRESSES: [(&str, u16); 2] = [("ANTEROOM_PUBLIC_ADDR", 8080), ("ANTEROOM_PRIVATE_ADDR", 8081)];
@@ -40,13 +40,13 @@ const ADDRESSES: [(&str, u16); 2] = [("ANTEROOM_PUBLIC_ADDR", 8080), ("ANTEROOM_
 const VISITORS_MAX: u64 = 20_000;
 /// The fewest places the shop has. With one, already the second who comes waits: two browsers are enough to see a line.
 const CAPACITY_MIN: u64 = 1;
-/// How long somebody stays in who does nothing, in seconds: long enough to read a page, short enough to see it happen.
+/// How long an idle visitor stays in, in seconds: long enough to read a page, short enough to see it happen.
 const SESSION_SECONDS: u64 = 120;
 /// How long a pass claimed over the API is good for, in seconds.
 const PASS_SECONDS: u64 = 300;
-/// How often those are let in who wait for the site elsewhere, and how many at a time: often enough not to bore one who is alone there.
-const ELSEWHERE_STEP_SECONDS: u64 = 10;
-const ELSEWHERE_STEP_PEOPLE: u64 = 20;
+/// How often those are let in who wait for the site on another host, and how many at a time: often enough not to bore one who is alone there.
+const OTHER_HOST_STEP_SECONDS: u64 = 10;
+const OTHER_HOST_STEP_PEOPLE: u64 = 20;
 /// How long requests under way may take once the demo is told to end, in seconds.
 const DRAIN_SECONDS: u64 = 5;
 
@@ -84,7 +84,7 @@ impl Plan {
         Ok(Self { visitors, capacity: visitors::capacity_for(visitors).max(CAPACITY_MIN) })
     }
 
-    /// How long somebody who comes is to wait; zero where there is hardly a line.
+    /// How long a newcomer is to wait; zero where there is hardly a line.
     const fn wait_seconds(self) -> u64 {
         visitors::wait_seconds(self.visitors, self.capacity)
     }
@@ -104,34 +104,34 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
         ("ANTEROOM_STORE_URL", format!("file:{}", directory.path().display())),
         ("ANTEROOM_ADMIN_KEY", ADMIN_KEY.to_owned()),
         ("ANTEROOM_METRICS_OPEN", "true".to_owned()),
-        // The own alarms tell of every few calls that are refused; whoever plays with the API means them.
+        // The own alarms tell of every few calls that are refused; in a demo refusals are expected.
         ("ANTEROOM_LOG", "warn,anteroom_server::alarms=error".to_owned()),
         ("ANTEROOM_DRAIN_TIMEOUT_SECONDS", DRAIN_SECONDS.to_string()),
     ];
     let environment = environment.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let loaded = Config::load(None, directory.path(), environment)?;
     let screen = Arc::new(Screen::new());
-    let company = Mutex::new(None);
+    let simulation = Mutex::new(None);
     let ready = |addresses: &Addresses, _| {
-        shop.meet(addresses);
-        Screen::introduce(&Shown { addresses, shop: shop.address(), taken, plan, api: arguments.api });
-        match Company::gather(plan.visitors, addresses, Arc::clone(&screen)) {
-            Ok(gathered) => *company.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered),
+        shop.accept_passes_of(addresses);
+        Screen::introduce(&FirstScreen { addresses, shop: shop.address(), taken, plan, api: arguments.api });
+        match Simulation::start(plan.visitors, addresses, Arc::clone(&screen)) {
+            Ok(gathered) => *simulation.lock().unwrap_or_else(PoisonError::into_inner) = Some(gathered),
             Err(error) => talk(&format!("nobody comes: {error:#}")),
         }
     };
     let stopping = |stop| {
         screen.close();
-        if let Some(company) = company.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            company.send_home();
+        if let Some(simulation) = simulation.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            simulation.stop();
         }
         if stop == Stop::AtOnce {
-            // The process ends on the spot, so nobody would drop the directory any more.
+            // The process ends immediately, so nothing would drop the directory any more.
             let _ = std::fs::remove_dir_all(directory.path());
         }
     };
     let outcome = serve::run(loaded, Hangup::Ends, ready, stopping);
-    let last = company.into_inner().unwrap_or_else(PoisonError::into_inner).and_then(Company::end);
+    let last = simulation.into_inner().unwrap_or_else(PoisonError::into_inner).and_then(Simulation::end);
     let most_inside = shop.close();
     directory.close().context("the demo's directory is still there")?;
     if outcome.is_ok() {
@@ -140,7 +140,7 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     outcome
 }
 
-/// The room before the shop; one for a site elsewhere, whose line moves by itself a few times a minute; and one whose line moves by
+/// The room before the shop; one for a site on another host, whose line moves by itself a few times a minute; and one whose line moves by
 /// hand, for the API.
 fn rooms(plan: Plan, shop: &Shop) -> String {
     let (address, capacity) = (shop.address(), plan.capacity);
@@ -148,8 +148,8 @@ fn rooms(plan: Plan, shop: &Shop) -> String {
         "[[room]]\nid = \"{ROOM}\"\norigins = [\"http://{address}\"]\ninlet = \"max-size\"\n\
          total_active_users = {capacity}\nsession_duration = {SESSION_SECONDS}\nvalidity_period = {PASS_SECONDS}\n\
          page_heading = \"The Sample Theatre\"\n\
-         [[room]]\nid = \"{ROOM_ELSEWHERE}\"\ninlet = \"window\"\nwindow_size = {ELSEWHERE_STEP_PEOPLE}\n\
-         interval_seconds = {ELSEWHERE_STEP_SECONDS}\nvalidity_period = {PASS_SECONDS}\n\
+         [[room]]\nid = \"{ROOM_OF_OTHER_HOST}\"\ninlet = \"window\"\nwindow_size = {OTHER_HOST_STEP_PEOPLE}\n\
+         interval_seconds = {OTHER_HOST_STEP_SECONDS}\nvalidity_period = {PASS_SECONDS}\n\
          return_addresses = [\"{}\"]\npage_heading = \"The Premiere\"\n\
          [[room]]\nid = \"Sample\"\n",
         shop::premiere_url(address)
@@ -160,7 +160,7 @@ fn rooms(plan: Plan, shop: &Shop) -> String {
 struct Address {
     variable: &'static str,
     text: String,
-    /// The usual port, if somebody else has it.
+    /// The usual port, if another process has it.
     taken: Option<u16>,
 }
 
@@ -193,15 +193,15 @@ fn client(url: &str, key: Option<&str>, connections: usize) -> anyhow::Result<Ht
     Ok(HttpClient::new(&options)?)
 }
 
-/// The simulated visitors, and whoever looks at the figures once a second: on a thread of their own, so that they stay out of
-/// the server's way as far as the machine lets them.
-struct Company {
+/// The simulated visitors, and the reader of the figures once a second: on a thread of their own, so that they disturb the server as
+/// little as the machine lets them.
+struct Simulation {
     stop: watch::Sender<bool>,
     thread: JoinHandle<Option<Figures>>,
 }
 
-impl Company {
-    fn gather(visitors: u64, addresses: &Addresses, screen: Arc<Screen>) -> anyhow::Result<Self> {
+impl Simulation {
+    fn start(visitors: u64, addresses: &Addresses, screen: Arc<Screen>) -> anyhow::Result<Self> {
         let (stop, mut stopped) = watch::channel(false);
         let crowd = visitors::Crowd::new(visitors, &addresses.public)?;
         let private = client(&addresses.private, Some(ADMIN_KEY), 1)?;
@@ -210,7 +210,7 @@ impl Company {
             let last = runtime.block_on(async {
                 let mut last = None;
                 tokio::select! {
-                    never = crowd.come() => match never {},
+                    never = crowd.run() => match never {},
                     never = figures::follow(&private, &mut last, |figures| screen.show(figures)) => match never {},
                     // Nobody may be left to say it, which says it too.
                     _ = stopped.wait_for(|stopped| *stopped) => {}
@@ -223,13 +223,13 @@ impl Company {
         Ok(Self { stop, thread })
     }
 
-    fn send_home(&self) {
+    fn stop(&self) {
         self.stop.send_replace(true);
     }
 
     /// The figures that were seen last.
     fn end(self) -> Option<Figures> {
-        self.send_home();
+        self.stop();
         self.thread.join().ok().flatten()
     }
 }

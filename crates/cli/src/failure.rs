@@ -1,4 +1,4 @@
-//! Why a command did not work: one line, what may help, and an exit code that says which kind of trouble it was.
+//! Why a command did not work: one line, what may help, and an exit code that says which kind of failure it was.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ Exit codes:
   5    conflict: somebody changed it meanwhile, or it is there already
   130  interrupted";
 
-/// The kinds of trouble a script may want to tell apart.
+/// The kinds of failure a script may want to tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The server refused, or could not be reached.
@@ -31,7 +31,7 @@ pub(crate) enum Exit {
     NotFound,
     /// The key is not accepted (401), or may not do this (403).
     Access,
-    /// Somebody changed it meanwhile (412), or it is there already (409).
+    /// Another client changed it meanwhile (412), or it is there already (409).
     Conflict,
     /// Ctrl-C, or another signal that ends processes.
     Interrupted,

@@ -80,7 +80,7 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     /// The headers.
     pub(crate) headers: HeaderMap,
-    /// The body; empty after a [`HttpClient::download`] that went well, because it has been written elsewhere.
+    /// The body; empty after a [`HttpClient::download`] that succeeded, because it has been written to its destination.
     pub(crate) body: Bytes,
 }
 
@@ -168,7 +168,7 @@ impl HttpClient {
             let response = self.send(request).await?;
             self.collect(response).await
         };
-        self.within_the_time(exchange).await
+        self.within_timeout(exchange).await
     }
 
     /// Sends a request and returns as soon as the head of the answer is here; the body comes as the caller takes it.
@@ -179,7 +179,7 @@ impl HttpClient {
         headers: HeaderMap,
     ) -> Result<ReplyStream, ClientError> {
         let request = self.build(method, path_and_query, headers, RequestBody::whole(None))?;
-        let (head, body) = self.within_the_time(self.send(request)).await?.into_parts();
+        let (head, body) = self.within_timeout(self.send(request)).await?.into_parts();
         Ok(ReplyStream { status: head.status, headers: head.headers, body, target: Arc::clone(&self.target) })
     }
 
@@ -192,16 +192,16 @@ impl HttpClient {
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<(Reply, u64), ClientError> {
         let request = self.build(Method::GET, path_and_query, headers, RequestBody::whole(None))?;
-        let response = self.within_the_time(self.send(request)).await?;
+        let response = self.within_timeout(self.send(request)).await?;
         if !response.status().is_success() {
-            let refused = self.within_the_time(self.collect(response)).await?;
+            let refused = self.within_timeout(self.collect(response)).await?;
             return Ok((refused, 0));
         }
         let (head, body) = response.into_parts();
         let target = Arc::clone(&self.target);
         let mut stream = ReplyStream { status: head.status, headers: head.headers, body, target };
         let mut written_bytes = 0;
-        while let Some(piece) = self.within_the_time(stream.next()).await? {
+        while let Some(piece) = self.within_timeout(stream.next()).await? {
             writer.write_all(&piece).await.map_err(ClientError::Write)?;
             written_bytes += piece.len() as u64;
         }
@@ -234,7 +234,7 @@ impl HttpClient {
                 Err(_) if moved.load(Ordering::Relaxed) > moved_before => {
                     moved_before = moved.load(Ordering::Relaxed);
                 }
-                Err(_) => return Err(self.too_slow()),
+                Err(_) => return Err(self.timed_out()),
             }
         }
     }
@@ -286,17 +286,17 @@ impl HttpClient {
         Ok(Reply { status: head.status, headers: head.headers, body: collected.to_bytes() })
     }
 
-    async fn within_the_time<T>(
+    async fn within_timeout<T>(
         &self,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
         match tokio::time::timeout(self.request_timeout, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.too_slow()),
+            Err(_) => Err(self.timed_out()),
         }
     }
 
-    fn too_slow(&self) -> ClientError {
+    fn timed_out(&self) -> ClientError {
         ClientError::TooSlow { target: self.target.to_string(), limit: self.request_timeout }
     }
 }

@@ -38,7 +38,7 @@ enum KeyCommand {
   KEY=$(anteroom key create dashboard --role viewer)
   anteroom key create shop --role origin --kind sigv4 --expires-in 30d
   anteroom key create rescue --role admin --offline")]
-    Create(Wanted),
+    Create(KeyRequest),
     /// List the keys, without their secrets
     #[command(after_help = "Examples:\n  anteroom key list\n  anteroom key list --signing")]
     List {
@@ -59,7 +59,7 @@ enum KeyCommand {
 
 /// A key to be made.
 #[derive(Debug, Args)]
-struct Wanted {
+struct KeyRequest {
     /// A name, to revoke it by
     name: String,
     /// What it may do: viewer (read), origin (close sessions), operator (also change rooms) or admin (everything)
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: KeyArguments) -> anyhow::Result<()> {
     }
 }
 
-async fn create(operator: Operator, key: Wanted) -> anyhow::Result<()> {
+async fn create(operator: Operator, key: KeyRequest) -> anyhow::Result<()> {
     let mut body = json!({ "name": key.name, "role": key.role.as_str(), "kind": key.kind.as_str() });
     if let Some(expires_in) = key.expires_in {
         body["expires_in_seconds"] = expires_in.as_secs().into();
@@ -114,7 +114,7 @@ async fn create(operator: Operator, key: Wanted) -> anyhow::Result<()> {
 }
 
 /// Makes the key in the store of a server that does not run.
-fn create_offline(key: Wanted, format: Format) -> anyhow::Result<()> {
+fn create_offline(key: KeyRequest, format: Format) -> anyhow::Result<()> {
     let loaded = Configuration { config: key.config }.load()?;
     match &loaded.config.store_url {
         StoreUrl::Memory => {
@@ -191,7 +191,7 @@ fn print_keys(
         return output::data(&answer.text);
     }
     let Some(keys) = answer.json["keys"].as_array() else {
-        return Err(operator.not_ours("it answered without a list of keys").into());
+        return Err(operator.not_our_server("it answered without a list of keys").into());
     };
     output::data(&table(head, &keys.iter().map(row).collect::<Vec<_>>()))
 }

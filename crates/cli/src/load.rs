@@ -83,7 +83,7 @@ fn judge(report: &Report) -> anyhow::Result<()> {
         return Ok(());
     }
     let exit = if report.ended_by == End::Interrupted.as_str() { Exit::Interrupted } else { Exit::Failed };
-    Err(Failure::new(exit, format!("the run is red: {}", report.what_is_red())).into())
+    Err(Failure::new(exit, format!("the run is red: {}", report.red_checks())).into())
 }
 
 async fn run(arguments: &Arguments, plan: &Plan) -> anyhow::Result<Report> {

@@ -6,13 +6,13 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts logging with a filter such as `info` or `anteroom_store=debug`.
 pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::builder().parse(ours_only(filter)).map_err(|error| {
+    let filter = EnvFilter::builder().parse(limit_to_own_crates(filter)).map_err(|error| {
         anyhow::anyhow!("`log` = {filter:?} cannot be read: {error}; try \"info\" or \"debug\"")
     })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // A log that cannot be written must not take down whoever writes it.
+        // A log that cannot be written must not take down its writer.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init()
@@ -20,7 +20,7 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
 }
 
 /// A bare level speaks of our crates; everybody else stays at warnings at most.
-fn ours_only(filter: &str) -> String {
+fn limit_to_own_crates(filter: &str) -> String {
     let mut directives = vec!["warn".to_owned()];
     for directive in filter.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
         if directive.contains('=') {
@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn no_directive_makes_other_crates_talkative() {
-        assert_eq!(ours_only("hyper=trace,h2=trace"), "warn");
-        assert!(ours_only("trace").starts_with("warn,anteroom=trace,"));
-        assert!(!ours_only("trace").split(',').any(|directive| directive == "trace"));
-        assert_eq!(ours_only("anteroom_store=debug"), "warn,anteroom_store=debug");
+        assert_eq!(limit_to_own_crates("hyper=trace,h2=trace"), "warn");
+        assert!(limit_to_own_crates("trace").starts_with("warn,anteroom=trace,"));
+        assert!(!limit_to_own_crates("trace").split(',').any(|directive| directive == "trace"));
+        assert_eq!(limit_to_own_crates("anteroom_store=debug"), "warn,anteroom_store=debug");
     }
 }

@@ -20,13 +20,13 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     let written = writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush());
     match written {
-        // Whoever reads has read enough, as `head` does.
+        // The reader has read enough, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// Talks to whoever watches. Nobody may, and that is no reason to stop.
+/// Writes to standard error. A failure to write is no reason to stop.
 pub(crate) fn talk(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

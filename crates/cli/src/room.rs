@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::output::confirm;
 use assignment::Assignment;
 use change::Change;
-pub(crate) use view::{names, one};
+pub(crate) use view::{fetch, names};
 
 /// Look at rooms, and change them while they run
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ enum RoomCommand {
     #[command(after_help = "Examples:\n  anteroom room show Hall\n  ETAG=$(anteroom room show Hall --etag)")]
     Show {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         /// Print the entity tag alone, for --if-match; it changes with settings and state, not with figures
         #[arg(long)]
         etag: bool,
@@ -46,7 +46,7 @@ enum RoomCommand {
     )]
     Create {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         /// A setting, such as `validity_period=600`; can be repeated
         #[arg(long, value_name = "NAME=VALUE", value_parser = Assignment::parse)]
         set: Vec<Assignment>,
@@ -60,7 +60,7 @@ enum RoomCommand {
     )]
     Set {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         /// Settings: values are JSON (500, true, "text"), anything else is a text as it stands; null is back to default
         #[arg(value_name = "NAME=VALUE", value_parser = Assignment::parse, required_unless_present = "state")]
         assignments: Vec<Assignment>,
@@ -76,7 +76,7 @@ enum RoomCommand {
     )]
     Advance {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         /// By how many places
         #[arg(value_name = "N", allow_negative_numbers = true, required_unless_present = "by")]
         places: Option<i64>,
@@ -86,23 +86,23 @@ enum RoomCommand {
     },
     /// Admit nobody for now: joins go on, claim clocks stand still
     #[command(after_help = "Examples:\n  anteroom room pause Hall")]
-    Pause(Named),
+    Pause(RoomName),
     /// Open a room again; wakes an inlet that rests since somebody moved its line back
     #[command(after_help = "Examples:\n  anteroom room resume Hall")]
-    Resume(Named),
+    Resume(RoomName),
     /// Take nobody in any more, and go on admitting those who wait
     #[command(after_help = "Examples:\n  anteroom room drain Hall")]
-    Drain(Named),
+    Drain(RoomName),
     /// Neither take in nor admit; those who wait are told
     #[command(after_help = "Examples:\n  anteroom room close Hall")]
-    Close(Named),
+    Close(RoomName),
     /// Show who reports capacity, and what that leaves; or forget a reporter
     #[command(
         after_help = "Examples:\n  anteroom room capacity Hall\n  anteroom room capacity Hall --format json\n  anteroom room report Hall --free 5 --reporter web-1 && anteroom room capacity Hall --forget web-1"
     )]
     Capacity {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         /// Forget this reporter: what it said last counts no more
         #[arg(long, value_name = "REPORTER")]
         forget: Option<String>,
@@ -113,25 +113,25 @@ enum RoomCommand {
     )]
     Report {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         #[command(flatten)]
-        said: Box<capacity::Said>,
+        said: Box<capacity::ReportArguments>,
     },
     /// Begin the line anew: every place and every session of the room is gone
     #[command(after_help = "Examples:\n  anteroom room reset Hall --yes")]
     Reset {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         #[command(flatten)]
-        sure: Sure,
+        sure: Confirmation,
     },
     /// Delete a room and everything in it
     #[command(after_help = "Examples:\n  anteroom room delete Hall --yes")]
     Delete {
         #[command(flatten)]
-        room: Named,
+        room: RoomName,
         #[command(flatten)]
-        sure: Sure,
+        sure: Confirmation,
         #[command(flatten)]
         condition: Condition,
     },
@@ -142,7 +142,7 @@ const STATE_HELP: &str =
 
 /// A room by its name.
 #[derive(Debug, Args)]
-struct Named {
+struct RoomName {
     /// The room
     #[arg(value_name = "ROOM", value_parser = room_id)]
     id: RoomId,
@@ -150,7 +150,7 @@ struct Named {
 
 /// Whether to ask.
 #[derive(Debug, Args)]
-struct Sure {
+struct Confirmation {
     /// Do not ask; needed where no terminal is there to ask on
     #[arg(long)]
     yes: bool,
@@ -220,7 +220,7 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
     }
 }
 
-fn set_state(connection: Connection, room: &Named, state: RoomState) -> anyhow::Result<()> {
+fn set_state(connection: Connection, room: &RoomName, state: RoomState) -> anyhow::Result<()> {
     let change = Change { state: Some(state), ..Change::default() };
     connection.run(async |operator| change::change(operator, &room.id, change).await)
 }

@@ -32,7 +32,7 @@ pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
 pub(crate) enum Hangup {
     /// A service has no terminal to lose; by custom it reads its files again.
     RereadsCertificates,
-    /// The terminal of whoever watched is gone, and nobody is left to end it.
+    /// The terminal is gone, and nobody is left to end it.
     Ends,
 }
 
@@ -41,11 +41,11 @@ pub(crate) enum Hangup {
 pub(crate) enum Stop {
     /// What is under way is finished first.
     Gently,
-    /// On the spot, without the usual clearing up.
+    /// Immediately, without the usual clearing up.
     AtOnce,
 }
 
-/// Runs a server with logging and signals; `ready` is told where it listens, `stopping` is called when somebody asks it to
+/// Runs a server with logging and signals; `ready` is told where it listens, `stopping` is called when it is asked to
 /// end, before anything is done about it.
 pub(crate) fn run(
     loaded: Loaded,
@@ -63,14 +63,14 @@ pub(crate) fn run(
         let server = anteroom_server::run(loaded, bound, shutdown, rereading, ready);
         tokio::select! {
             outcome = server => outcome,
-            never = heed(signals, hangup, &trigger, &reread, stopping) => match never {},
+            never = handle_signals(signals, hangup, &trigger, &reread, stopping) => match never {},
         }
     })
 }
 
-/// The first request to stop drains; the second one ends the process at once. A hang-up insists on nothing: shells and service
-/// managers send it together with the signal that asks.
-async fn heed(
+/// The first request to stop drains; the second one ends the process at once. A hang-up never counts as the second: shells and
+/// service managers send it together with the signal that asks.
+async fn handle_signals(
     mut signals: Signals,
     hangup: Hangup,
     trigger: &Trigger,
@@ -99,7 +99,7 @@ async fn heed(
     }
 }
 
-/// Talk to whoever watches. Nobody may, and that is no reason to stop.
+/// Writes to standard error. A failure to write is no reason to stop.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -48,7 +48,7 @@ enum Status {
 
 impl Status {
     /// The name, and the number that the call takes.
-    const fn written(self) -> (&'static str, i64) {
+    const fn name_and_number(self) -> (&'static str, i64) {
         match self {
             Self::Completed => ("completed", 1),
             Self::Abandoned => ("abandoned", -1),
@@ -60,7 +60,7 @@ impl Status {
 pub(crate) fn run(arguments: SessionArguments) -> anyhow::Result<()> {
     let SessionCommand::Close { request_id, room, status } = arguments.command;
     arguments.connection.run(async |operator| {
-        let (name, number) = status.written();
+        let (name, number) = status.name_and_number();
         let body = json!({ "event_id": room.as_str(), "request_id": request_id, "status": number });
         let called = operator.call(Call::post("/update_session", Permission::ReportVisits, body)).await;
         let answer = called.map_err(|error| {

@@ -48,12 +48,12 @@ pub(crate) fn run(arguments: TicketArguments) -> anyhow::Result<()> {
     let TicketCommand::Open { request_id, room } = arguments.command;
     arguments.connection.run(async |operator| {
         let answer = match room {
-            Some(room) => opened_in(&operator, &room, &request_id).await?,
-            None => found(&operator, &request_id).await?,
+            Some(room) => find_in_room(&operator, &room, &request_id).await?,
+            None => find_in_any_room(&operator, &request_id).await?,
         };
         match operator.format {
             Format::Json => output::data(&answer.text),
-            Format::Text => output::data(&written(&answer.json)),
+            Format::Text => output::data(&to_text(&answer.json)),
         }
     })
 }
@@ -63,11 +63,11 @@ async fn ask(operator: &Operator, room: &str, request_id: &str) -> anyhow::Resul
     operator.call(Call::get(path, Permission::Read)).await
 }
 
-async fn opened_in(operator: &Operator, room: &RoomId, request_id: &str) -> anyhow::Result<Answer> {
+async fn find_in_room(operator: &Operator, room: &RoomId, request_id: &str) -> anyhow::Result<Answer> {
     match ask(operator, room.as_str(), request_id).await {
         Err(error) if failure::kind(&error) == Some(Exit::NotFound) => {
             // Either the room is not there, which has a better hint, or the ticket is not the room's.
-            room::one(operator, room).await?;
+            room::fetch(operator, room).await?;
             let what = format!("{request_id} is not a ticket of the present line of {room}");
             let hint =
                 "without --room every room is asked; tickets from before a reset are not known any more";
@@ -78,7 +78,7 @@ async fn opened_in(operator: &Operator, room: &RoomId, request_id: &str) -> anyh
 }
 
 /// A ticket is enciphered under its room's key, so only its own room can read it.
-async fn found(operator: &Operator, request_id: &str) -> anyhow::Result<Answer> {
+async fn find_in_any_room(operator: &Operator, request_id: &str) -> anyhow::Result<Answer> {
     for room in room::names(operator).await? {
         match ask(operator, &room, request_id).await {
             Err(error) if failure::kind(&error) == Some(Exit::NotFound) => {}
@@ -90,7 +90,7 @@ async fn found(operator: &Operator, request_id: &str) -> anyhow::Result<Answer> 
     Err(Failure::new(Exit::NotFound, what).hint(hint).into())
 }
 
-fn written(ticket: &Value) -> String {
+fn to_text(ticket: &Value) -> String {
     let mut lines: Vec<(String, String)> =
         FIELDS.iter().map(|name| ((*name).to_owned(), cell(&ticket[name]))).collect();
     if ticket["session"].is_object() {

@@ -102,7 +102,7 @@ impl Adaptive {
     }
 
     /// Remembers the worst: one good report at the end of a bad round must not hide it.
-    pub(crate) fn hear(&mut self, report: &Report) {
+    pub(crate) fn observe(&mut self, report: &Report) {
         self.worst_latency_millis = self.worst_latency_millis.max(report.latency_p95_millis);
         self.worst_errors_per_million = self.worst_errors_per_million.max(report.errors_per_million);
     }

@@ -10,8 +10,8 @@ mod own;
 use crate::ids::UnixMillis;
 
 pub use outside::{
-    ALARM_TEXT_MAX_BYTES, ALARMS_MAX, ALERTS_MAX, AlarmsFull, Alert, FINGERPRINT_MAX_BYTES, Heard,
-    OutsideAlarm, OutsideAlarms,
+    ALARM_TEXT_MAX_BYTES, ALARMS_MAX, ALERTS_MAX, AlarmsFull, Alert, FINGERPRINT_MAX_BYTES,
+    NotificationOutcome, OutsideAlarm, OutsideAlarms,
 };
 pub use own::{
     MINUTE_SECONDS, OPERATIONS, OwnAlarm, OwnAlarms, PREFIX_DEFAULT, PREFIX_MAX_LENGTH, RESOURCES, Totals,

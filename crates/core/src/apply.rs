@@ -12,8 +12,10 @@ use crate::effects::{Effects, Event};
 use crate::ids::{Generation, Position, Ticket, UnixMillis};
 use crate::inlet::{self, MovedBy};
 use crate::losses::{self, Losses};
-use crate::operation::{Answer, Claim, Operation, Place, Reads, Reconfigure, Refusal, SERVING_MAX, key_of};
-use crate::reports::Reported;
+use crate::operation::{
+    Answer, Claim, Operation, PlaceStatus, Reads, Reconfigure, Refusal, SERVING_MAX, key_of,
+};
+use crate::reports::ReportOutcome;
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus, Stay};
@@ -41,9 +43,12 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
         // A new line begins with the machine's clock: that is how an operator gets a room out of a future it once saw.
         Operation::Reset { incarnation } => Ok(reset(&mut room, machine_now, *incarnation, &mut effects)),
         other => {
-            let asked =
-                Asked { session: reads.session, actor: reads.actor, spread_millis: reads.spread_millis };
-            change(&mut room, now, other, asked, &mut effects)
+            let input = ChangeInput {
+                session: reads.session,
+                actor: reads.actor,
+                spread_millis: reads.spread_millis,
+            };
+            change(&mut room, now, other, input, &mut effects)
         }
     };
     let now = room.clock.min(now);
@@ -97,7 +102,7 @@ pub(crate) fn advance_within_line(room: &mut Room, by: u64) -> u64 {
 }
 
 /// What a change needs to know beside the room.
-struct Asked {
+struct ChangeInput {
     session: Option<Session>,
     actor: Option<String>,
     spread_millis: u64,
@@ -107,10 +112,10 @@ fn change(
     room: &mut Room,
     now: UnixMillis,
     operation: &Operation,
-    asked: Asked,
+    input: ChangeInput,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
-    let Asked { session, actor, spread_millis } = asked;
+    let ChangeInput { session, actor, spread_millis } = input;
     // A store may still have the record of a line that is closed for good; nothing counts it any more.
     let session = session.filter(|session| room.segment_mut(session.key.generation).is_some());
     match operation {
@@ -122,7 +127,7 @@ fn change(
             Some(_) => visits::end(room, now, Outcome::Abandoned, session, spread_millis, effects),
             None => leave(room, ticket, effects),
         },
-        Operation::Move { ticket, by } => moves::change(room, ticket, *by, session.as_ref(), effects),
+        Operation::Move { ticket, by } => moves::move_place(room, ticket, *by, session.as_ref(), effects),
         Operation::Redeem { issued_at, .. } => visits::redeem(now, *issued_at, session, effects),
         Operation::Close { outcome, .. } => visits::end(room, now, *outcome, session, spread_millis, effects),
         Operation::Touch { stay_millis, confirms, .. } => {
@@ -142,12 +147,13 @@ fn change(
         Operation::Recall { lines, moved } => Ok(losses::recall(room, now, lines, moved, effects)),
         Operation::Show { ticket } => losses::show(room, now, ticket, effects),
         Operation::Report(report) => match room.reports.take(now, &room.settings, report) {
-            Reported::TooMany => Err(Refusal::TooManyReporters),
+            ReportOutcome::TooMany => Err(Refusal::TooManyReporters),
             reported => {
-                if let Some(adaptive) = room.adaptive.as_mut().filter(|_| reported == Reported::Taken) {
-                    adaptive.hear(report);
+                if let Some(adaptive) = room.adaptive.as_mut().filter(|_| reported == ReportOutcome::Accepted)
+                {
+                    adaptive.observe(report);
                 }
-                effects.changed |= reported == Reported::Taken;
+                effects.changed |= reported == ReportOutcome::Accepted;
                 Ok(Answer::Reported(reported))
             }
         },
@@ -164,11 +170,11 @@ fn change(
             Ok(Answer::Done)
         }
         Operation::SettleRound { round, present, turned_away, alone } => {
-            let came = auction::Came { present, turned_away: *turned_away };
+            let attendance = auction::Attendance { present, turned_away: *turned_away };
             if *alone {
-                auction::settle_round(room, now, *round, came, effects)
+                auction::settle_round(room, now, *round, attendance, effects)
             } else {
-                auction::collect(room, now, *round, came, effects)
+                auction::collect(room, now, *round, attendance, effects)
             }
         }
         Operation::Inspect { ticket } => {
@@ -251,9 +257,9 @@ fn begin_or_find_session(
     }
     let offered_at = segment.take(position, effects).or(won_at).expect("an offer has a step, or was won");
     segment.counts.claimed += 1;
-    moves::settle(room, key);
+    moves::forget_claimed(room, key);
     let enter_by_seconds = room.enter_by_seconds(now);
-    room.reports.pass_issued(now, &room.settings);
+    room.reports.record_pass(now, &room.settings);
     let session = Session {
         key,
         request_id: claim.request_id,
@@ -277,17 +283,17 @@ fn begin_or_find_session(
     Ok(Answer::Claimed { session, begun: true })
 }
 
-fn inspect(room: &mut Room, ticket: &Ticket, session: Option<Session>) -> Result<Place, Refusal> {
+fn inspect(room: &mut Room, ticket: &Ticket, session: Option<Session>) -> Result<PlaceStatus, Refusal> {
     let admits = room.state.admits();
     let won = room.auction.as_ref().is_some_and(|auction| auction.wins.contains(&key_of(ticket)));
     let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
     let position = ticket.position.get();
     Ok(match session {
-        Some(session) => Place::Claimed(session),
+        Some(session) => PlaceStatus::Claimed(session),
         None if position <= segment.base || position > segment.joined => return Err(Refusal::UnknownTicket),
-        None if position <= segment.floor || segment.taken.contains(position) => Place::Gone,
-        None if !won && position > segment.serving || !admits => Place::Waiting,
-        None => Place::Offered,
+        None if position <= segment.floor || segment.taken.contains(position) => PlaceStatus::Gone,
+        None if !won && position > segment.serving || !admits => PlaceStatus::Waiting,
+        None => PlaceStatus::Offered,
     })
 }
 
@@ -398,9 +404,9 @@ fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: 
         }
         _ => {}
     }
-    room.reports.reconfigured(now, &before, settings);
-    inlet::reconfigured(room, now, &before);
-    auction::reconfigured(room, now);
+    room.reports.on_reconfigure(now, &before, settings);
+    inlet::on_reconfigure(room, now, &before);
+    auction::on_reconfigure(room, now);
     auction::tick(room, now, effects);
     if settings.inlet.is_capped() || settings.is_auction() || settings.queue_all {
         // What the frontier ran ahead would admit later joins past the capacity, or past everybody who is to wait.
@@ -464,7 +470,7 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     // What is outside the line goes on: the origin and its passes, the alarms, and what was learned about waiting.
     fresh.reports = std::mem::take(&mut room.reports);
     let went_back = room.clock.since(now);
-    fresh.reports.clock_went_back(went_back);
+    fresh.reports.shift_back(went_back);
     fresh.firing = std::mem::take(&mut room.firing);
     fresh.stopped_by = room.stopped_by.take().filter(|_| fresh.halted_since.is_some());
     fresh.adaptive = room.adaptive;
@@ -505,7 +511,7 @@ pub(crate) fn open_segment(
     let generation = Generation::following(Some(room.newest().generation), now, incarnation);
     let ahead = room.newest().serving.saturating_sub(room.newest().joined);
     let mut segment = Segment::open(generation, base);
-    // What an operator let the frontier run ahead is owed to whoever joins next, in whatever generation.
+    // What an operator let the frontier run ahead is owed to the visitors who join next, in whatever generation.
     segment.serving = segment.base + ahead;
     room.newest_mut().serving -= ahead;
     room.segments.push_back(segment);

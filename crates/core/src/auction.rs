@@ -1,12 +1,12 @@
 //! The auction discipline: each round, the earliest of those who show up win the free slots.
 //!
 //! Rounds close on a grid of `round_seconds` since 1970, so every node knows them, and a round is named by the moment it closes.
-//! How many slots it gives away is frozen when it opens; if fewer are left when it closes, it gives away those. Whoever is
-//! present is known to the nodes, not to the rules: they hand over those present in [`settle_round`], once a round.
+//! How many slots it gives away is frozen when it opens; if fewer are left when it closes, it gives away those. The nodes know who is
+//! present, the rules do not: nodes hand over those present in [`settle_round`], once a round.
 //!
-//! A win is an offer valid until the next round is settled. Whoever claims it gets his pass; whoever does not keeps his place
+//! A win is an offer valid until the next round is settled. A winner who claims it gets a pass; one who does not keeps the place
 //! in line, and the slot returns. If a round found a slot for everybody who came, those left over are *spare*: the next who come
-//! get one on the spot. Nodes need not remember everybody who came, only the earliest and whether there were others.
+//! are admitted immediately. Nodes need not remember everybody who came, only the earliest and whether there were others.
 
 use std::collections::BTreeSet;
 
@@ -29,9 +29,9 @@ pub const COLLECTING_MILLIS: u64 = 500;
 pub struct Auction {
     /// The open round: the moment it closes.
     pub round: UnixMillis,
-    /// How many slots it gives away, frozen when it opened; less those given on the spot.
+    /// How many slots it gives away, frozen when it opened; less those given by immediate admission.
     pub free: u64,
-    /// How many of these the next who come may have on the spot.
+    /// How many of these are for immediate admission of the next who come.
     pub spare: u64,
     /// The round settled last.
     pub settled: UnixMillis,
@@ -42,12 +42,12 @@ pub struct Auction {
     /// Winners per round in thousandths, a moving average; `None` before the first.
     pub average_thousandths: Option<u64>,
     /// Who came to the round that has just closed, as far as nodes have told.
-    pub collected: Option<Collected>,
+    pub collected: Option<CollectedAttendance>,
 }
 
 /// Who came to a round, told by several nodes one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Collected {
+pub struct CollectedAttendance {
     /// The earliest of them: no more than can win.
     pub present: BTreeSet<SessionKey>,
     /// Whether there were others.
@@ -56,7 +56,7 @@ pub struct Collected {
 
 /// Who came to a round, as one node tells it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Came<'a> {
+pub(crate) struct Attendance<'a> {
     pub(crate) present: &'a [SessionKey],
     pub(crate) turned_away: bool,
 }
@@ -128,8 +128,8 @@ pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
         let collected =
             room.auction.as_mut().and_then(|auction| auction.collected.take()).unwrap_or_default();
         let present: Vec<SessionKey> = collected.present.into_iter().collect();
-        let came = Came { present: &present, turned_away: collected.turned_away };
-        settle_round(room, now, round, came, effects).expect("the round is over and not settled");
+        let attendance = Attendance { present: &present, turned_away: collected.turned_away };
+        settle_round(room, now, round, attendance, effects).expect("the round is over and not settled");
         return;
     }
     if now < auction.round.plus(room.settings.round_millis()) {
@@ -141,7 +141,7 @@ pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
 }
 
 /// After a change of settings: where rounds have become shorter, so has the open one.
-pub(crate) fn reconfigured(room: &mut Room, now: UnixMillis) {
+pub(crate) fn on_reconfigure(room: &mut Room, now: UnixMillis) {
     let round = closing_after(now, room.settings.round_millis());
     if let Some(auction) = &mut room.auction {
         auction.round = auction.round.min(round);
@@ -163,7 +163,7 @@ fn open_round(room: &mut Room, now: UnixMillis, all_were_served: bool) {
     }
 }
 
-/// Whether a round can end now: `Some` if it has been settled already, and whoever asks again is told the same.
+/// Whether a round can end now: `Some` if it has been settled already, because a repeated request gets the same answer.
 fn known_winners(room: &Room, now: UnixMillis, round: UnixMillis) -> Result<Option<Answer>, Refusal> {
     let Some(auction) = &room.auction else { return Err(Refusal::NoAuction) };
     if round == auction.settled {
@@ -177,7 +177,7 @@ pub(crate) fn settle_round(
     room: &mut Room,
     now: UnixMillis,
     round: UnixMillis,
-    came: Came<'_>,
+    attendance: Attendance<'_>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     if let Some(known) = known_winners(room, now, round)? {
@@ -185,15 +185,15 @@ pub(crate) fn settle_round(
     }
     return_wins(room);
     let eligible: BTreeSet<SessionKey> =
-        came.present.iter().copied().filter(|key| may_win(room, *key)).collect();
+        attendance.present.iter().copied().filter(|key| may_win(room, *key)).collect();
     let frozen = room.auction.as_ref().map_or(0, |auction| auction.free);
     let free = frozen.min(inlet::free_slots(room, now)).min(ROUND_WINNERS_MAX);
     let winners: Vec<SessionKey> =
         eligible.iter().copied().take(usize::try_from(free).unwrap_or(usize::MAX)).collect();
-    // Whoever was turned away during the round comes back in the next, and must not find its slots given to passers-by.
-    let all_were_served = winners.len() == eligible.len() && !came.turned_away;
+    // Visitors who were turned away during the round come back in the next, and its slots must not be given to passers-by.
+    let all_were_served = winners.len() == eligible.len() && !attendance.turned_away;
     inlet::spend_rate(room, winners.len() as u64);
-    let (before, passed_before) = (room.serving(), passed(room));
+    let (before, passed_before) = (room.serving(), positions_passed(room));
     for winner in &winners {
         reach(room, *winner);
     }
@@ -207,29 +207,31 @@ pub(crate) fn settle_round(
     inlet::note_move(room, MovedBy::Auction, now, before);
     open_round(room, now, all_were_served);
     record_passed(room, now, passed_before);
-    crate::forecast::frontier_moved(room, now);
+    crate::forecast::on_frontier_move(room, now);
     effects.changed = true;
     Ok(Answer::Won { winners })
 }
 
-/// The end of a round on one of several nodes: whoever came there is noted, and the round is settled when others had time for that too.
+/// The end of a round on one of several nodes: those who came there are noted, and the round is settled when the other nodes have had
+/// time for that too.
 pub(crate) fn collect(
     room: &mut Room,
     now: UnixMillis,
     round: UnixMillis,
-    came: Came<'_>,
+    attendance: Attendance<'_>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
     if let Some(known) = known_winners(room, now, round)? {
         return Ok(known);
     }
-    // Whoever cannot win must not stand in the way of those who can.
-    let eligible: Vec<SessionKey> = came.present.iter().copied().filter(|key| may_win(room, *key)).collect();
+    // Those who cannot win must not displace those who can.
+    let eligible: Vec<SessionKey> =
+        attendance.present.iter().copied().filter(|key| may_win(room, *key)).collect();
     let Some(auction) = &mut room.auction else { return Err(Refusal::NoAuction) };
     let most = usize::try_from(auction.free).unwrap_or(usize::MAX);
     let collected = auction.collected.get_or_insert_default();
     collected.present.extend(eligible);
-    collected.turned_away |= came.turned_away;
+    collected.turned_away |= attendance.turned_away;
     while collected.present.len() > most {
         collected.present.pop_last();
         collected.turned_away = true;
@@ -253,7 +255,7 @@ fn reach(room: &mut Room, key: SessionKey) {
     }
 }
 
-/// Part of a claim: takes a win, or a spare slot on the spot; returns since when it was his.
+/// Part of a claim: takes a win, or a spare slot immediately; returns since when it was offered.
 pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Option<UnixMillis> {
     let auction = room.auction.as_mut()?;
     if auction.wins.remove(&key) {
@@ -262,7 +264,7 @@ pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Opt
     if auction.spare == 0 || inlet::free_slots(room, now) == 0 {
         return None;
     }
-    let (before, passed_before) = (room.serving(), passed(room));
+    let (before, passed_before) = (room.serving(), positions_passed(room));
     if let Some(auction) = &mut room.auction {
         auction.spare -= 1;
         auction.free = auction.free.saturating_sub(1);
@@ -275,12 +277,12 @@ pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Opt
 }
 
 /// Positions that the frontier has passed.
-fn passed(room: &Room) -> u64 {
+fn positions_passed(room: &Room) -> u64 {
     room.segments.iter().map(|segment| segment.frontier() - segment.base).sum()
 }
 
 /// The speed is that of the frontier: those who were not there when their turn came are passed too.
 fn record_passed(room: &mut Room, now: UnixMillis, before: u64) {
-    let moved = passed(room).saturating_sub(before);
+    let moved = positions_passed(room).saturating_sub(before);
     room.pace.record(now, moved);
 }

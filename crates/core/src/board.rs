@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::auction::Auction;
 use crate::forecast::{Estimator, Forecast, Wait};
 use crate::ids::{Generation, Ticket, UnixMillis};
-use crate::inlet::Move;
+use crate::inlet::FrontierMove;
 use crate::moves::{MovedPlaces, Mover};
 use crate::operation::key_of;
 use crate::reports::Reports;
@@ -95,7 +95,7 @@ pub struct Board {
     /// Who paused or closed the room, or moved its frontier back.
     pub stopped_by: Option<String>,
     /// The last move of the frontier.
-    pub last_move: Option<Move>,
+    pub last_move: Option<FrontierMove>,
     /// Moves of the frontier so far.
     pub moves: [u64; crate::inlet::MovedBy::ALL.len()],
     /// Steps of the timetable that were not taken.
@@ -192,7 +192,7 @@ impl Board {
         crate::moves::is_moved(&self.moved, ticket)
     }
 
-    /// Whether it was this very ticket that somebody has taken to another device: he may ask for the new one again.
+    /// Whether this mover took the place to another device with this very ticket: a repeated request gets the new one again.
     pub fn is_moved_by(&self, ticket: &Ticket, by: Mover) -> bool {
         crate::moves::is_moved_by(&self.moved, ticket, by)
     }

@@ -5,10 +5,10 @@
 //! Lua knows nothing but doubles. So every product here stays below 2^53; [`Limit::new`] refuses limits for which it would not.
 //!
 //! *Invariant:* in no interval of length t are more than burst + rate x t tokens taken, however often the clock goes back in between.
-//! *Invariant:* a full bucket is the same as none. Whoever keeps buckets may forget one from [`Bucket::full_at_micros`] on.
+//! *Invariant:* a full bucket is the same as none. A keeper of buckets may forget one from [`Bucket::full_at_micros`] on.
 //!
-//! *Rounding:* `last_refill` is advanced by the time of the tokens put back, rounded up to the next microsecond. So somebody who
-//! empties his bucket all the time gets up to a microsecond less for each request that is let through, never more than the rate.
+//! *Rounding:* `last_refill` is advanced by the time of the tokens put back, rounded up to the next microsecond. So a client that
+//! always empties its bucket loses up to a microsecond for each request that is let through, and never gets more than the rate.
 
 use std::fmt;
 
@@ -139,7 +139,7 @@ pub struct Bucket {
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakeResult {
     /// Whether it is let through.
     pub allowed: bool,
     /// Tokens that are left.
@@ -147,7 +147,7 @@ pub struct Taken {
     /// After how many microseconds the same cost would be allowed, if nobody takes anything meanwhile: none if allowed now, `None` if
     /// it costs more than a full bucket holds.
     pub retry_after_micros: Option<u64>,
-    /// When the bucket is full again, in microseconds since 1970 by the clock of whoever keeps it; never before `now_micros`.
+    /// When the bucket is full again, in microseconds since 1970 by the clock of its keeper; never before `now_micros`.
     pub full_at_micros: u64,
     /// When this was decided, by the same clock.
     pub now_micros: u64,
@@ -183,7 +183,7 @@ impl Bucket {
     }
 
     /// With the tokens that have come back until now. A clock that went back brings none, and nothing is ever brought twice.
-    fn refilled(self, now: u64) -> Self {
+    fn refill(self, now: u64) -> Self {
         let elapsed = now.saturating_sub(self.last_refill_micros);
         if elapsed >= self.limit.micros_for(self.limit.burst - self.tokens) {
             return Self {
@@ -201,13 +201,13 @@ impl Bucket {
     }
 
     /// Goes on under another limit. What was taken stays taken, and a higher burst is not given but fills by and by; only a bucket that
-    /// was full is full again, as one that was forgotten would be. (So whoever lowers a burst and raises it again before a bucket has
-    /// filled gives one burst away: under the lower one it was full.)
-    fn under(self, limit: Limit, now: u64) -> Self {
+    /// was full is full again, as one that was forgotten would be. (So a burst that is lowered and raised again before a bucket has
+    /// filled gives one burst away: under the lower one the bucket was full.)
+    fn with_limit(self, limit: Limit, now: u64) -> Self {
         if self.limit == limit {
             return self;
         }
-        let flowed = self.refilled(now);
+        let flowed = self.refill(now);
         let was_full = flowed.tokens == self.limit.burst;
         let tokens = if was_full { limit.burst } else { flowed.tokens.min(limit.burst) };
         Self { tokens, last_refill_micros: now.max(self.last_refill_micros), limit }
@@ -217,13 +217,13 @@ impl Bucket {
 /// Takes `cost` tokens out of a bucket, if it has them. `None` is a full bucket.
 ///
 /// A refusal takes nothing and leaves the bucket as it was; so does a cost of nothing. In both cases a changed limit is taken over.
-pub fn take(bucket: Option<Bucket>, limit: Limit, now_micros: u64, cost: u64) -> (Bucket, Taken) {
+pub fn take(bucket: Option<Bucket>, limit: Limit, now_micros: u64, cost: u64) -> (Bucket, TakeResult) {
     let now_micros = now_micros.min(MOMENT_MAX_MICROS);
     let kept = match bucket {
         None => Bucket { tokens: limit.burst, last_refill_micros: now_micros, limit },
-        Some(bucket) => bucket.under(limit, now_micros),
+        Some(bucket) => bucket.with_limit(limit, now_micros),
     };
-    let flowed = kept.refilled(now_micros);
+    let flowed = kept.refill(now_micros);
     let allowed = cost <= flowed.tokens;
     let next = if allowed && cost > 0 { Bucket { tokens: flowed.tokens - cost, ..flowed } } else { kept };
     let retry_after_micros = if allowed {
@@ -234,7 +234,7 @@ pub fn take(bucket: Option<Bucket>, limit: Limit, now_micros: u64, cost: u64) ->
         // From what was kept, not from what has flowed in since: that may have been rounded once already.
         Some(kept.last_refill_micros + limit.micros_for(cost - kept.tokens) - now_micros)
     };
-    let taken = Taken {
+    let taken = TakeResult {
         allowed,
         remaining: if allowed { flowed.tokens - cost } else { flowed.tokens },
         retry_after_micros,
@@ -265,7 +265,7 @@ mod tests {
             bucket = Some(next);
             taken
         };
-        let first = Taken {
+        let first = TakeResult {
             allowed: true,
             remaining: 2,
             retry_after_micros: Some(0),

@@ -1,4 +1,4 @@
-//! How long somebody will wait, as a median and as a time that nine of ten do not exceed.
+//! How long a visitor will wait, as a median and as a time that nine of ten do not exceed.
 //!
 //! *By the clock:* where the timetable is known (periodic, window), it is the estimate, both times.
 //!
@@ -14,11 +14,11 @@
 //! ```
 //!
 //! `c` is the variance of the time that one position takes of a slot, over its mean squared: a visit that ends at random, or the
-//! claim window of somebody who does not come. In an auction an absent visitor takes no time, so x is 0: c is then 1 if everybody
+//! claim window of a visitor who does not come. In an auction an absent visitor takes no time, so x is 0: c is then 1 if everybody
 //! shows up, and 3 if half do. Where the capacity itself moves (adaptive) x is left at 0 too, which allows for that.
 //!
 //! *Learning:* `width` begins with 1.28, as for a normal distribution. Every so often the room notes what it would tell the last
-//! in line, and somebody nearer to the front. When the frontier gets there, a note that was exceeded widens by nine parts and one
+//! in line, and a visitor nearer to the front. When the frontier gets there, a note that was exceeded widens by nine parts and one
 //! that was kept narrows by one: at rest when one in ten is exceeded. So the room corrects itself where visits, bursts or the
 //! operator are not as the formula thinks. Quotients of what it took and what the median said are kept as a measure of the
 //! estimate, and go into nothing else: a correction learned before a change of speed would be wrong after it.
@@ -62,7 +62,7 @@ const NEAR_NOTE: u64 = 8;
 /// Time between two notes, at least.
 const NOTE_SPACING_MIN_MILLIS: u64 = 1_000;
 
-/// How long somebody will wait.
+/// How long a visitor will wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
     /// Half of the people wait no longer.
@@ -186,7 +186,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// How long whoever has so many people before him will wait; `None` while that is not known.
+    /// How long a visitor with so many people ahead will wait; `None` while that is not known.
     pub(crate) fn wait(&self, people_ahead: u64, now: UnixMillis) -> Option<Wait> {
         let estimate = self.estimate(people_ahead.saturating_add(1), now)?;
         Some(Wait {
@@ -281,8 +281,8 @@ fn millionths(part: u64, whole: u64) -> u128 {
     u128::from(part) * MILLION / u128::from(whole.max(1))
 }
 
-/// The frontier has moved: checks the notes it has reached, and makes another one of whoever is last in line.
-pub(crate) fn frontier_moved(room: &mut Room, now: UnixMillis) {
+/// The frontier has moved: checks the notes it has reached, and makes another one for the last in line.
+pub(crate) fn on_frontier_move(room: &mut Room, now: UnixMillis) {
     check_reached(room, now);
     if now < room.forecast.next_note_at || room.forecast.notes.len() >= NOTES_MAX {
         return;
@@ -292,7 +292,7 @@ pub(crate) fn frontier_moved(room: &mut Room, now: UnixMillis) {
     if last <= frontier {
         return;
     }
-    // Of somebody near the front is heard sooner, of the last in line what those are told who join now.
+    // A note near the front is checked sooner; one of the last in line is what visitors who join now are told.
     let notes_made = room.forecast.checked + room.forecast.notes.len() as u64;
     let near = if notes_made.is_multiple_of(2) { NEAR_NOTE } else { 1 };
     let position = frontier + (last - frontier).div_ceil(near);

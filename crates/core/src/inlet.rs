@@ -56,7 +56,7 @@ impl MovedBy {
 
 /// A move of the frontier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
+pub struct FrontierMove {
     /// Who moved it.
     pub by: MovedBy,
     /// When.
@@ -71,7 +71,7 @@ pub struct Move {
 pub(crate) fn note_move(room: &mut Room, by: MovedBy, now: UnixMillis, from: u64) {
     let to = room.serving();
     if to != from {
-        room.last_move = Some(Move { by, at: now, from, to });
+        room.last_move = Some(FrontierMove { by, at: now, from, to });
         room.moves[by as usize] += 1;
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn due_steps(room: &mut Room, now: UnixMillis, effects: &mut Effects)
     let slot = UnixMillis(due.0 + (now.0 - due.0) / interval * interval);
     room.next_step_at = Some(slot.plus(interval));
     room.steps_missed += (slot.0 - due.0) / interval;
-    // Where nothing was due to be taken, the timetable need not be written: whoever reads it later comes to the same.
+    // Where nothing was due to be taken, the timetable need not be written: every later reader computes the same.
     if now.since(slot) > (interval / 2).max(STEP_LATE_MILLIS) || Standstill::held(room, slot).is_some() {
         room.steps_missed += 1;
         return;
@@ -121,7 +121,7 @@ fn take_step(room: &mut Room, now: UnixMillis, slot: UnixMillis, effects: &mut E
             }
         }
         InletKind::MaxSize | InletKind::Adaptive => {
-            // Written when somebody is let in by it, with the timetable as it is then: an idle room writes nothing.
+            // Written when it lets a visitor in, with the timetable as it is then: an idle room writes nothing.
             room.rate_budget = rate_share(&room.settings, slot);
             return;
         }
@@ -193,7 +193,7 @@ fn begin_timetable(room: &mut Room, now: UnixMillis) {
 }
 
 /// After a change of settings: whatever the new ones need begins, and what they do not need ends.
-pub(crate) fn reconfigured(room: &mut Room, now: UnixMillis, before: &Settings) {
+pub(crate) fn on_reconfigure(room: &mut Room, now: UnixMillis, before: &Settings) {
     let timetable =
         |settings: &Settings| (settings.inlet, settings.step_interval_millis(), settings.start_time);
     if timetable(before) != timetable(&room.settings) || room.settings.step_interval_millis().is_none() {
@@ -279,7 +279,7 @@ pub(crate) fn make_offers(room: &mut Room, now: UnixMillis, effects: &mut Effect
     let passed = covered(room).saturating_sub(before);
     if passed > 0 {
         room.pace.record(now, passed);
-        crate::forecast::frontier_moved(room, now);
+        crate::forecast::on_frontier_move(room, now);
     }
     offers
 }

@@ -5,10 +5,10 @@
 //! more people in than fit. It gets there by four means.
 //!
 //! *A new line.* The line that was interrupted is closed to joins, and a new one opens behind it whose numbers begin beyond
-//! everything anybody has seen ([`mend`]). Tickets of the old line keep their precedence.
+//! everything that any node has seen ([`mend`]). Tickets of the old line keep their precedence.
 //!
 //! *Memory.* Every node remembers how far it has seen each line come ([`Line`]), and tells the room ([`recall`]). So does every visitor:
-//! his ticket proves that his place and all before it were handed out, because the primary that did so counted without gaps
+//! a ticket proves that its place and all before it were handed out, because the primary that did so counted without gaps
 //! ([`show`]). Where nobody remembers a line at all, the first ticket of it starts [`LEARNING_MILLIS`] without offers, so that
 //! those who stood in front have time to show themselves.
 //!
@@ -22,7 +22,7 @@ use crate::board::CLOCK_SKEW_MAX_SECONDS;
 use crate::effects::Effects;
 use crate::ids::{Generation, MAX_POSITION, Ticket, UnixMillis};
 use crate::inlet::make_offers;
-use crate::moves::{self, Moved, MovedPlaces, Mover};
+use crate::moves::{self, MoveRecord, MovedPlaces, Mover};
 use crate::operation::{Answer, Refusal, SERVING_MAX, key_of};
 use crate::room::{Room, SEGMENTS_MAX};
 use crate::segment::Segment;
@@ -34,7 +34,7 @@ pub const MARGIN_MIN: u64 = 256;
 /// The most.
 pub const MARGIN_MAX: u64 = 1 << 20;
 
-/// A line as somebody remembers it.
+/// A line as a node remembers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
     /// Which line.
@@ -107,13 +107,13 @@ pub struct Mend {
     pub incarnation: u8,
     /// How many numbers to leave out beyond everything seen.
     pub margin: u64,
-    /// What whoever asks remembers.
+    /// What the caller remembers.
     pub lines: Vec<Line>,
-    /// The oldest line that he knows to be still there: all before it were closed for good.
+    /// The oldest line that the caller knows to be still there: all before it were closed for good.
     pub oldest: Option<Generation>,
     /// Whether the records of all sessions are gone.
     pub sessions_lost: bool,
-    /// The places that he has seen to move.
+    /// The places that the caller has seen to move.
     pub moved: MovedPlaces,
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn mend(
         if room.segment_mut(line.generation).is_some() {
             recall_line(room, now, line);
         } else if was_lost_again || honours(room, line.generation) {
-            give_back(room, now, line);
+            restore_line(room, now, line);
         }
     }
     moves::recall(room, &mend.moved);
@@ -173,10 +173,10 @@ pub(crate) fn mend(
     let has_places = base < MAX_POSITION;
     match open_segment(room, now, mend.incarnation, if has_places { base } else { 0 }, effects) {
         Err(Refusal::SegmentsFull) => {
-            // The line stays the same, so nothing but its numbers tells apart what is mended from the same room again, elsewhere
-            // or after another loss: whoever mends leaves out so many margins as his incarnation says.
+            // Each repair leaves out a number of margins given by its incarnation. The line stays the same, so nothing but its
+            // numbers tells this repair from one by another node, or from one after another loss.
             let left_out = margin.saturating_mul(1 + u64::from(mend.incarnation)).min(MARGIN_MAX);
-            skip(room, room.newest().joined.saturating_add(left_out).min(MAX_POSITION), effects);
+            skip_positions(room, room.newest().joined.saturating_add(left_out).min(MAX_POSITION), effects);
             room.epoch += 1;
             Ok(Answer::LineOpened(before))
         }
@@ -184,8 +184,8 @@ pub(crate) fn mend(
     }
 }
 
-/// Lines opened after the newest that is stored may have been lost altogether; whoever remembers one, or has a ticket of it, may
-/// come later. Those before the oldest that is still there were closed for good. In a store that was emptied nothing is
+/// Lines opened after the newest that is stored may have been lost altogether; a node that remembers one, or a visitor with a ticket
+/// of it, may come later. Those before the oldest that is still there were closed for good. In a store that was emptied nothing is
 /// stored: there every line after the oldest that is given back may have been lost, and what was honoured before stays so.
 fn honour_lost_lines(room: &mut Room, mend: &Mend) {
     let preceding =
@@ -206,7 +206,7 @@ fn is_plausible(generation: Generation, now: UnixMillis) -> bool {
 }
 
 /// Where there is no place for another line, the newest leaves numbers out: they count as places given up.
-fn skip(room: &mut Room, base: u64, effects: &mut Effects) {
+fn skip_positions(room: &mut Room, base: u64, effects: &mut Effects) {
     let segment = room.newest_mut();
     let skipped = segment.joined + 1..=base;
     let count = base.saturating_sub(segment.joined);
@@ -259,7 +259,7 @@ pub(crate) fn recall(
         if room.segment_mut(line.generation).is_some() {
             recall_line(room, now, line);
         } else if honours(room, line.generation) {
-            give_back(room, now, line);
+            restore_line(room, now, line);
         }
     }
     effects.changed |= !room.segments.iter().eq(known.iter()) | moves::recall(room, moved);
@@ -272,7 +272,7 @@ const fn is_untouched(segment: &Segment) -> bool {
     segment.serving == segment.base && segment.floor == segment.base
 }
 
-/// A line of which nobody was served since it was lost, as somebody remembers its beginning.
+/// A line of which nobody was served since it was lost, as a node remembers its beginning.
 fn begin_earlier(segment: &mut Segment, line: &Line) {
     segment.base = segment.base.min(line.base);
     segment.floor = line.floor.clamp(segment.base, segment.joined);
@@ -280,8 +280,8 @@ fn begin_earlier(segment: &mut Segment, line: &Line) {
     segment.counts.lapsed += segment.taken.live_between(segment.base, segment.floor);
 }
 
-/// A line of which nothing is left, as somebody remembers it.
-fn give_back(room: &mut Room, now: UnixMillis, line: &Line) {
+/// A line of which nothing is left, as a node remembers it.
+fn restore_line(room: &mut Room, now: UnixMillis, line: &Line) {
     let Line { generation, base, .. } = *line;
     if room.segments.len() == SEGMENTS_MAX || base >= MAX_POSITION {
         return;
@@ -312,7 +312,7 @@ fn close_one_that_is_over(room: &mut Room, effects: &mut Effects) {
     if let Some(closed) = place.and_then(|place| room.segments.remove(place)) {
         room.past.add(&closed.counts);
         effects.closed_generations.push(closed.generation);
-        // Its tickets are unknown for good; whoever has claimed must not claim again.
+        // Its tickets are unknown for good; a holder who has claimed must not claim again.
         room.losses.honours_after = room.losses.honours_after.map(|after| after.max(closed.generation));
     }
 }
@@ -355,7 +355,7 @@ fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
     segment.recalled += lost;
     let ahead = line.serving.min(SERVING_MAX).saturating_sub(segment.joined);
     if may_run_ahead && line.generation < newest && ahead > 0 {
-        // What an operator let the frontier run ahead is owed to whoever joins next, as where a line is opened.
+        // What an operator let the frontier run ahead is owed to the visitors who join next, as where a line is opened.
         let newest = room.newest_mut();
         newest.serving = newest.serving.max(newest.base + ahead);
     }
@@ -396,8 +396,8 @@ pub(crate) fn show(
         _ => return Err(Refusal::UnknownTicket),
     }
     if ticket.copy > 0 {
-        // Whoever shows it proves that the place had moved to him.
-        let newest = Moved { copy: ticket.copy, by: Mover::UNNAMED };
+        // Its holder proves that the place had moved to them.
+        let newest = MoveRecord { copy: ticket.copy, by: Mover::UNNAMED };
         moves::recall(room, &MovedPlaces::new([(key_of(ticket), newest)].into()));
     }
     effects.changed = true;

@@ -1,8 +1,8 @@
 //! How a place in line moves to another device: under a new ticket with the same position, whose `copy` is one higher. From then on
 //! the older ticket is worth nothing.
 //!
-//! *Invariant:* a move is repeatable. Its answer can be lost on the way, and then nobody would hold the newer ticket; so the room
-//! remembers who moved a place, and answers him the same again, on whatever node and after whatever restart.
+//! *Invariant:* a repeated move by the same mover is idempotent, on any node and after any restart. The first answer can be lost, and
+//! then nobody would hold the newer ticket; so the room remembers who moved a place.
 //!
 //! A place that never moved costs nothing; the room remembers those that did until everything up to them is settled, also when their
 //! holder gave them up: the older device is told the truth all the while. (A claim takes the copy over into the session.) They travel
@@ -20,15 +20,15 @@ use crate::session::{Session, SessionKey};
 /// How many places that have moved a room remembers at once.
 pub const MOVED_MAX: usize = 1_024;
 
-/// Who moves a place: the beginning of a digest of something that only he can say again.
+/// Who moves a place: the beginning of a digest of a secret that only the mover holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mover(pub u64);
 
 impl Mover {
-    /// Somebody who says nothing by which he could be known again: he is answered once.
+    /// A mover without such a secret: a repeated move is refused.
     pub const UNNAMED: Self = Self(0);
 
-    /// Whoever has what this is a digest of.
+    /// The holder of the secret that this is a digest of.
     pub fn of_digest(digest: &[u8; 32]) -> Self {
         let (first, _) = digest.split_at(8);
         Self(first.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)).max(1))
@@ -37,7 +37,7 @@ impl Mover {
 
 /// Where a place has moved to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moved {
+pub struct MoveRecord {
     /// The newest copy of its ticket.
     pub copy: u8,
     /// Who has it.
@@ -45,14 +45,14 @@ pub struct Moved {
 }
 
 /// The places that have moved and are not settled yet.
-pub type MovedPlaces = Arc<BTreeMap<SessionKey, Moved>>;
+pub type MovedPlaces = Arc<BTreeMap<SessionKey, MoveRecord>>;
 
 /// Whether a ticket is an older copy of a place that has moved.
 pub(crate) fn is_moved(moved: &MovedPlaces, ticket: &Ticket) -> bool {
     moved.get(&key_of(ticket)).is_some_and(|newest| ticket.copy < newest.copy)
 }
 
-/// Whether it was this very ticket that somebody has moved, and nobody after him.
+/// Whether the newest move of this place was made with this ticket by this mover.
 pub(crate) fn is_moved_by(moved: &MovedPlaces, ticket: &Ticket, by: Mover) -> bool {
     let newest = moved.get(&key_of(ticket));
     by != Mover::UNNAMED && newest.is_some_and(|newest| newest.copy == ticket.copy + 1 && newest.by == by)
@@ -64,8 +64,8 @@ pub(crate) fn refuse_older(room: &Room, ticket: &Ticket, session: Option<&Sessio
     if is_older || is_moved(&room.moved, ticket) { Err(Refusal::Moved) } else { Ok(()) }
 }
 
-/// Part of every tick: what is settled need not be remembered. That need not be written, because whoever reads the room later
-/// comes to the same.
+/// Part of every tick: what is settled need not be remembered. That need not be written, because every later reader of the room
+/// computes the same.
 pub(crate) fn tick(room: &mut Room) {
     while let Some((&key, _)) = room.moved.first_key_value() {
         let segment = room.segments.iter().find(|segment| segment.generation == key.generation);
@@ -77,14 +77,14 @@ pub(crate) fn tick(room: &mut Room) {
 }
 
 /// A place is claimed: from now on its session knows the copy.
-pub(crate) fn settle(room: &mut Room, key: SessionKey) {
+pub(crate) fn forget_claimed(room: &mut Room, key: SessionKey) {
     if room.moved.contains_key(&key) {
         Arc::make_mut(&mut room.moved).remove(&key);
     }
 }
 
-/// A place that waits, or is offered, goes to another device. Whoever has moved it gets the same answer again.
-pub(crate) fn change(
+/// A place that waits, or is offered, goes to another device. A repeated move by the same mover is idempotent.
+pub(crate) fn move_place(
     room: &mut Room,
     ticket: &Ticket,
     by: Mover,
@@ -114,14 +114,14 @@ pub(crate) fn change(
     }
     let ticket = Ticket { copy: ticket.copy + 1, ..*ticket };
     if !is_repeated {
-        Arc::make_mut(&mut room.moved).insert(key, Moved { copy: ticket.copy, by });
+        Arc::make_mut(&mut room.moved).insert(key, MoveRecord { copy: ticket.copy, by });
         effects.changed = true;
     }
     Ok(Answer::Moved { ticket, is_repeated })
 }
 
 /// Which of these moves a room has forgotten: of places that may still be claimed by an older copy.
-pub fn forgotten(room: &Room, seen: &MovedPlaces) -> Vec<(SessionKey, Moved)> {
+pub fn forgotten(room: &Room, seen: &MovedPlaces) -> Vec<(SessionKey, MoveRecord)> {
     let is_open = |key: &SessionKey| {
         let segment = room.segments.iter().find(|segment| segment.generation == key.generation);
         let position = key.position.get();
@@ -129,15 +129,15 @@ pub fn forgotten(room: &Room, seen: &MovedPlaces) -> Vec<(SessionKey, Moved)> {
             position > segment.floor && position <= segment.joined && !segment.taken.contains(position)
         })
     };
-    let is_newer = |key: &SessionKey, moved: &Moved| {
+    let is_newer = |key: &SessionKey, moved: &MoveRecord| {
         moved.copy <= COPY_MAX && room.moved.get(key).is_none_or(|known| known.copy < moved.copy)
     };
     let entries = seen.iter().map(|(&key, &moved)| (key, moved));
     entries.filter(|(key, moved)| is_newer(key, moved) && is_open(key)).collect()
 }
 
-/// Takes in what somebody has seen to move, where the room has forgotten it: the highest copy counts, because nobody has a ticket that
-/// was never made.
+/// Adds the moves that a node remembers and the room has forgotten. The highest copy counts, because nobody has a ticket that was never
+/// made.
 pub(crate) fn recall(room: &mut Room, seen: &MovedPlaces) -> bool {
     let forgotten = forgotten(room, seen);
     let mut has_changed = false;
@@ -187,12 +187,12 @@ mod tests {
     const PHONE: Mover = Mover(11);
     const TABLET: Mover = Mover(12);
 
-    fn moves(ticket: Ticket) -> Operation {
+    fn move_operation(ticket: Ticket) -> Operation {
         Operation::Move { ticket, by: PHONE }
     }
 
-    fn moved(room: &mut Room, ticket: Ticket) -> Ticket {
-        match perform(room, &moves(ticket), None) {
+    fn move_ticket(room: &mut Room, ticket: Ticket) -> Ticket {
+        match perform(room, &move_operation(ticket), None) {
             Ok(Answer::Moved { ticket, is_repeated: false }) => ticket,
             other => panic!("{other:?}"),
         }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn after_a_move_only_the_new_copy_counts() {
         let (mut room, old) = room_with_three();
-        let new = moved(&mut room, old);
+        let new = move_ticket(&mut room, old);
         assert_eq!(new, Ticket { copy: 1, ..old });
         let board = Board::of(&room);
         assert!(board.is_moved(&old) && !board.is_moved(&new));
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(perform(&mut room, &claim(old), Some(session.clone())), Err(Refusal::Moved));
         let again = perform(&mut room, &claim(new), Some(session.clone()));
         assert_eq!(again, Ok(Answer::Claimed { session: session.clone(), begun: false }));
-        let moved_inside = perform(&mut room, &moves(new), Some(session));
+        let moved_inside = perform(&mut room, &move_operation(new), Some(session));
         assert_eq!(moved_inside, Err(Refusal::NotMovable), "who is inside holds no place any more");
     }
 
@@ -233,24 +233,24 @@ mod tests {
     fn a_place_moves_fifteen_times_and_no_more_than_so_many_places_are_remembered() {
         let (mut room, mut ticket) = room_with_three();
         for _ in 0..COPY_MAX {
-            ticket = moved(&mut room, ticket);
+            ticket = move_ticket(&mut room, ticket);
         }
-        assert_eq!(perform(&mut room, &moves(ticket), None), Err(Refusal::NotMovable));
+        assert_eq!(perform(&mut room, &move_operation(ticket), None), Err(Refusal::NotMovable));
         perform(&mut room, &Operation::Join { count: 5_000 }, None).unwrap();
         let at = |position| Ticket { position: Position::new(position).unwrap(), copy: 0, ..ticket };
         for position in 3..=MOVED_MAX as u64 + 1 {
-            moved(&mut room, at(position));
+            move_ticket(&mut room, at(position));
         }
-        let one_more = moves(at(4_999));
+        let one_more = move_operation(at(4_999));
         assert_eq!(perform(&mut room, &one_more, None), Err(Refusal::NotMovable));
         room.assert_sound();
-        moved(&mut room, Ticket { copy: 1, ..at(3) });
+        move_ticket(&mut room, Ticket { copy: 1, ..at(3) });
     }
 
     #[test]
     fn what_is_settled_is_forgotten() {
         let (mut room, ticket) = room_with_three();
-        let ticket = moved(&mut room, ticket);
+        let ticket = move_ticket(&mut room, ticket);
         perform(&mut room, &Operation::Advance { by: 3 }, None).unwrap();
         let first = Ticket { position: Position::new(1).unwrap(), copy: 0, ..ticket };
         perform(&mut room, &Operation::Leave { ticket: first }, None).unwrap();
@@ -258,7 +258,7 @@ mod tests {
         let old = Ticket { copy: 0, ..ticket };
         assert_eq!(perform(&mut room, &Operation::Leave { ticket: old }, None), Err(Refusal::Moved));
         let last = Ticket { position: Position::new(3).unwrap(), copy: 0, ..ticket };
-        moved(&mut room, last);
+        move_ticket(&mut room, last);
         let lapsed = NOW.plus(3_600_000);
         let room = apply(room, lapsed, &Operation::Tick, Reads::default()).room;
         assert!(room.newest().floor >= 3 && room.moved.is_empty());
@@ -267,25 +267,25 @@ mod tests {
     }
 
     #[test]
-    fn whoever_moved_a_place_is_answered_the_same_again_and_nobody_else_is() {
+    fn a_repeated_move_is_idempotent_for_its_mover_alone() {
         let (mut room, old) = room_with_three();
-        let new = moved(&mut room, old);
+        let new = move_ticket(&mut room, old);
         let known = room.clone();
         for _ in 0..3 {
-            let again = perform(&mut room, &moves(old), None);
+            let again = perform(&mut room, &move_operation(old), None);
             assert_eq!(again, Ok(Answer::Moved { ticket: new, is_repeated: true }));
         }
         assert_eq!(room.moved, known.moved, "asking again moves nothing further");
-        let applied = apply(room.clone(), NOW, &moves(old), Reads::default());
+        let applied = apply(room.clone(), NOW, &move_operation(old), Reads::default());
         assert!(!applied.effects.changed, "and there is nothing to write");
-        // From there it goes on, and whoever had it in between has it no more.
+        // From there it moves on, and the holder in between has it no more.
         let Ok(Answer::Moved { ticket: newest, .. }) =
             perform(&mut room, &Operation::Move { ticket: new, by: TABLET }, None)
         else {
             panic!("it moves on")
         };
-        assert_eq!(perform(&mut room, &moves(old), None), Err(Refusal::Moved));
-        assert_eq!(perform(&mut room, &moves(new), None), Err(Refusal::Moved));
+        assert_eq!(perform(&mut room, &move_operation(old), None), Err(Refusal::Moved));
+        assert_eq!(perform(&mut room, &move_operation(new), None), Err(Refusal::Moved));
         // What is given up cannot be moved, however often that was asked for before.
         perform(&mut room, &Operation::Leave { ticket: newest }, None).unwrap();
         let again = perform(&mut room, &Operation::Move { ticket: new, by: TABLET }, None);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_cannot_be_known_again_is_answered_once() {
+    fn an_unnamed_mover_is_answered_once() {
         let (mut room, old) = room_with_three();
         let unnamed = Operation::Move { ticket: old, by: Mover::UNNAMED };
         assert!(matches!(perform(&mut room, &unnamed, None), Ok(Answer::Moved { is_repeated: false, .. })));
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn the_old_device_is_told_the_truth_also_when_the_new_one_has_left() {
         let (mut room, old) = room_with_three();
-        let new = moved(&mut room, old);
+        let new = move_ticket(&mut room, old);
         perform(&mut room, &Operation::Leave { ticket: new }, None).unwrap();
         perform(&mut room, &Operation::Tick, None).unwrap();
         assert!(Board::of(&room).is_moved(&old), "the turn of this position has not come yet");

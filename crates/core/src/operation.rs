@@ -3,7 +3,7 @@
 use crate::ids::{Generation, Position, RequestId, Ticket, UnixMillis};
 use crate::losses::{Line, Mend};
 use crate::moves::{MovedPlaces, Mover};
-use crate::reports::{REPORTERS_MAX, Report, Reported};
+use crate::reports::{REPORTERS_MAX, Report, ReportOutcome};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::session::{Outcome, Session, SessionKey};
 use crate::settings::{FIELDS, Settings, SettingsError};
@@ -21,14 +21,14 @@ pub enum Operation {
         /// How many; at least 1.
         count: u64,
     },
-    /// A visitor exchanges his offer for a pass, or asks for it again.
+    /// A visitor exchanges an offer for a pass, or repeats the claim.
     Claim(Claim),
-    /// A visitor gives his place up.
+    /// A visitor gives their place up.
     Leave {
         /// Whose place.
         ticket: Ticket,
     },
-    /// A visitor takes his place to another device, or asks for the answer to that again.
+    /// A visitor takes their place to another device, or repeats the move.
     Move {
         /// Whose place.
         ticket: Ticket,
@@ -49,7 +49,7 @@ pub enum Operation {
         /// How it ended.
         outcome: Outcome,
     },
-    /// A visitor has come back with his cookie: his stay goes on.
+    /// A visitor has come back with their cookie: the stay goes on.
     Touch {
         /// Whose.
         key: SessionKey,
@@ -92,7 +92,7 @@ pub enum Operation {
     },
     /// A visitor shows a genuine ticket of a line that had come further than the room knows.
     Show {
-        /// His ticket.
+        /// The ticket.
         ticket: Ticket,
     },
     /// The origin reports its capacity.
@@ -113,7 +113,7 @@ pub enum Operation {
         round: UnixMillis,
         /// Those present, in any order; of more than can win, the earliest suffice.
         present: Vec<SessionKey>,
-        /// Whether anybody else came who could not win: then nothing is left over for whoever comes next.
+        /// Whether anybody else came who could not win: then no slot is spare.
         turned_away: bool,
         /// Whether these are all who came. Otherwise others are waited for, and the round is settled a moment later.
         alone: bool,
@@ -145,7 +145,7 @@ pub struct Claim {
     pub validity_seconds: Option<u64>,
     /// The key that will sign it.
     pub key_id: String,
-    /// How long the visitor stays unless he comes back, where a cookie lets him in; with
+    /// How long the visitor stays unless they come back, where a cookie lets them in; with
     /// [`STAY_GRACE_MILLIS`](crate::session::STAY_GRACE_MILLIS) in it.
     pub stay_millis: Option<u64>,
 }
@@ -153,11 +153,11 @@ pub struct Claim {
 /// What a room is changed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reconfigure {
-    /// What whoever asks has seen. If the room is no longer that, nothing is changed.
+    /// What the caller has seen. If the room is no longer that, nothing is changed.
     pub expected: Option<(Settings, RoomState)>,
     /// All settings as they should be.
     pub settings: Settings,
-    /// The state as it should be; `None` leaves it. `Open` also wakes an inlet that rests, in a room that is open already too.
+    /// The state as it should be; `None` leaves it. `Open` also resumes an inlet that rests, in a room that is open already too.
     pub state: Option<RoomState>,
 }
 
@@ -173,7 +173,7 @@ impl Reconfigure {
             changes.push(format!("state {} -> {}", room.state.as_str(), state.as_str()));
         }
         if room.inlet_rests && self.state == Some(RoomState::Open) {
-            changes.push("inlet wakes".into());
+            changes.push("inlet resumes".into());
         }
         if changes.is_empty() { "change: nothing".into() } else { format!("change: {}", changes.join(", ")) }
     }
@@ -241,7 +241,7 @@ pub struct Reads {
     pub session: Option<Session>,
     /// Active sessions past their end, some or all of them: those not swept yet still count as active, which is safe.
     pub ended: Vec<Session>,
-    /// Who asks, if he has a name: an operator.
+    /// The operator who asks, by name; `None` for visitors and clocks.
     pub actor: Option<String>,
     /// How long it may take until every node has seen a board: 0 where there is only one.
     pub spread_millis: u64,
@@ -280,7 +280,7 @@ pub enum Answer {
     /// The session as it is now.
     Session(Session),
     /// Where a ticket stands.
-    Place(Place),
+    Place(PlaceStatus),
     /// How many of the reported exits counted.
     Exited {
         /// At most the number of visitors inside.
@@ -294,7 +294,7 @@ pub enum Answer {
     /// The line that is open now.
     LineOpened(Generation),
     /// What became of a report.
-    Reported(Reported),
+    Reported(ReportOutcome),
     /// Those present were noted; the round is settled when others have had time to be noted too.
     Collected,
     /// The winners of a round, in order. Told again, those who have not claimed yet.
@@ -306,7 +306,7 @@ pub enum Answer {
 
 /// Where a ticket stands, as the room itself knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum PlaceStatus {
     /// The frontier has not reached it, or the room admits nobody.
     Waiting,
     /// It may be claimed.
@@ -359,7 +359,7 @@ pub enum Refusal {
     /// The counter would leave its range.
     #[error("the serving counter would exceed {SERVING_MAX}")]
     CounterOverflow,
-    /// Settings or state are no longer what whoever asked has seen.
+    /// Settings or state are no longer what the caller has seen.
     #[error("the room was changed meanwhile")]
     Changed,
     /// The room's discipline is not the auction.

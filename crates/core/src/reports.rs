@@ -1,20 +1,20 @@
 //! What the origin reports about itself, and how many free slots that leaves.
 //!
 //! A report is absolute ("so many are free"), never a change ("one more is free"): changes add up, so one lost message, or one
-//! visitor who never uses his pass, would take a slot away for ever. An absolute figure heals with the next report.
+//! visitor who never uses their pass, would take a slot away for ever. An absolute figure heals with the next report.
 //!
-//! *The race:* while a report travels, passes are on their way that it does not know of. So what is free is what was reported
+//! *The race:* while a report travels, passes are in flight that it does not know of. So what is free is what was reported
 //! less every pass that the origin had not seen when it counted. With `entered` (passes first seen so far, counted together
 //! with `free`) that number is exact; without it, every pass issued within [`ENTER_BY`](crate::Settings::enter_by_seconds) of
-//! the report is taken to be on its way, which is safe and wasteful.
+//! the report is taken to be in flight, which is safe and wasteful.
 //!
 //! *Why it cannot give a slot twice:* a pass is subtracted from its issue until it is known to have entered, or can no longer
-//! enter. `dead`, the number of those that never did, is only ever estimated from below.
+//! enter. `unused`, the number of those that never did, is only ever estimated from below.
 //!
 //! *What is assumed of the origin:* a report is no older than [`REPORT_AGE_MAX_MILLIS`] when it arrives; a first use after
 //! `enter_by` is refused (passes issued before anybody ever reported have no such limit); a pass is counted as entered once;
 //! nobody is sent to a process that is full while another is not; a process that begins to count anew numbers its reports, or
-//! has none on their way; its clock and ours agree; and a reporter is forgotten by an operator only when it has stopped.
+//! has none in flight; its clock and ours agree; and a reporter is forgotten by an operator only when it has stopped.
 
 use std::collections::VecDeque;
 
@@ -100,14 +100,14 @@ pub struct Reports {
     /// Passes known to have entered.
     pub entered: u64,
     /// Passes known never to have entered.
-    pub dead: u64,
+    pub unused: u64,
 }
 
 /// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reported {
+pub enum ReportOutcome {
     /// It counts.
-    Taken,
+    Accepted,
     /// A later one of the same reporter had arrived before.
     Late,
     /// There are [`REPORTERS_MAX`] others.
@@ -115,7 +115,7 @@ pub enum Reported {
 }
 
 impl Reports {
-    pub(crate) fn pass_issued(&mut self, now: UnixMillis, settings: &Settings) {
+    pub(crate) fn record_pass(&mut self, now: UnixMillis, settings: &Settings) {
         self.issued += 1;
         let horizon = enter_by_millis(settings) + REPORT_AGE_MAX_MILLIS;
         let spacing = (horizon / 32).max(250);
@@ -155,7 +155,7 @@ impl Reports {
         }
     }
 
-    pub(crate) fn take(&mut self, now: UnixMillis, settings: &Settings, report: &Report) -> Reported {
+    pub(crate) fn take(&mut self, now: UnixMillis, settings: &Settings, report: &Report) -> ReportOutcome {
         let round = settings.round_millis();
         let known = self.reporters.iter().position(|known| known.last.reporter == report.reporter);
         let Some(index) = known else {
@@ -165,14 +165,14 @@ impl Reports {
                     .reporters
                     .iter()
                     .position(|reporter| reporter.is_silent(now, round) && !reporter.may_be_overtaken(now));
-                let Some(silent) = silent else { return Reported::TooMany };
+                let Some(silent) = silent else { return ReportOutcome::TooMany };
                 self.reporters.remove(silent);
             }
             // What it saw enter before its first report is not counted: those passes run out instead.
             self.reporters.push(Reporter { last: report.clone(), heard_at: now });
             self.reporters.sort_by(|one, other| one.last.reporter.cmp(&other.last.reporter));
-            self.bury(settings, now);
-            return Reported::Taken;
+            self.count_unused(settings, now);
+            return ReportOutcome::Accepted;
         };
         let reporter = &mut self.reporters[index];
         let (last, silent) = (&reporter.last, reporter.is_silent(now, round));
@@ -181,9 +181,9 @@ impl Reports {
             // Without numbers, a count that went down tells a report that was overtaken.
             _ => report.entered.zip(last.entered).is_some_and(|(new, old)| new < old),
         };
-        // After a silence, whoever begins anew may begin to number anew; but what can still be an overtaken report is one.
+        // After a silence a reporter may have restarted its numbering; a report that can still be an overtaken one is late.
         if is_lower && (!silent || reporter.may_be_overtaken(now)) {
-            return Reported::Late;
+            return ReportOutcome::Late;
         }
         let entered = match (report.entered, last.entered) {
             // Lower than before: it began to count anew.
@@ -192,49 +192,49 @@ impl Reports {
             _ => 0,
         };
         *reporter = Reporter { last: report.clone(), heard_at: now };
-        self.entered = (self.entered + entered).min(self.issued - self.dead.min(self.issued));
-        self.bury(settings, now);
-        Reported::Taken
+        self.entered = (self.entered + entered).min(self.issued - self.unused.min(self.issued));
+        self.count_unused(settings, now);
+        ReportOutcome::Accepted
     }
 
     /// Passes that can no longer enter and did not.
-    fn bury(&mut self, settings: &Settings, now: UnixMillis) {
-        let past = self.issued_by(self.too_old(settings, now));
-        self.dead = self.dead.max(past.saturating_sub(self.entered));
+    fn count_unused(&mut self, settings: &Settings, now: UnixMillis) {
+        let past = self.issued_by(self.issue_horizon(settings, now));
+        self.unused = self.unused.max(past.saturating_sub(self.entered));
     }
 
     /// A pass issued by then has entered, and is counted as such, or never will.
-    fn too_old(&self, settings: &Settings, now: UnixMillis) -> UnixMillis {
+    fn issue_horizon(&self, settings: &Settings, now: UnixMillis) -> UnixMillis {
         let round = settings.round_millis();
         let live = self.reporters.iter().filter(|reporter| !reporter.is_silent(now, round));
         let oldest = live.map(|reporter| reporter.heard_at).min().unwrap_or(now);
         UnixMillis(oldest.0.saturating_sub(enter_by_millis(settings) + REPORT_AGE_MAX_MILLIS))
     }
 
-    /// Passes that may be on their way to the origin without its knowing.
-    pub fn on_their_way(&self, settings: &Settings, now: UnixMillis) -> u64 {
+    /// Passes in flight: issued, and possibly not seen by the origin yet.
+    pub fn passes_in_flight(&self, settings: &Settings, now: UnixMillis) -> u64 {
         let round = settings.round_millis();
         let counting = self.reporters.iter().filter(|reporter| !reporter.is_silent(now, round));
         let all_count = counting.filter(|one| one.last.free.is_some()).all(|one| one.last.entered.is_some());
         if all_count {
-            self.issued.saturating_sub(self.entered + self.dead)
+            self.issued.saturating_sub(self.entered + self.unused)
         } else {
-            self.issued - self.issued_by(self.too_old(settings, now))
+            self.issued - self.issued_by(self.issue_horizon(settings, now))
         }
     }
 
-    /// Free slots as reported, less the passes on their way; `None` if nobody has ever reported any.
+    /// Free slots as reported, less the passes in flight; `None` if nobody has ever reported any.
     pub fn free(&self, settings: &Settings, now: UnixMillis) -> Option<u64> {
         let reporters = || self.reporters.iter().filter(|reporter| reporter.last.free.is_some());
         reporters().next()?;
         let round = settings.round_millis();
         let live = reporters().filter(|reporter| !reporter.is_silent(now, round));
         let free = live.filter_map(|reporter| reporter.last.free).fold(0, u64::saturating_add);
-        Some(free.saturating_sub(self.on_their_way(settings, now)))
+        Some(free.saturating_sub(self.passes_in_flight(settings, now)))
     }
 
-    /// Whether somebody reports free slots now.
-    pub fn is_heard(&self, settings: &Settings, now: UnixMillis) -> bool {
+    /// Whether any reporter reports free slots now.
+    pub fn has_live_reporter(&self, settings: &Settings, now: UnixMillis) -> bool {
         let round = settings.round_millis();
         self.reporters.iter().any(|one| one.last.free.is_some() && !one.is_silent(now, round))
     }
@@ -246,15 +246,15 @@ impl Reports {
     }
 
     /// After a change of settings: what the old ones allowed or denied stays so for whatever happened under them.
-    pub(crate) fn reconfigured(&mut self, now: UnixMillis, before: &Settings, settings: &Settings) {
+    pub(crate) fn on_reconfigure(&mut self, now: UnixMillis, before: &Settings, settings: &Settings) {
         // A pass with a longer time may still enter: it counts as one that was issued so much later.
         let shortened = enter_by_millis(before).saturating_sub(enter_by_millis(settings));
         let latest = now.plus(enter_by_millis(before));
         for issue in &mut self.recent {
             issue.at = issue.at.plus(shortened).min(latest);
         }
-        // Whoever was silent has no slots until he is heard again, however long a round is now: what he had seen may have
-        // been given up.
+        // A silent reporter has no slots until its next report, however long a round is now: what it had seen may have been given
+        // up.
         let round = before.round_millis();
         for reporter in self.reporters.iter_mut().filter(|reporter| reporter.is_silent(now, round)) {
             reporter.last.free = reporter.last.free.map(|_| 0);
@@ -263,7 +263,7 @@ impl Reports {
     }
 
     /// After a reset that took the clock back by so much: everything is as long ago as it was.
-    pub(crate) fn clock_went_back(&mut self, millis: u64) {
+    pub(crate) fn shift_back(&mut self, millis: u64) {
         let heard = self.reporters.iter_mut().map(|reporter| &mut reporter.heard_at);
         let issued = self.recent.iter_mut().map(|issue| &mut issue.at);
         for moment in heard.chain(issued) {
@@ -279,8 +279,8 @@ impl Reports {
     }
 }
 
-/// Time within which a pass must be used for the first time. Passes name a whole second, and whoever checks them by whole
-/// seconds lets them in until it is over.
+/// Time within which a pass must be used for the first time. Passes name a whole second, and a verifier that compares whole
+/// seconds accepts them until that second is over.
 const fn enter_by_millis(settings: &Settings) -> u64 {
     settings.enter_by_seconds.get() * 1000 + WHOLE_SECOND_MILLIS
 }

@@ -7,7 +7,7 @@ use crate::auction::Auction;
 use crate::estimate::Pace;
 use crate::forecast::Forecast;
 use crate::ids::{Generation, MAX_POSITION, UnixMillis};
-use crate::inlet::{self, Move, MovedBy};
+use crate::inlet::{self, FrontierMove, MovedBy};
 use crate::losses::{self, Losses};
 use crate::moves::{MOVED_MAX, MovedPlaces};
 use crate::reports::Reports;
@@ -116,7 +116,7 @@ pub struct Room {
     /// Who paused or closed the room, or moved its frontier back.
     pub stopped_by: Option<String>,
     /// The last move of the frontier.
-    pub last_move: Option<Move>,
+    pub last_move: Option<FrontierMove>,
     /// Moves of the frontier so far, by [`MovedBy`].
     pub moves: [u64; MovedBy::ALL.len()],
 }
@@ -155,7 +155,7 @@ impl Room {
             last_move: None,
             moves: [0; MovedBy::ALL.len()],
         };
-        inlet::reconfigured(&mut room, now, &before);
+        inlet::on_reconfigure(&mut room, now, &before);
         room
     }
 

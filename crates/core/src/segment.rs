@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use crate::effects::Effects;
 use crate::ids::{Generation, UnixMillis};
 use crate::session::Outcome;
-use crate::taken::{Taken, chunk_of};
+use crate::taken_positions::{TakenPositions, chunk_of};
 
 /// How many stretches of offers a segment tells apart. When there are more, neighbours merge (see [`Segment::offer`]).
 pub const STEPS_MAX: usize = 256;
@@ -82,7 +82,7 @@ pub struct Segment {
     /// Open stretches of offers, oldest first.
     pub steps: VecDeque<Step>,
     /// Positions above the floor whose holder claimed or left.
-    pub taken: Taken,
+    pub taken: TakenPositions,
     /// What happened here so far.
     pub counts: Counts,
     /// How many claims are accounted for after an interruption, see [`crate::losses`].
@@ -100,7 +100,7 @@ impl Segment {
             floor: base,
             won: 0,
             steps: VecDeque::new(),
-            taken: Taken::default(),
+            taken: TakenPositions::default(),
             counts: Counts::default(),
             recalled: 0,
         }
@@ -116,7 +116,7 @@ impl Segment {
         (self.joined - self.base) - self.counts.claimed - self.counts.lapsed - self.counts.left
     }
 
-    /// The last position that anybody may look at as passed: served, settled, or that of the highest winner.
+    /// The last position that counts as passed: served, settled, or that of the highest winner.
     pub fn frontier(&self) -> u64 {
         self.serving.max(self.floor).max(self.won)
     }

@@ -1,7 +1,7 @@
-//! The record of an admitted visitor: what was promised in his pass, and how his visit ended.
+//! The record of an admitted visitor: what the pass promised, and how the visit ended.
 //!
 //! A visitor who holds a pass is inside until it ends. One whom the gateway let in carries a cookie instead, which is good for a
-//! short time and renewed while he comes back: that is his *stay*.
+//! short time and renewed on every return: that is the *stay*.
 //!
 //! *Why no slot is free while a cookie still works:* a cookie ends [`STAY_GRACE_MILLIS`] before the stay that was durable when it was
 //! sealed. A command that ends a visit earlier is shown to all nodes first ([`Departed`]), and the slot is freed when every node
@@ -24,7 +24,7 @@ pub struct SessionKey {
 /// How a visit was ended by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The visitor did what he came for.
+    /// The visitor did what they came for.
     Completed,
     /// The visitor went away.
     Abandoned,

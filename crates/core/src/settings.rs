@@ -1,14 +1,14 @@
 //! A room's settings as one table: name, kind, default and meaning of each, spelt once.
 //!
 //! Configuration files, the API, stores and the reference all read [`FIELDS`]; so a setting added here exists everywhere. How
-//! each kind of setting is read and written is in `settings/kinds.rs`, and in `settings/gateway.rs` for what only the gateway heeds.
+//! each kind of setting is read and written is in `settings/kinds.rs`, and in `settings/gateway.rs` for what only the gateway uses.
 
 mod gateway;
 mod kinds;
 mod page;
 
 pub use gateway::{
-    BypassRule, Cidr, HostName, LISTED_MAX, LISTED_MAX_LENGTH, List, Named, OnStoreLoss, OriginUrl,
+    BypassRule, Cidr, HostName, LISTED_MAX, LISTED_MAX_LENGTH, List, NameAndValue, OnStoreLoss, OriginUrl,
     PathPrefix, QueueingMethod, QueueingStatus,
 };
 
@@ -190,22 +190,17 @@ settings! {
     page_template: Option<TemplateName> = None,
 }
 
-/// A setting of the design that a later version brings: not taken for a typing error, and not taken at all.
+/// A setting that a later version brings: refused, but not reported as a typing error.
 pub struct PlannedSetting {
     /// Its name.
     pub name: &'static str,
     /// Its default, as the reference will write it.
     pub default: &'static str,
-    /// The issue that builds what it sets.
-    pub issue: u8,
-}
-
-const fn planned(name: &'static str, default: &'static str, issue: u8) -> PlannedSetting {
-    PlannedSetting { name, default, issue }
 }
 
 /// Settings that do nothing yet, so that nobody relies on them.
-pub const PLANNED: &[PlannedSetting] = &[planned("enable_events_generation", "false", 8)];
+pub const PLANNED: &[PlannedSetting] =
+    &[PlannedSetting { name: "enable_events_generation", default: "false" }];
 
 impl Settings {
     /// Sets one setting by its name.
@@ -313,7 +308,7 @@ impl Settings {
         stepped.then_some(self.interval_seconds.get() * 1000)
     }
 
-    /// How long somebody may be inside without anything being heard of him: with a pass, or with a cookie that was just renewed.
+    /// How long a visitor may be inside unseen: with a pass, or with a cookie that was just renewed.
     pub(crate) const fn longest_unseen_visit_millis(&self) -> u64 {
         let by_pass = self.validity_period.get() * 1000;
         let by_cookie = self.session_duration.get() * 1000 + STAY_GRACE_MILLIS;

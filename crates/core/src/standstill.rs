@@ -27,7 +27,7 @@ pub enum Standstill {
     NobodyWaiting,
     /// Nobody reports free slots.
     NoReport,
-    /// The origin reports that no slot is free, or that those free are taken by passes on their way.
+    /// The origin reports that no slot is free, or that those free are taken by passes in flight.
     NoneFree,
     /// As many are inside, or have an offer, as the capacity allows.
     AtCapacity,
@@ -53,7 +53,7 @@ impl Standstill {
         Self::RateSpent,
     ];
 
-    /// Whether nobody is let in until somebody acts, however many slots are free; nobody knows how long that takes.
+    /// Whether nobody is let in until an operator or a clock acts, however many slots are free; nobody knows how long that takes.
     pub const fn is_held(self) -> bool {
         match self {
             Self::Paused
@@ -136,7 +136,7 @@ impl Standstill {
         }
         match room.reports.free(settings, now) {
             None if room.capacity().is_none() => return Some(Self::NoReport),
-            Some(_) if !room.reports.is_heard(settings, now) => return Some(Self::NoReport),
+            Some(_) if !room.reports.has_live_reporter(settings, now) => return Some(Self::NoReport),
             Some(free) if free <= room.offers() => return Some(Self::NoneFree),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! How a visit goes on, and how it ends: swept when its time is over, ended by name, or prolonged by a cookie that came back.
 //!
-//! *Invariant:* the slot of a visit is freed once, and never before the latest end that whoever touched it was told, unless all
-//! nodes have been shown that it was ended by name.
+//! *Invariant:* the slot of a visit is freed once, and never before the latest end that a touch was answered with, unless all nodes
+//! have been shown that it was ended by name.
 
 use crate::effects::{Effects, Event};
 use crate::ids::UnixMillis;
@@ -14,7 +14,7 @@ use crate::session::{
 use crate::settings::Settings;
 
 /// Part of every tick: frees the slots of visits that are over. What was shown for long enough is shown no more; that need not be
-/// written, because whoever reads the room later comes to the same.
+/// written, because every later reader of the room computes the same.
 pub(crate) fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Effects) {
     for mut session in ended {
         if session.status == SessionStatus::Active && session.ends_at() <= now {
@@ -68,7 +68,7 @@ pub(crate) fn redeem(
     Ok(Answer::Session(session))
 }
 
-/// From now on a cookie is out that goes with a session which had a pass alone: whoever ends it by name must tell all nodes.
+/// A session that had a pass alone has a cookie too from now on: to end it by name, all nodes must be told.
 pub(crate) fn give_cookie(session: &mut Session, now: UnixMillis, effects: &mut Effects) {
     if session.stay.is_none() && session.is_alive(now) {
         session.stay = Some(Stay { until: session.ends_at(), ending: None });
@@ -90,7 +90,7 @@ pub(crate) fn give_pass(session: &mut Session, now: UnixMillis, effects: &mut Ef
     }
 }
 
-/// The visitor came back: his stay ends no earlier than before, and later if it may.
+/// The visitor came back: their stay ends no earlier than before, and later if it may.
 pub(crate) fn touch(
     room: &mut Room,
     now: UnixMillis,

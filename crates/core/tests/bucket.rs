@@ -1,6 +1,6 @@
 //! The promise of the limiter, over random schedules: never more than burst + rate x t in any interval.
 
-use anteroom_core::bucket::{Bucket, FILL_MAX_MICROS, Limit, PERIOD_MAX_SECONDS, Taken, take};
+use anteroom_core::bucket::{Bucket, FILL_MAX_MICROS, Limit, PERIOD_MAX_SECONDS, TakeResult, take};
 use proptest::prelude::*;
 
 const SECOND: u64 = 1_000_000;
@@ -110,13 +110,13 @@ fn is_within(allowed: &Allowed, limit: Limit) -> bool {
     })
 }
 
-/// When somebody asked, the bucket afterwards, the cost, and the answer.
-type Said = (u64, Option<Bucket>, u64, Taken);
+/// When the tokens were taken, the bucket afterwards, the cost, and the result.
+type Call = (u64, Option<Bucket>, u64, TakeResult);
 
-/// Asks as the steps say; returns what was let through, and what was said each time.
-fn play(limit: Limit, steps: &[Step]) -> (Allowed, Vec<Said>) {
+/// Asks as the steps say; returns what was let through, and the result of each call.
+fn play(limit: Limit, steps: &[Step]) -> (Allowed, Vec<Call>) {
     let (mut bucket, mut now, mut latest) = (None, NOW, 0);
-    let (mut allowed, mut said) = (vec![], vec![]);
+    let (mut allowed, mut calls) = (vec![], vec![]);
     for step in steps {
         now = step.moved(now, limit);
         let cost = step.cost(limit);
@@ -126,9 +126,9 @@ fn play(limit: Limit, steps: &[Step]) -> (Allowed, Vec<Said>) {
             allowed.push((latest, cost));
         }
         bucket = Some(next);
-        said.push((now, bucket, cost, taken));
+        calls.push((now, bucket, cost, taken));
     }
-    (allowed, said)
+    (allowed, calls)
 }
 
 proptest! {
@@ -174,10 +174,10 @@ proptest! {
             let then = taken.full_at_micros + later;
             prop_assert_eq!(bucket.map(|bucket| bucket.full_at_micros().max(taken.now_micros)), Some(taken.full_at_micros));
             for limit in [limit, other] {
-                let (forgotten, said_if_forgotten) = take(None, limit, then, cost);
-                let (kept, said) = take(bucket, limit, then, cost);
-                prop_assert_eq!(said, said_if_forgotten);
-                if said.allowed && cost > 0 {
+                let (forgotten, result_if_forgotten) = take(None, limit, then, cost);
+                let (kept, result) = take(bucket, limit, then, cost);
+                prop_assert_eq!(result, result_if_forgotten);
+                if result.allowed && cost > 0 {
                     prop_assert_eq!(kept, forgotten);
                 }
             }
@@ -248,7 +248,7 @@ proptest! {
 }
 
 #[test]
-fn a_higher_burst_is_not_given_to_whoever_has_used_the_old_one_up() {
+fn a_higher_burst_is_not_given_to_a_client_that_has_used_the_old_one_up() {
     let [small, large] = [10, 1_000].map(|burst| Limit::new(1, 1, burst).expect("a limit"));
     let (empty, _) = take(None, small, NOW, 10);
     let (bucket, taken) = take(Some(empty), large, NOW + 3 * SECOND, 1);

@@ -1,6 +1,6 @@
-//! The promises of the design, after every operation of random interleavings.
+//! The promises that a room keeps, checked after every operation of random interleavings.
 //!
-//! Beside the room runs a model that knows nothing of segments, steps or bits: a plain list of visitors, each with his own
+//! Beside the room runs a model that knows nothing of segments, steps or bits: a plain list of visitors, each with a
 //! story, moved by loops that spell out the rules the slow way. Room and model must agree on every figure and every answer.
 //! `origin.rs` has a true origin behind the room, and `engines.rs` several nodes that take the steps of one timetable.
 
@@ -34,7 +34,7 @@ proptest! {
     #![proptest_config(cases(2_000))]
 
     /// Random interleavings of joins, claims, no-shows, leaves, closes, anonymous exits, hand advances both ways, all inlets and
-    /// both disciplines switched with all their settings, reports, alarms, rounds settled by whoever is present, states,
+    /// both disciplines switched with all their settings, reports, alarms, rounds settled by those present, states,
     /// resets, new generations, stays by cookie touched and ended on one node or on several, clock steps and silences.
     #[test]
     fn promises_1_to_6_and_8_and_12_hold_after_every_operation(steps in steps::steps()) {

@@ -1,11 +1,11 @@
-//! The settings and defaults that the design fixes ("Room settings and defaults"), compared with the code: each is there with
-//! its default, or is named as planned, so that none can be forgotten and none is silently without effect.
+//! The settings and defaults of AWS's solution and of the other limits that a room promises, compared with the code: each is there
+//! with its default, or is named as planned, so that none can be forgotten and none is silently without effect.
 
 use anteroom_core::settings::{CLAIM_WINDOW_CAPPED_SECONDS, CLAIM_WINDOW_SECONDS, FIELDS, PLANNED};
 use anteroom_core::{InletKind, Settings, Value};
 
-/// The design's table, in its order; an empty default means that none is fixed.
-const DESIGN: &[(&str, &str)] = &[
+/// The promised settings, in the order of their reference; an empty default means that none is fixed.
+const PROMISED: &[(&str, &str)] = &[
     ("validity_period", "3600"),
     ("enable_queue_position_expiry", "true"),
     ("queue_position_expiry_period", "900"),
@@ -33,9 +33,9 @@ const DESIGN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_setting_of_the_design_is_there_with_its_default_or_named_as_planned() {
+fn every_promised_setting_is_there_with_its_default_or_named_as_planned() {
     let defaults = Settings::default();
-    for (name, default) in DESIGN {
+    for (name, default) in PROMISED {
         let field = FIELDS.iter().find(|field| field.name == *name);
         let planned = PLANNED.iter().find(|planned| planned.name == *name);
         let value = match (field, planned) {
@@ -61,11 +61,9 @@ fn every_setting_of_the_design_is_there_with_its_default_or_named_as_planned() {
 }
 
 #[test]
-fn the_code_has_no_setting_that_the_design_does_not_know() {
-    // `run_ahead` is named in the design's rules of the periodic inlet, `enter_by` in those of the reports, floor and targets in
-    // those of the adaptive inlet, and the notice in issue 4 (ADR 23 has the spelling). `on_store_loss` is named in its section on
-    // several nodes; the others are how a room is found at the gateway, and how long a visit there lasts (ADR 32). What
-    // the waiting page looks like, and how it hands visitors on, is in issue 7 (ADR 35).
+fn the_code_has_no_setting_that_is_not_listed_here() {
+    // Settings whose defaults may change. ADR 23 names those of the inlets, of the reports and the notice; ADR 32 those by which the
+    // gateway finds a room, and how long a visit there lasts; ADR 35 how the waiting page looks and hands visitors on.
     let more = [
         "run_ahead",
         "enter_by_seconds",
@@ -91,7 +89,7 @@ fn the_code_has_no_setting_that_the_design_does_not_know() {
         "page_logo_text",
         "page_template",
     ];
-    let known = |name: &str| more.contains(&name) || DESIGN.iter().any(|(design, _)| *design == name);
+    let known = |name: &str| more.contains(&name) || PROMISED.iter().any(|(promised, _)| *promised == name);
     for name in FIELDS.iter().map(|field| field.name).chain(PLANNED.iter().map(|planned| planned.name)) {
         assert!(known(name), "{name}");
     }

@@ -5,7 +5,7 @@
 //! Every sale also shows that nobody is let in too many: see `Sale::apply` and `Sale::enter`.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-#![expect(clippy::print_stdout, reason = "figures of each sale, for whoever runs it with --nocapture")]
+#![expect(clippy::print_stdout, reason = "figures of each sale, for runs with --nocapture")]
 
 #[path = "simulation/adaptive.rs"]
 mod adaptive;
@@ -27,7 +27,7 @@ mod scenarios;
 use anteroom_core::InletKind;
 use figures::{Figures, percent};
 use sale::{Change, MINUTE, Played, SECOND, START, play};
-use scenarios::{DOORS_CLOSE_MILLIS, SLOTS, WARM_UP_MILLIS, Way};
+use scenarios::{DOORS_CLOSE_MILLIS, SLOTS, Setup, WARM_UP_MILLIS};
 
 const DOCUMENT: &str = "operating/choosing-an-inlet.md";
 /// Minutes that those wait who join, in the sales by which estimates are judged.
@@ -41,16 +41,20 @@ fn is_full() -> bool {
 }
 
 /// Plays sales with lines of all lengths; returns the share of slot time used, and how good the estimates were.
-fn judge(way: &Way, seeds: std::ops::Range<u64>) -> (u64, Figures) {
+fn judge(setup: &Setup, seeds: std::ops::Range<u64>) -> (u64, Figures) {
     let (mut used, mut sales, mut all) = (0, 0, Figures::default());
     for minutes in LINES_MINUTES {
         for seed in seeds.clone() {
-            let played = play(&way.with_a_line_of(minutes, seed));
-            assert!(way.settings.inlet == InletKind::Adaptive || played.most_inside <= SLOTS, "{}", way.name);
+            let played = play(&setup.with_a_line_of(minutes, seed));
+            assert!(
+                setup.settings.inlet == InletKind::Adaptive || played.most_inside <= SLOTS,
+                "{}",
+                setup.name
+            );
             let figures = Figures::of(&played, WARM_UP_MILLIS, DOORS_CLOSE_MILLIS);
             println!(
                 "{}, line of {minutes} min, seed {seed}: used {}, {} judged, waited {} min, p50 {}, p90 {}, p90/wait {}",
-                way.name,
+                setup.name,
                 percent(played.used_thousandths),
                 figures.judged,
                 figures.wait_minutes(),
@@ -67,11 +71,11 @@ fn judge(way: &Way, seeds: std::ops::Range<u64>) -> (u64, Figures) {
     (used / sales, all)
 }
 
-fn row(way: &Way, used_thousandths: u64, figures: &Figures) -> String {
+fn row(setup: &Setup, used_thousandths: u64, figures: &Figures) -> String {
     let over = figures.p90_over_wait_thousandths();
     format!(
         "| {} | {} | {} | {} | {}.{:02} |",
-        way.name,
+        setup.name,
         percent(used_thousandths),
         percent(figures.p50_thousandths()),
         percent(figures.p90_thousandths()),
@@ -81,20 +85,20 @@ fn row(way: &Way, used_thousandths: u64, figures: &Figures) -> String {
 }
 
 /// Plays the sales of one row of the document's table, and holds its figures against what was promised.
-fn assert_used_and_estimated(way: &Way) {
-    let (used, figures) = judge(way, SEEDS);
-    if way.settings.is_auction() {
-        assert!(used >= 950, "{}: {used} of 1000", way.name);
+fn assert_used_and_estimated(setup: &Setup) {
+    let (used, figures) = judge(setup, SEEDS);
+    if setup.settings.is_auction() {
+        assert!(used >= 950, "{}: {used} of 1000", setup.name);
     }
     let (p50, p90) = (figures.p50_thousandths(), figures.p90_thousandths());
-    assert!((850..=950).contains(&p90), "{}: p90 holds for {p90} of 1000", way.name);
-    assert!((400..=600).contains(&p50), "{}: p50 holds for {p50} of 1000", way.name);
-    reference::compare_row(DOCUMENT, &row(way, used, &figures));
+    assert!((850..=950).contains(&p90), "{}: p90 holds for {p90} of 1000", setup.name);
+    assert!((400..=600).contains(&p50), "{}: p50 holds for {p50} of 1000", setup.name);
+    reference::compare_row(DOCUMENT, &row(setup, used, &figures));
     if is_full() {
-        let (_, figures) = judge(way, SEEDS_FULL);
+        let (_, figures) = judge(setup, SEEDS_FULL);
         let (p50, p90) = (figures.p50_thousandths(), figures.p90_thousandths());
-        println!("{}: all seeds: p50 {p50}, p90 {p90}", way.name);
-        assert!((850..=950).contains(&p90), "{}: p90 holds for {p90} of 1000, all seeds", way.name);
+        println!("{}: all seeds: p50 {p50}, p90 {p90}", setup.name);
+        assert!((850..=950).contains(&p90), "{}: p90 holds for {p90} of 1000, all seeds", setup.name);
     }
 }
 
@@ -133,9 +137,9 @@ fn timetables_are_right_within_one_interval_for_everybody() {
     for (inlet, people, seconds) in
         [(InletKind::Periodic, 30, 10), (InletKind::Periodic, 180, 60), (InletKind::Window, 90, 30)]
     {
-        let way = scenarios::stepped(inlet, people, seconds);
+        let setup = scenarios::stepped(inlet, people, seconds);
         for minutes in [5, 20] {
-            let played = play(&way.with_a_line_of(minutes, 1));
+            let played = play(&setup.with_a_line_of(minutes, 1));
             let judged = played.visitors.iter().filter_map(|one| {
                 let waited = one.admitted_at?.since(one.joined_at);
                 Some((waited, one.told?.p50_seconds * SECOND, one.told?.p90_seconds * SECOND))
@@ -152,7 +156,7 @@ fn timetables_are_right_within_one_interval_for_everybody() {
     }
 }
 
-/// Of those who joined in a minute, the middle one's wait, in hundredths of the median he was told.
+/// Of those who joined in a minute, the middle one's wait, in hundredths of the median that was told.
 fn wait_over_told_percent(played: &Played, minute: u64) -> u64 {
     let (from, to) = (START.plus(minute * MINUTE), START.plus((minute + 1) * MINUTE));
     let joined = played.visitors.iter().filter(|one| one.joined_at >= from && one.joined_at < to);
@@ -177,9 +181,7 @@ fn a_change_of_speed_is_learned_within_a_quarter_of_an_hour() {
         let played = play(&scenario);
         for after in [0, 2, 5, 10, 15, 20] {
             let percent = wait_over_told_percent(&played, CHANGE_MINUTE + after);
-            println!(
-                "capacity {words}: who joins {after} minutes later waits {percent} % of what he was told"
-            );
+            println!("capacity {words}: who joins {after} minutes later waits {percent} % of what was told");
             if after >= 15 {
                 assert!(
                     (85..=115).contains(&percent),

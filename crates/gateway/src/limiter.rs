@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_core::bucket::{Limit, Taken};
+use anteroom_core::bucket::{Limit, TakeResult};
 use anteroom_store::buckets::{BucketKey, Buckets, MemoryBuckets};
 use anteroom_store::clock::Stopwatch;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -236,7 +236,7 @@ impl Limiter {
     }
 
     /// What the shared store says within what is left of the budget.
-    async fn taken(&self, due: &Due<'_>, watch: &Stopwatch) -> Option<Taken> {
+    async fn taken(&self, due: &Due<'_>, watch: &Stopwatch) -> Option<TakeResult> {
         if self.breaker.is_open() {
             return None;
         }
@@ -337,7 +337,7 @@ impl Outcome {
         Self { quota: None, is_refused: false, has_legacy_fields }
     }
 
-    fn note(&mut self, due: &Due<'_>, taken: &Taken, judge: Judge) {
+    fn note(&mut self, due: &Due<'_>, taken: &TakeResult, judge: Judge) {
         let Row { policy, counts, .. } = due.row;
         let counter = match (judge, taken.allowed) {
             (Judge::Buckets, true) => &counts.allowed,

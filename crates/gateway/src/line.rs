@@ -7,7 +7,7 @@ pub(crate) mod page;
 pub(crate) mod query;
 pub(crate) mod wait;
 
-use anteroom_core::{Operation, Place, Recognition, Refusal, Standing};
+use anteroom_core::{Operation, PlaceStatus, Recognition, Refusal, Standing};
 use anteroom_pages::{Page, Situation};
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -313,9 +313,9 @@ impl Called<'_> {
             return Wait::InLine(waiter);
         }
         match room.handle.place_status(ticket, now).await {
-            Ok(Place::Gone) => Wait::Gone,
-            Ok(Place::Claimed(session)) if !session.is_alive(now) => Wait::Gone,
-            Ok(Place::Claimed(_) | Place::Offered) => Wait::Turn(waiter),
+            Ok(PlaceStatus::Gone) => Wait::Gone,
+            Ok(PlaceStatus::Claimed(session)) if !session.is_alive(now) => Wait::Gone,
+            Ok(PlaceStatus::Claimed(_) | PlaceStatus::Offered) => Wait::Turn(waiter),
             Err(EngineError::Refused(Refusal::Moved)) => Wait::Moved,
             _ => Wait::InLine(waiter),
         }

@@ -16,8 +16,8 @@ use anteroom_admission::{Admission, AdmissionError, ClaimTerms};
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
-    Board, Operation, Place, Position, Recognition, Refusal, RoomState, SessionStatus, Standing, Standstill,
-    Ticket, UnixMillis,
+    Board, Operation, PlaceStatus, Position, Recognition, Refusal, RoomState, SessionStatus, Standing,
+    Standstill, Ticket, UnixMillis,
 };
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -246,19 +246,19 @@ impl Case<'_> {
         }
         let (room, ticket) = (&self.rule.room, waiter.ticket);
         match room.handle.place_status(ticket, self.now).await {
-            Ok(Place::Offered) => self.may_come_in(waiter),
-            Ok(Place::Waiting) => self.keeps_waiting(waiter),
+            Ok(PlaceStatus::Offered) => self.may_come_in(waiter),
+            Ok(PlaceStatus::Waiting) => self.keeps_waiting(waiter),
             // The visitor has come in before, by another window or by a pass.
-            Ok(Place::Claimed(session)) if session.is_alive(self.now) => {
+            Ok(PlaceStatus::Claimed(session)) if session.is_alive(self.now) => {
                 if self.entering == Entering::ByHandOff {
                     self.may_come_in(waiter)
                 } else {
                     self.enter(waiter, false).await
                 }
             }
-            Ok(Place::Claimed(_)) => self.visit_is_over(&room.handle.board()).await,
+            Ok(PlaceStatus::Claimed(_)) => self.visit_is_over(&room.handle.board()).await,
             Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
-            Ok(Place::Gone) | Err(EngineError::Refused(_)) => self.gone(),
+            Ok(PlaceStatus::Gone) | Err(EngineError::Refused(_)) => self.gone(),
             Err(_) => self.without_store(&room.handle.board(), Some(waiter)),
         }
     }

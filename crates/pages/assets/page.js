@@ -1,8 +1,8 @@
 // The script of the waiting page. The page is complete without it; with it the figures move, and the turn is not missed.
 //
-// It reads one block of JSON (src/data.rs), and shows news on whatever elements carry `data-anteroom` attributes, so that it
-// also works on pages of operators (docs/operating/waiting-page.md). News come from the live stream of the room, which is the same for
-// everybody: the script computes its own place. Whoever has no stream asks, at the pace that the server names.
+// It reads one block of JSON (src/data.rs), and shows updates on whatever elements carry `data-anteroom` attributes, so that it
+// also works on pages of operators (docs/operating/waiting-page.md). Updates come from the live stream of the room, which is the same for
+// everybody: the script computes its own place. A page without a stream polls, at the pace that the server names.
 //
 // Served without indentation and lines of comment, so a comment has its own line, and no text spans lines.
 (() => {
@@ -35,7 +35,7 @@ const NEAR_SECONDS = 90;
 const NEAR_PEOPLE = 5;
 const REMAINING_IN_MINUTES_SECONDS = 120;
 const LONG_FIGURE = 6;
-// Why a line stands still until somebody acts; for other reasons it merely waits for a free slot.
+// Why a line stands still until an operator acts; for other reasons it merely waits for a free slot.
 const STANDSTILLS = ["paused", "queue-all", "moved-back", "recovering", "alarm", "after-end"];
 
 const root = document.documentElement;
@@ -191,11 +191,11 @@ const showNotice = notice => {
   show("notice-box", !!notice);
 };
 
-// How news come now: by the stream, by asking, or not at all.
+// How updates come now: by the stream, by polling, or not at all.
 const showConnection = way => {
   const isLost = way === "offline";
   if (isLost && root.dataset.live !== way) say(first("connection")?.textContent);
-  // What is so now is said again when there is news.
+  // The phase is announced again with the next update.
   if (!isLost && root.dataset.live === "offline") spokenPhase = "";
   root.dataset.live = way;
   show("connection", isLost);
@@ -224,8 +224,8 @@ const backSeconds = () => Math.max(BACK_ASK_SECONDS, crowd / CROWD_PER_SECOND);
 // Without `seconds`: at the usual pace. With it: then, or earlier if that was the plan.
 const planToAsk = seconds => {
   if (isLeaving) return;
-  // The stream tells the place; only the estimate is asked for, and only where somebody looks.
-  // Who has the link to another device before him sees soon that his place has gone there.
+  // The stream tells the place; only the estimate is polled, and only while the page is visible.
+  // A page that shows the link to another device polls sooner, to notice that the place has moved there.
   const now = performance.now();
   const isMoving = now < movingUntil;
   const withStream = isMoving ? MOVING_ASK_SECONDS : Math.max(REFRESH_ESTIMATE_SECONDS, 3 * pollSeconds);
@@ -259,7 +259,7 @@ const ask = async () => {
   try {
     const [response, answer] = await fetchJson(live.ask, ASK_TIMEOUT_SECONDS, { headers: { accept: "application/json" } });
     const isRefused = response.status >= 500 || response.status === 429;
-    // Somebody else has answered: the net wants a login, or a proxy is in trouble.
+    // Not the server has answered: the network wants a login, or a proxy fails.
     if (!answer && !isRefused) throw answer;
     showConnection(hasStream() ? "stream" : "poll");
     if (typeof answer?.status === "string") take(answer);
@@ -276,7 +276,7 @@ const ask = async () => {
 };
 
 const take = answer => {
-  // He has left by another tab, or missed his turn there: a new place is taken only if he wants one.
+  // The visitor has left by another tab, or missed the turn there: a new place is taken only on request.
   if (answer.status === "none" || answer.status === "arriving") {
     isLeaving = true;
     return location.replace(`${live.ask}&return=${encodeURIComponent(location.pathname + location.search)}`);
@@ -337,7 +337,7 @@ let freshTimer = 0;
 let reconnectTimer = 0;
 let isQueued = false;
 let crowd = 0;
-// Whether the line has come to his place; the server may know that a little later than the stream.
+// Whether the line has come to this place; the server may know that a little later than the stream.
 let isReached = false;
 let round = null;
 let release = null;
@@ -420,9 +420,9 @@ const hear = (kind, text) => {
   showConnection("stream");
   if (kind === "alive") return;
   if (kind === "gone") return askAmong(crowd);
-  const news = JSON.parse(text);
-  if (kind === "board") takeBoard(news);
-  else takeAge(news.stale_seconds);
+  const update = JSON.parse(text);
+  if (kind === "board") takeBoard(update);
+  else takeAge(update.stale_seconds);
   // Only the usual pace changes; a plan to ask sooner stands.
   if (wasSilent && !isAboutToAsk && !isTurn) planToAsk();
 };
@@ -519,7 +519,7 @@ const countDown = end => {
   else planToAsk(1);
 };
 
-// Cues, each switched on by the visitor, and kept in his browser.
+// Cues, each switched on by the visitor, and kept in the browser.
 
 let audio = null;
 
@@ -605,7 +605,7 @@ const offerCues = () => {
   }
 };
 
-// Auctions: near the front he shows that he is here, by a call that waits for the end of the round.
+// Auctions: near the front the page checks in, by a call that waits for the end of the round.
 
 let isCheckingIn = false;
 
@@ -685,15 +685,15 @@ const offerCopy = () => {
   }
 };
 
-// Waking up, and coming back to the net: the place is asked for at once.
+// When the page becomes visible or the network returns, the place is polled at once.
 const watchSurroundings = () => {
-  const wake = () => {
+  const refresh = () => {
     if (document.hidden) return;
     if (!hasStream()) connect();
     ask();
   };
-  document.addEventListener("visibilitychange", wake);
-  addEventListener("online", () => document.hidden ? askAmong(0) : wake());
+  document.addEventListener("visibilitychange", refresh);
+  addEventListener("online", () => document.hidden ? askAmong(0) : refresh());
   setInterval(watch, WATCHDOG_SECONDS * 1000);
   // What the visitor has sent must not be cut off by what the page does by itself.
   document.addEventListener("submit", event => {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anteroom_core::Settings;
 use anteroom_core::settings::Value;
-use anteroom_pages::{Page, Pages, Place, SCRIPT_PATH, Situation, sample};
+use anteroom_pages::{Page, Pages, PlaceFigures, SCRIPT_PATH, Situation, sample};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 type Failure = Box<dyn std::error::Error>;
@@ -19,16 +19,17 @@ fn main() -> Result<(), Failure> {
     std::fs::write(script, Pages::default().script(None, &HeaderMap::new()).body())?;
 
     let plain = Settings::default();
-    let dressed = dressed()?;
+    let branded = branded_settings()?;
     for situation in Situation::ALL {
         write(directory, situation.name(), &sample(situation, Some(&plain)))?;
     }
     let waiting = sample(Situation::Waiting, Some(&plain));
     let place = waiting.place.ok_or("who waits has a place")?;
-    let near = Place { people_ahead: 12, likely_seconds: Some(40), at_most_seconds: Some(55), ..place };
+    let near =
+        PlaceFigures { people_ahead: 12, likely_seconds: Some(40), at_most_seconds: Some(55), ..place };
     write(directory, "near", &Page { place: Some(near), ..waiting.clone() })?;
     write(directory, "paused", &Page { is_standing_still: true, ..waiting.clone() })?;
-    let early = Place {
+    let early = PlaceFigures {
         people_ahead: 1_234_567,
         people_ahead_at_first: 1_240_000,
         likely_seconds: Some(9_000),
@@ -36,13 +37,13 @@ fn main() -> Result<(), Failure> {
         ..place
     };
     write(directory, "early", &Page { place: Some(early), ..waiting })?;
-    write(directory, "dressed", &sample(Situation::Waiting, Some(&dressed)))?;
-    write(directory, "dressed-turn", &sample(Situation::Turn, Some(&dressed)))?;
+    write(directory, "branded", &sample(Situation::Waiting, Some(&branded)))?;
+    write(directory, "branded-turn", &sample(Situation::Turn, Some(&branded)))?;
     Ok(())
 }
 
 /// A room whose operator has used every setting of the page.
-fn dressed() -> Result<Settings, Failure> {
+fn branded_settings() -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     let logo = "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCAxMjAgNDAiIHdpZHRoPSIxMjAiIGhlaWdodD0iNDAiPjxjaXJjbGUgY3g9IjIwIiBjeT0iMjAiIHI9IjE4IiBmaWxsPSIjZTg1ZDc1Ii8+PGNpcmNsZSBjeD0iNTAiIGN5PSIyMCIgcj0iMTgiIGZpbGw9IiNmMmE2NWEiLz48L3N2Zz4=";
     for (name, value) in [

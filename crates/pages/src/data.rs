@@ -6,9 +6,9 @@ use anteroom_core::settings::Heading;
 use serde::Serialize;
 
 use crate::languages::Language;
+use crate::localized_page::words;
 use crate::page::{Page, Situation};
 use crate::texts::Pattern;
-use crate::writing::words;
 
 /// The phases that the script shows in place; all else is asked of the server anew.
 const PHASES: [&str; 5] = ["waiting", "near", "paused", "turn", "held"];

@@ -18,14 +18,14 @@ const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Language, Acc
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// The answer.
-pub(crate) fn answer(
+pub(crate) fn html_response(
     status: StatusCode,
     html: String,
     language: &Language,
     nonce: &str,
-    asked: &HeaderMap,
+    request_headers: &HeaderMap,
 ) -> Response<Bytes> {
-    let is_zipped = accepts_gzip(asked);
+    let is_zipped = accepts_gzip(request_headers);
     let body = if is_zipped { gzip_quickly(html.as_bytes()).into() } else { Bytes::from(html) };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -45,12 +45,12 @@ pub(crate) fn answer(
 }
 
 /// A page that posts to another site names this one there: sites refuse a form that comes from nowhere.
-pub(crate) fn name_this_site(response: &mut Response<Bytes>) {
+pub(crate) fn send_origin_as_referrer(response: &mut Response<Bytes>) {
     response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
 }
 
 /// A page that is only looked at, on the operators' own host: nothing in it runs, and nothing can be sent from it.
-pub(crate) fn seal_off(response: &mut Response<Bytes>, nonce: &str) {
+pub(crate) fn sandbox(response: &mut Response<Bytes>, nonce: &str) {
     let policy = format!("{}; sandbox", policy(nonce));
     let policy = HeaderValue::try_from(policy).expect("a nonce is base64url");
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
@@ -69,8 +69,9 @@ pub(crate) fn policy(nonce: &str) -> String {
 }
 
 /// Whether the client reads gzip.
-pub(crate) fn accepts_gzip(asked: &HeaderMap) -> bool {
-    let lists = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+pub(crate) fn accepts_gzip(request_headers: &HeaderMap) -> bool {
+    let lists =
+        request_headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|coding| {
         let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
         let is_refused = parameters.trim().strip_prefix("q=").is_some_and(|weight| {
@@ -157,8 +158,9 @@ mod tests {
             ("gzip;q=0.001", true),
             ("", false),
         ] {
-            let asked = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))]);
-            assert_eq!(accepts_gzip(&asked), reads, "{value}");
+            let request_headers =
+                HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))]);
+            assert_eq!(accepts_gzip(&request_headers), reads, "{value}");
         }
         assert!(!accepts_gzip(&HeaderMap::new()));
     }

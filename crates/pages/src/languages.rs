@@ -28,7 +28,7 @@ static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
     FILES
         .iter()
         .map(|&(tag, source)| {
-            let (direction, grouping) = manner_of(tag);
+            let (direction, grouping) = conventions_of(tag);
             Language { tag, direction, grouping, texts: Texts::read(tag, source) }
         })
         .collect()
@@ -46,21 +46,21 @@ impl Language {
     }
 
     /// The language of that tag, or of the tag it begins with: `de-AT` is `de`.
-    pub(crate) fn named(tag: &str) -> Option<&'static Language> {
+    pub(crate) fn from_tag(tag: &str) -> Option<&'static Language> {
         let base = tag.split(['-', '_']).next().unwrap_or(tag);
         // What browsers still call by its old code.
         let base = if base.eq_ignore_ascii_case("iw") { "he" } else { base };
         LANGUAGES.iter().find(|language| language.tag.eq_ignore_ascii_case(base))
     }
 
-    /// The one that a visitor reads best, by his `Accept-Language`; English if there is none.
-    pub(crate) fn accepted(header: &str) -> &'static Language {
+    /// The one that a visitor reads best, by `Accept-Language`; English if there is none.
+    pub(crate) fn from_accept_language(header: &str) -> &'static Language {
         let mut best: Option<(&'static Language, u16)> = None;
         for range in header.split(',').take(ACCEPTED_MAX) {
             let mut parts = range.split(';');
             let tag = parts.next().unwrap_or_default().trim();
             let Some(weight) = weight(parts) else { continue };
-            let language = if tag == "*" { Some(Self::english()) } else { Self::named(tag) };
+            let language = if tag == "*" { Some(Self::english()) } else { Self::from_tag(tag) };
             let is_better = best.is_none_or(|(_, so_far)| weight > so_far);
             if let Some(language) = language
                 && weight > 0
@@ -87,7 +87,7 @@ fn weight<'header>(mut parameters: impl Iterator<Item = &'header str>) -> Option
 }
 
 /// Direction, and how thousands are set apart, of every language that there are or may be words for.
-fn manner_of(tag: &str) -> (&'static str, Grouping) {
+fn conventions_of(tag: &str) -> (&'static str, Grouping) {
     const NO_BREAK_SPACE: &str = "\u{a0}";
     const NARROW_NO_BREAK_SPACE: &str = "\u{202f}";
     let grouping = |separator, from_digits| Grouping { separator, from_digits, is_indian: false };

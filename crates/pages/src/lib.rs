@@ -1,16 +1,17 @@
 //! What visitors see: the waiting page and its sisters, in their language, complete without JavaScript.
 //!
-//! Whoever answers a visitor says what the page tells ([`Page`]); which words, colours and bytes that makes is decided here, by the
-//! visitor's preferences ([`Pages::respond`]). Nothing is fetched from elsewhere, and nothing here knows how a line works.
+//! The caller says what the page tells ([`Page`]); which words, colours and bytes that makes is decided here, by the visitor's
+//! preferences ([`Pages::respond`]). Nothing is fetched from outside, and nothing here knows how a line works.
 //!
-//! The way of a page: [`Page`] → the language he reads (`languages.rs`) → words (`writing.rs`, with `texts.rs` and `numbers.rs`),
-//! colours (`look.rs`) and the script's data (`data.rs`) → HTML, by the built-in template or the operator's → bytes and header fields
+//! The path of a page: [`Page`] → the visitor's language (`languages.rs`) → words (`localized_page.rs`, with `texts.rs` and `numbers.rs`),
+//! colours (`branding.rs`) and the script's data (`data.rs`) → HTML, by the built-in template or the operator's → bytes and header fields
 //! (`encoding.rs`).
 
+mod branding;
 mod data;
 mod encoding;
 mod languages;
-mod look;
+mod localized_page;
 mod numbers;
 mod page;
 mod qr;
@@ -18,7 +19,6 @@ mod sample;
 mod script;
 mod templates;
 mod texts;
-mod writing;
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ use askama::Template;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
 
-pub use page::{Handoff, Live, Page, Place, Situation};
+pub use page::{Handoff, Live, Page, PlaceFigures, Situation};
 pub use qr::qr_svg;
 pub use sample::sample;
-pub use templates::{TEMPLATE_MAX_BYTES, TEMPLATE_OUTPUT_MAX_BYTES, TemplateFailed, TemplateProblem};
+pub use templates::{TEMPLATE_MAX_BYTES, TEMPLATE_OUTPUT_MAX_BYTES, TemplateFailure, TemplateProblem};
 
 use crate::languages::Language;
+use crate::localized_page::LocalizedPage;
 use crate::templates::Templates;
-use crate::writing::Written;
 
 /// Where the page's script is, on every host.
 pub const SCRIPT_PATH: &str = "/.anteroom/page.js";
@@ -78,33 +78,38 @@ impl Pages {
     }
 
     /// The page as an answer, in the visitor's language and encoding, with its policy and nothing for caches to keep. If the room's
-    /// template fails, it is the built-in page, and the answer's extensions have a [`TemplateFailed`].
-    pub fn respond(&self, status: StatusCode, page: &Page<'_>, asked: &HeaderMap) -> Response<Bytes> {
-        let accepted = asked.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
-        let language = Language::accepted(accepted.unwrap_or_default());
+    /// template fails, it is the built-in page, and the answer's extensions have a [`TemplateFailure`].
+    pub fn respond(
+        &self,
+        status: StatusCode,
+        page: &Page<'_>,
+        request_headers: &HeaderMap,
+    ) -> Response<Bytes> {
+        let accepted = request_headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+        let language = Language::from_accept_language(accepted.unwrap_or_default());
         let nonce = anteroom_tokens::random::text(NONCE_LENGTH);
-        let written = Written::new(page, language, &nonce);
+        let localized = LocalizedPage::new(page, language, &nonce);
         let name =
             page.settings.and_then(|settings| settings.page_template.as_ref()).map(TemplateName::as_str);
-        let own = name.and_then(|name| self.templates.load().write(name, &written));
+        let own = name.and_then(|name| self.templates.load().write(name, &localized));
         let (html, problem) = match own {
             Some(Ok(html)) => (html, None),
-            Some(Err(problem)) => (built_in(&written), Some(problem)),
-            None => (built_in(&written), None),
+            Some(Err(problem)) => (built_in(&localized), Some(problem)),
+            None => (built_in(&localized), None),
         };
-        let mut response = encoding::answer(status, html, language, &nonce, asked);
+        let mut response = encoding::html_response(status, html, language, &nonce, request_headers);
         if page.situation == Situation::HandOff {
-            encoding::name_this_site(&mut response);
+            encoding::send_origin_as_referrer(&mut response);
         }
         if let (Some(name), Some(problem)) = (name, problem) {
-            response.extensions_mut().insert(TemplateFailed { name: name.to_owned(), problem });
+            response.extensions_mut().insert(TemplateFailure { name: name.to_owned(), problem });
         }
         response
     }
 
     /// The page's script; `query` is that of its address.
-    pub fn script(&self, query: Option<&str>, asked: &HeaderMap) -> Response<Bytes> {
-        script::respond(query, asked)
+    pub fn script(&self, query: Option<&str>, request_headers: &HeaderMap) -> Response<Bytes> {
+        script::respond(query, request_headers)
     }
 
     /// A page with sample figures, by a template or, without one, as it is built in; in English if there is no such language.
@@ -115,7 +120,7 @@ impl Pages {
         language: &str,
         settings: Option<&Settings>,
     ) -> Result<String, TemplateProblem> {
-        Self::previewed(template, situation, language, settings).map(|(html, _)| html)
+        Self::render_preview(template, situation, language, settings).map(|(html, _)| html)
     }
 
     /// The same as an answer that a browser can show, with its policy.
@@ -126,35 +131,35 @@ impl Pages {
         language: &str,
         settings: Option<&Settings>,
     ) -> Result<Response<Bytes>, TemplateProblem> {
-        let (html, nonce) = Self::previewed(template, situation, language, settings)?;
-        let language = Language::named(language).unwrap_or(Language::english());
-        let mut response = encoding::answer(StatusCode::OK, html, language, &nonce, &HeaderMap::new());
-        encoding::seal_off(&mut response, &nonce);
+        let (html, nonce) = Self::render_preview(template, situation, language, settings)?;
+        let language = Language::from_tag(language).unwrap_or(Language::english());
+        let mut response = encoding::html_response(StatusCode::OK, html, language, &nonce, &HeaderMap::new());
+        encoding::sandbox(&mut response, &nonce);
         Ok(response)
     }
 
-    fn previewed(
+    fn render_preview(
         template: Option<&str>,
         situation: Situation,
         language: &str,
         settings: Option<&Settings>,
     ) -> Result<(String, String), TemplateProblem> {
-        let language = Language::named(language).unwrap_or(Language::english());
+        let language = Language::from_tag(language).unwrap_or(Language::english());
         let nonce = anteroom_tokens::random::text(NONCE_LENGTH);
         // A preview has nothing to ask anybody for.
         let page = Page { refresh_seconds: None, ..sample(situation, settings) };
-        let written = Written { data: String::new(), ..Written::new(&page, language, &nonce) };
+        let localized = LocalizedPage { data: String::new(), ..LocalizedPage::new(&page, language, &nonce) };
         let html = match template {
-            Some(text) => templates::preview(text, &written)?,
-            None => built_in(&written),
+            Some(text) => templates::preview(text, &localized)?,
+            None => built_in(&localized),
         };
         Ok((html, nonce))
     }
 }
 
 /// The built-in page.
-fn built_in(written: &Written<'_>) -> String {
-    written.render().expect("a String takes everything")
+fn built_in(localized: &LocalizedPage<'_>) -> String {
+    localized.render().expect("a String takes everything")
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub(crate) fn wait(language: &Language, likely: Option<u64>, at_most: Option<u64
     } else {
         format!("{}–{}", number(language, from), number(language, to))
     };
-    language.texts.counted(name, to, &shown)
+    language.texts.text_with_count(name, to, &shown)
 }
 
 /// A moment as machines read it: `2026-11-16T13:01:01Z`.
@@ -66,7 +66,7 @@ pub(crate) fn timestamp(at: UnixMillis) -> String {
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-/// The time of day as everybody reads it, since his visitor's time zone is not known here.
+/// The time of day in UTC, because the visitor's time zone is not known here.
 pub(crate) fn time_of_day(language: &Language, at: UnixMillis) -> String {
     let of_day = at.seconds() % 86_400;
     let time = format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn language(tag: &str) -> &'static Language {
-        Language::named(tag).unwrap()
+        Language::from_tag(tag).unwrap()
     }
 
     /// As `Intl.NumberFormat` of Chromium writes them.

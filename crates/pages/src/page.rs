@@ -5,30 +5,30 @@ use anteroom_core::{Settings, UnixMillis};
 /// What a page tells. Its title and its first words are the messages of this name in `languages/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Situation {
-    /// His place is taken when his cookie comes back.
+    /// The visitor gets a place when their cookie comes back.
     #[default]
     Arriving,
-    /// He stands in line.
+    /// The visitor stands in line.
     Waiting,
-    /// He may come in.
+    /// The visitor may come in.
     Turn,
-    /// The store is lost; a place that he has stays his.
+    /// The store cannot be reached; places are kept.
     Held,
-    /// His turn came and went.
+    /// The visitor's turn came and went.
     Gone,
-    /// He gave his place up.
+    /// The visitor gave the place up.
     Left,
-    /// He took his place to another device.
+    /// The visitor took the place to another device.
     Moved,
-    /// The link that takes his place to another device ([`Page::link`]).
+    /// The link that takes the place to another device ([`Page::link`]).
     MoveOut,
-    /// He came by that link, and is asked.
+    /// The visitor came by that link, and is asked.
     MoveIn,
     /// That link was used, or is too old.
     MoveFailed,
-    /// He is posted on to a site with his pass ([`Page::handoff`]).
+    /// The visitor is posted on to a site with the pass ([`Page::handoff`]).
     HandOff,
-    /// He is in, and there is nowhere to go on to.
+    /// The visitor is in, and there is nowhere to go on to.
     Inside,
     /// The room takes nobody.
     Closed,
@@ -100,7 +100,7 @@ impl Situation {
     }
 
     /// The situation of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|situation| situation.name() == name)
     }
 
@@ -142,15 +142,15 @@ pub struct Page<'a> {
     pub room: Option<&'a str>,
     /// Whether nobody is let in at the moment: the line is paused.
     pub is_standing_still: bool,
-    /// Where he stands.
-    pub place: Option<Place>,
+    /// Where the visitor stands.
+    pub place: Option<PlaceFigures>,
     /// What the script needs to go on by itself; without it the page only refreshes.
     pub live: Option<Live>,
     /// After how many seconds it asks again where scripts do not run.
     pub refresh_seconds: Option<u64>,
     /// A sentence in English about what exactly went wrong, for those who can use it.
     pub detail: Option<&'a str>,
-    /// Where he wanted to go: asking again, or back to the site.
+    /// Where the visitor wanted to go: to ask again, or back to the site.
     pub home: Option<String>,
     /// Where the button for joining the line posts to.
     pub join: Option<String>,
@@ -163,22 +163,22 @@ pub struct Page<'a> {
     pub move_out: Option<String>,
     /// Where the button for taking the place to this device posts to.
     pub move_in: Option<String>,
-    /// Whether he would give up another place by it, which this browser holds.
+    /// Whether that would give up another place, which this browser holds.
     pub gives_up_place: bool,
     /// The link to another device, whole, and for how many seconds it works.
     pub link: Option<(String, u64)>,
-    /// Where he is posted on to.
+    /// Where the visitor is posted on to.
     pub handoff: Option<Handoff>,
 }
 
 /// A place in line at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// His number.
+pub struct PlaceFigures {
+    /// The position.
     pub position: u64,
     /// How many positions are before it.
     pub people_ahead: u64,
-    /// How many were when he joined, as far as that is known.
+    /// How many were at the join, as far as that is known.
     pub people_ahead_at_first: u64,
     /// The likely wait.
     pub likely_seconds: Option<u64>,
@@ -201,9 +201,9 @@ pub struct Live {
     pub next_poll_seconds: u64,
     /// The live stream: `/.anteroom/watch?room=…`.
     pub watch: String,
-    /// Where he stands, as JSON: `/.anteroom/line?room=…`.
+    /// Where the visitor stands, as JSON: `/.anteroom/line?room=…`.
     pub ask: String,
-    /// What the browser opens at the turn, where that alone lets him in (at the gateway); else the form `enter` is posted.
+    /// What the browser opens at the turn, where that alone lets the visitor in (at the gateway); else the form `enter` is posted.
     pub open_at_turn: Option<String>,
     /// Where to check in near the front, in rooms that hold auctions: `/.anteroom/auction?room=…`, with the request id as ticket.
     pub check_in: Option<String>,

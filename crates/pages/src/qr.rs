@@ -58,7 +58,7 @@ mod tests {
         assert!(!picture.contains("<?xml") && !picture.contains("style="), "{picture}");
     }
 
-    /// Whoever follows the strokes of the picture finds the code again.
+    /// The strokes of the picture, followed one by one, give the code again.
     #[test]
     fn the_picture_is_the_code() {
         let link = "https://shop.example/take";

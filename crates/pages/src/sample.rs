@@ -2,7 +2,7 @@
 
 use anteroom_core::{Settings, UnixMillis};
 
-use crate::page::{Handoff, Live, Page, Place, Situation};
+use crate::page::{Handoff, Live, Page, PlaceFigures, Situation};
 
 /// 2026-11-16T20:15:30Z.
 const NOW: UnixMillis = UnixMillis(1_794_860_130_000);
@@ -11,7 +11,7 @@ const NOW: UnixMillis = UnixMillis(1_794_860_130_000);
 pub fn sample(situation: Situation, settings: Option<&Settings>) -> Page<'_> {
     let mut page =
         Page { situation, settings, room: Some("Sample"), home: Some("/".into()), ..Page::default() };
-    let place = Place {
+    let place = PlaceFigures {
         position: 5_120,
         people_ahead: 1_284,
         people_ahead_at_first: 2_860,
@@ -30,7 +30,7 @@ pub fn sample(situation: Situation, settings: Option<&Settings>) -> Page<'_> {
             page.enter = Some("/.anteroom/line/enter?room=Sample".into());
         }
         Situation::Turn => {
-            page.place = Some(Place { people_ahead: 0, remaining_seconds: Some(90), ..place });
+            page.place = Some(PlaceFigures { people_ahead: 0, remaining_seconds: Some(90), ..place });
             page.live = Some(live());
             page.refresh_seconds = Some(20);
             page.enter = Some("/.anteroom/line/enter?room=Sample".into());

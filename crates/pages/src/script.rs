@@ -43,14 +43,14 @@ pub(crate) fn address() -> &'static str {
 }
 
 /// The script as an answer.
-pub(crate) fn respond(query: Option<&str>, asked: &HeaderMap) -> Response<Bytes> {
+pub(crate) fn respond(query: Option<&str>, request_headers: &HeaderMap) -> Response<Bytes> {
     let script = &*SCRIPT;
-    let is_zipped = accepts_gzip(asked);
+    let is_zipped = accepts_gzip(request_headers);
     let tag = format!("\"{}{}\"", script.version, if is_zipped { "-gzip" } else { "" });
     let is_this = query.is_some_and(|query| {
         query.split('&').any(|pair| pair.strip_prefix("v=") == Some(script.version.as_str()))
     });
-    let is_known = asked.get_all(header::IF_NONE_MATCH).iter().any(|value| {
+    let is_known = request_headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
         value.to_str().is_ok_and(|tags| {
             tags.split(',').any(|known| known.trim().trim_start_matches("W/") == tag || known.trim() == "*")
         })
@@ -91,7 +91,7 @@ fn without_comments(source: &str) -> String {
 mod tests {
     use super::*;
 
-    fn asked(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    fn request_headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let pairs = pairs
             .iter()
             .map(|&(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_static(value)));
@@ -101,23 +101,26 @@ mod tests {
     #[test]
     fn the_version_it_is_asked_for_by_is_kept_forever() {
         let (_, query) = address().split_once('?').unwrap();
-        let answer = respond(Some(query), &asked(&[("accept-encoding", "gzip, br")]));
+        let answer = respond(Some(query), &request_headers(&[("accept-encoding", "gzip, br")]));
         assert_eq!(answer.headers()[header::CACHE_CONTROL], IMMUTABLE);
         assert_eq!(answer.headers()[header::CONTENT_ENCODING], "gzip");
-        let other = respond(Some("v=00000000"), &asked(&[]));
+        let other = respond(Some("v=00000000"), &request_headers(&[]));
         assert_eq!(other.headers()[header::CACHE_CONTROL], REVALIDATED);
         assert!(other.headers().get(header::CONTENT_ENCODING).is_none());
         assert!(other.body().starts_with(b"\"use strict\"") || other.body().starts_with(b"(() => {"));
     }
 
     #[test]
-    fn whoever_has_it_is_told_so() {
-        let first = respond(None, &asked(&[]));
+    fn a_browser_that_has_it_is_told_so() {
+        let first = respond(None, &request_headers(&[]));
         let mut again = HeaderMap::new();
         again.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
         let answer = respond(None, &again);
         assert_eq!((answer.status(), answer.body().len()), (StatusCode::NOT_MODIFIED, 0));
-        assert_eq!(respond(None, &asked(&[("if-none-match", "\"other\"")])).status(), StatusCode::OK);
+        assert_eq!(
+            respond(None, &request_headers(&[("if-none-match", "\"other\"")])).status(),
+            StatusCode::OK
+        );
     }
 
     #[test]

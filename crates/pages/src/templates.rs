@@ -18,10 +18,10 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, context};
 
 use crate::languages::Language;
-use crate::page::{Live, Page, Place, Situation};
+use crate::localized_page::LocalizedPage;
+use crate::page::{Live, Page, PlaceFigures, Situation};
 use crate::sample::sample;
 use crate::texts::Pattern;
-use crate::writing::Written;
 
 /// Longest template, in bytes.
 pub const TEMPLATE_MAX_BYTES: usize = 65_536;
@@ -69,7 +69,7 @@ impl fmt::Display for TemplateProblem {
 
 /// Told with an answer (`Response::extensions`): the room's template failed, and the built-in page was sent in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TemplateFailed {
+pub struct TemplateFailure {
     /// The template's name.
     pub name: String,
     /// Why.
@@ -108,14 +108,18 @@ impl Templates {
     }
 
     /// The page by the template of that name; `None` where a template has no say.
-    pub(crate) fn write(&self, name: &str, written: &Written<'_>) -> Option<Result<String, TemplateProblem>> {
-        if !SITUATIONS.contains(&written.page.situation) {
+    pub(crate) fn write(
+        &self,
+        name: &str,
+        localized: &LocalizedPage<'_>,
+    ) -> Option<Result<String, TemplateProblem>> {
+        if !SITUATIONS.contains(&localized.page.situation) {
             return None;
         }
         if let Some(problem) = self.broken.get(name) {
             return Some(Err(problem.clone()));
         }
-        Some(write(&self.environment, name, written))
+        Some(write(&self.environment, name, localized))
     }
 }
 
@@ -127,22 +131,20 @@ pub(crate) fn check(source: &str) -> Result<(), TemplateProblem> {
     let settings = full_settings();
     let mut pages: Vec<Page<'_>> = vec![];
     for situation in SITUATIONS {
-        pages.extend([
-            sample(situation, None),
-            with_everything(situation, &settings),
-            with_little(situation),
-        ]);
+        pages.extend([sample(situation, None), full_page(situation, &settings), minimal_page(situation)]);
     }
     pages.push(Page { is_standing_still: true, ..sample(Situation::Waiting, None) });
     pages.push(Page { place: None, live: None, ..sample(Situation::Held, None) });
     for page in &pages {
         for tag in ["en", "ar"] {
-            let language = Language::named(tag).unwrap_or(Language::english());
-            write(&environment, NAME, &Written::new(page, language, "nonce")).map_err(|mut problem| {
-                problem.reason =
-                    format!("{} (in the situation \"{}\")", problem.reason, page.situation.name());
-                problem
-            })?;
+            let language = Language::from_tag(tag).unwrap_or(Language::english());
+            write(&environment, NAME, &LocalizedPage::new(page, language, "nonce")).map_err(
+                |mut problem| {
+                    problem.reason =
+                        format!("{} (in the situation \"{}\")", problem.reason, page.situation.name());
+                    problem
+                },
+            )?;
         }
     }
     // What stands behind a condition that no sample meets is read all the same.
@@ -150,19 +152,19 @@ pub(crate) fn check(source: &str) -> Result<(), TemplateProblem> {
 }
 
 /// A page that has all that any page of that situation can have.
-fn with_everything(situation: Situation, settings: &Settings) -> Page<'_> {
+fn full_page(situation: Situation, settings: &Settings) -> Page<'_> {
     let address = || Some("/.anteroom/line/call?room=Sample".to_owned());
     let page = sample(situation, Some(settings));
     let live = page.live.map(|live| Live { open_at_turn: address(), check_in: address(), ..live });
-    let place = page.place.map(|place| Place { remaining_seconds: Some(90), ..place });
+    let place = page.place.map(|place| PlaceFigures { remaining_seconds: Some(90), ..place });
     let [home, join, enter, leave, move_out] = [(); 5].map(|()| address());
     Page { is_standing_still: true, live, place, home, join, enter, leave, move_out, ..page }
 }
 
 /// A page that has nothing but what all pages of that situation have.
-fn with_little(situation: Situation) -> Page<'static> {
+fn minimal_page(situation: Situation) -> Page<'static> {
     let page = sample(situation, None);
-    let place = page.place.map(|place| Place {
+    let place = page.place.map(|place| PlaceFigures {
         likely_seconds: None,
         at_most_seconds: None,
         remaining_seconds: None,
@@ -193,8 +195,8 @@ fn refuse_unknown_names(
 ) -> Result<(), TemplateProblem> {
     let template = environment.get_template(name).map_err(|error| problem(&error))?;
     let settings = full_settings();
-    let page = with_everything(Situation::Waiting, &settings);
-    let known = variables(&Written::new(&page, Language::english(), ""));
+    let page = full_page(Situation::Waiting, &settings);
+    let known = variables(&LocalizedPage::new(&page, Language::english(), ""));
     let mut used: Vec<String> = template.undeclared_variables(true).into_iter().collect();
     used.sort_unstable();
     for used in used {
@@ -212,9 +214,9 @@ fn refuse_unknown_names(
 }
 
 /// A page by a template that is not kept, in any situation that templates have a say in.
-pub(crate) fn preview(source: &str, written: &Written<'_>) -> Result<String, TemplateProblem> {
+pub(crate) fn preview(source: &str, localized: &LocalizedPage<'_>) -> Result<String, TemplateProblem> {
     let templates = Templates::new([("preview".to_owned(), source.to_owned())]);
-    templates.write("preview", written).unwrap_or_else(|| Ok(crate::built_in(written)))
+    templates.write("preview", localized).unwrap_or_else(|| Ok(crate::built_in(localized)))
 }
 
 /// An engine that knows nothing but what is named here.
@@ -266,14 +268,14 @@ fn add(environment: &mut Environment<'static>, name: &str, source: &str) -> Resu
 fn write(
     environment: &Environment<'_>,
     name: &str,
-    written: &Written<'_>,
+    localized: &LocalizedPage<'_>,
 ) -> Result<String, TemplateProblem> {
     let template = environment.get_template(name).map_err(|error| match error.kind() {
         ErrorKind::TemplateNotFound => unknown(name),
         _ => problem(&error),
     })?;
-    let mut output = Bounded(vec![]);
-    template.render_captured_to(variables(written), &mut output).map_err(|error| problem(&error))?;
+    let mut output = BoundedWriter(vec![]);
+    template.render_captured_to(variables(localized), &mut output).map_err(|error| problem(&error))?;
     String::from_utf8(output.0).map_err(|_| unknown(name))
 }
 
@@ -294,9 +296,9 @@ fn problem(error: &minijinja::Error) -> TemplateProblem {
 }
 
 /// What a template is given. A name that is here is always here, with `none` for what a page does not have.
-fn variables(written: &Written<'_>) -> Value {
-    let page = written.page;
-    let place = written.place.as_ref().map(|place| {
+fn variables(localized: &LocalizedPage<'_>) -> Value {
+    let page = localized.page;
+    let place = localized.place.as_ref().map(|place| {
         context! {
             people_ahead => place.people_ahead.as_str(),
             people_ahead_text => place.people_ahead_of_you.as_str(),
@@ -310,28 +312,28 @@ fn variables(written: &Written<'_>) -> Value {
         }
     });
     context! {
-        language => written.language.tag,
-        direction => written.language.direction,
-        nonce => written.nonce,
-        script => Value::from_safe_string(written.script_tags()),
-        situation => written.situation,
-        phase => written.phase,
-        document_title => written.document_title(),
-        title => written.title,
-        lead => written.lead,
-        heading => written.heading(),
-        logo => written.logo(),
-        notice => written.notice(),
+        language => localized.language.tag,
+        direction => localized.language.direction,
+        nonce => localized.nonce,
+        script => Value::from_safe_string(localized.script_tags()),
+        situation => localized.situation,
+        phase => localized.phase,
+        document_title => localized.document_title(),
+        title => localized.title,
+        lead => localized.lead,
+        heading => localized.heading(),
+        logo => localized.logo(),
+        notice => localized.notice(),
         room => page.room,
         place => place,
-        remarks => written.remarks(),
+        remarks => localized.remarks(),
         home_address => page.home.as_deref(),
         join_address => page.join.as_deref(),
         enter_address => page.enter.as_deref(),
-        open_address => written.open_at_turn(),
+        open_address => localized.open_at_turn(),
         leave_address => page.leave.as_deref(),
         move_address => page.move_out.as_deref(),
-        texts => TEXTS.get(written.language.tag).cloned(),
+        texts => TEXTS.get(localized.language.tag).cloned(),
     }
 }
 
@@ -348,9 +350,9 @@ static TEXTS: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::new(|| {
 });
 
 /// Takes what is written until it is too much.
-struct Bounded(Vec<u8>);
+struct BoundedWriter(Vec<u8>);
 
-impl io::Write for Bounded {
+impl io::Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > TEMPLATE_OUTPUT_MAX_BYTES {
             return Err(io::Error::other("too much"));

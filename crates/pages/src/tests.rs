@@ -102,7 +102,7 @@ fn how_long_a_place_is_held_is_told_in_minutes_while_that_is_long() {
         [(299, "another 4 minutes."), (120, "another 2 minutes."), (119, "another 119 seconds.")]
     {
         let mut page = sample(Situation::Turn, None);
-        page.place = page.place.map(|place| Place { remaining_seconds: Some(seconds), ..place });
+        page.place = page.place.map(|place| PlaceFigures { remaining_seconds: Some(seconds), ..place });
         assert!(html(&page, "en").contains(told), "{seconds} s: {told}");
     }
 }
@@ -241,14 +241,14 @@ fn a_template_that_fails_gives_way_to_the_built_in_page() {
     let respond = |pages: &Pages| pages.respond(StatusCode::OK, &page, &HeaderMap::new());
     let answer = respond(&pages);
     assert_eq!(answer.body(), "About 4–7 minutes");
-    assert!(answer.extensions().get::<TemplateFailed>().is_none());
+    assert!(answer.extensions().get::<TemplateFailure>().is_none());
     assert_eq!(pages.check_named_template("spring"), Ok(()));
 
     for (source, part) in [("{{ nobody }}", "undefined"), ("{{ title", "no \"}}\"")] {
         pages.replace_templates([("spring".to_owned(), source.to_owned())]);
         let answer = respond(&pages);
         assert!(answer.body().starts_with(b"<!doctype html>"), "{source}");
-        let failed = answer.extensions().get::<TemplateFailed>().unwrap();
+        let failed = answer.extensions().get::<TemplateFailure>().unwrap();
         assert_eq!(failed.name, "spring");
         assert!(failed.problem.reason.contains(part), "{}", failed.problem);
     }
@@ -256,7 +256,7 @@ fn a_template_that_fails_gives_way_to_the_built_in_page() {
     let answer = respond(&pages);
     assert!(answer.body().starts_with(b"<!doctype html>"));
     assert_eq!(
-        answer.extensions().get::<TemplateFailed>().unwrap().problem.reason,
+        answer.extensions().get::<TemplateFailure>().unwrap().problem.reason,
         "there is no template \"spring\""
     );
     assert!(pages.check_named_template("spring").is_err());

@@ -67,7 +67,7 @@ impl Texts {
     }
 
     /// A message with a number: `count` chooses the plural, `shown` stands in its place.
-    pub(crate) fn counted(&self, name: &str, count: u64, shown: &str) -> String {
+    pub(crate) fn text_with_count(&self, name: &str, count: u64, shown: &str) -> String {
         let pattern = match self.pattern(name) {
             Pattern::Plain(text) => text,
             Pattern::Counted(patterns) => patterns
@@ -79,7 +79,7 @@ impl Texts {
     }
 
     /// A message with a time of day.
-    pub(crate) fn timed(&self, name: &str, time: &str) -> String {
+    pub(crate) fn text_with_time(&self, name: &str, time: &str) -> String {
         self.text(name).replace(TIME, time)
     }
 

@@ -111,7 +111,7 @@ pub(crate) struct Authenticator {
 impl Authenticator {
     /// Whether a request says that it is signed rather than showing a key.
     pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
-        authorization(headers).is_some_and(Authorization::is_meant)
+        authorization(headers).is_some_and(Authorization::is_aws_signature)
     }
 
     /// Who sent this request. `body` is needed only for a signed one.

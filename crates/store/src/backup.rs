@@ -24,7 +24,7 @@ pub(crate) use sound::unsound;
 
 use std::collections::VecDeque;
 
-use anteroom_core::taken::Chunk;
+use anteroom_core::taken_positions::Chunk;
 use anteroom_core::{Generation, Room, RoomId, Session, UnixMillis};
 use aws_lc_rs::digest;
 use tokio::sync::mpsc;

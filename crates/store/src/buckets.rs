@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use anteroom_core::bucket::{Limit, Taken};
+use anteroom_core::bucket::{Limit, TakeResult};
 use async_trait::async_trait;
 
 pub use self::memory::{ENTRIES_MAX_DEFAULT, MemoryBuckets};
@@ -23,10 +23,10 @@ pub const POLICY_NAME_MAX_LENGTH: usize = 64;
 pub trait Buckets: Send + Sync + 'static {
     /// Takes `cost` tokens out of a client's bucket, if it has them. It waits for nothing but the store, at most two
     /// seconds; a caller with a shorter timeout drops the future, and then the tokens may be gone all the same.
-    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<Taken, BucketsError>;
+    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError>;
 
     /// The same without waiting, where nobody has to be asked for it; `None` where only [`Self::take`] can say.
-    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<Taken>;
+    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<TakeResult>;
 
     /// Whether buckets can be reached. It mends what can be mended: connects, finds out who the primaries are. So it is
     /// to be asked again and again while [`Self::take`] fails, and once before the first one. It must be awaited to its

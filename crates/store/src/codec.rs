@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use anteroom_core::estimate::{Pace, Sample};
 use anteroom_core::settings::FIELDS;
-use anteroom_core::taken::Chunk;
+use anteroom_core::taken_positions::Chunk;
 use anteroom_core::{
     Counts, Event, Generation, Outcome, Position, RequestId, Room, RoomId, RoomState, Segment, Session,
     SessionKey, SessionStatus, Settings, Step, Ticket, UnixMillis, Value,

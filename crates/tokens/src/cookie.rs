@@ -41,7 +41,7 @@ pub struct VisitorCookies {
 /// What a cookie says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CookieContent {
-    /// The browser has been told to come back. Whoever brings this keeps cookies, and may take a place in line.
+    /// The browser has been told to come back. A client that returns this keeps cookies, and may take a place in line.
     Arrived {
         /// When it was told so.
         at: UnixMillis,
@@ -76,7 +76,7 @@ impl VisitorCookies {
 
     /// The cookie's value. Never the same twice.
     pub fn seal(&self, content: &CookieContent) -> String {
-        base64url::encode(sealed_message::seal(&self.keys[0], &written(content)))
+        base64url::encode(sealed_message::seal(&self.keys[0], &encode_content(content)))
     }
 
     /// What a cookie's value says, if one of the secrets sealed it for this room.
@@ -94,7 +94,7 @@ impl fmt::Debug for VisitorCookies {
     }
 }
 
-fn written(content: &CookieContent) -> Vec<u8> {
+fn encode_content(content: &CookieContent) -> Vec<u8> {
     let mut text = Vec::with_capacity(TEXT_MAX_BYTES);
     match content {
         CookieContent::Arrived { at, nonce } => {
@@ -117,7 +117,7 @@ fn written(content: &CookieContent) -> Vec<u8> {
     text
 }
 
-/// The inverse of [`written`]; nothing for a kind that only a newer server knows, or a length that is not its own.
+/// The inverse of [`encode_content`]; nothing for a kind that only a newer server knows, or a length that is not its own.
 fn read(text: &[u8]) -> Option<CookieContent> {
     let (&kind, rest) = text.split_first()?;
     match kind {
@@ -239,7 +239,7 @@ mod tests {
         let cookies = cookies(NEW, "Sample");
         let seal = |text: &[u8]| base64url::encode(sealed_message::seal(&cookies.keys[0], text));
         for content in one_of_each() {
-            let text = written(&content);
+            let text = encode_content(&content);
             assert_eq!(cookies.open(&seal(&text)), Some(content));
             assert_eq!(cookies.open(&seal(&text[..text.len() - 1])), None);
             assert_eq!(cookies.open(&seal(&[&text[..], &[0]].concat())), None);

@@ -116,7 +116,7 @@ impl KeyRing {
         let key = Arc::new(SigningKey::generate(algorithm, now, active_from)?);
         let retired_at = active_from.plus(overlap_ms);
         for old in self.keys.iter_mut().filter(|old| old.retired_at().is_none()) {
-            *old = Arc::new(old.retiring(Some(retired_at)));
+            *old = Arc::new(old.with_retirement(Some(retired_at)));
         }
         self.keys.push(Arc::clone(&key));
         Ok(key)
@@ -239,7 +239,7 @@ impl SealedKey {
             UnixMillis(description.created),
             UnixMillis(description.active_from),
         )?;
-        Ok(key.retiring(description.retired_at.map(UnixMillis)))
+        Ok(key.with_retirement(description.retired_at.map(UnixMillis)))
     }
 }
 

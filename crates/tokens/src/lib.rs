@@ -35,7 +35,7 @@ pub use api_key::ApiKeyDigest;
 pub use codes::{Code, Codes};
 pub use cookie::{CookieContent, VisitorCookies};
 pub use key_ring::KeyRing;
-pub use pass::{PassClaims, Signatures, Signed, TokenSet};
+pub use pass::{PassClaims, Signatures, SignedPass, TokenSet};
 pub use request_id::RequestIds;
 pub use secret::MasterSecrets;
 pub use signer::{SignError, Signer};

@@ -35,7 +35,7 @@ pub struct PassClaims {
     pub enter_by_seconds: Option<u64>,
 }
 
-/// The tokens as the visitor receives them. Whoever has them is let in, so they are never printed.
+/// The tokens as the visitor receives them. Their holder is let in, so they are never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenSet {
     /// Shown to the origin.
@@ -56,7 +56,7 @@ pub struct Signatures {
 
 /// A pass as it comes from signing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signed {
+pub struct SignedPass {
     /// For the visitor.
     pub tokens: TokenSet,
     /// To keep, if the algorithm is not deterministic.
@@ -69,7 +69,7 @@ pub struct Signed {
 pub struct SigningFailed;
 
 /// Signs `claims` three times: about 2 ms with RS256. On a server, go through [`crate::Signer`].
-pub fn sign(key: &SigningKey, claims: &PassClaims) -> Result<Signed, SigningFailed> {
+pub fn sign(key: &SigningKey, claims: &PassClaims) -> Result<SignedPass, SigningFailed> {
     let messages = Messages::new(key, claims);
     let sign = |message: &str| key.sign(message.as_bytes()).map_err(|_| SigningFailed);
     let signatures = Signatures {
@@ -77,7 +77,7 @@ pub fn sign(key: &SigningKey, claims: &PassClaims) -> Result<Signed, SigningFail
         refresh: sign(&messages.refresh)?,
         id: sign(&messages.id)?,
     };
-    Ok(Signed { tokens: messages.with(&signatures), signatures })
+    Ok(SignedPass { tokens: messages.with(&signatures), signatures })
 }
 
 impl TokenSet {
@@ -249,8 +249,8 @@ mod tests {
         }
     }
 
-    /// What a stranger with nothing but the JWK reads in the token; time is not his concern here.
-    fn verified_by_a_stranger(token: &str, jwk: &Value) -> Result<Value, jsonwebtoken::errors::Error> {
+    /// What a verifier with nothing but the JWK reads in the token; the time is not checked.
+    fn verify_with_jwk(token: &str, jwk: &Value) -> Result<Value, jsonwebtoken::errors::Error> {
         let jwk: Jwk = serde_json::from_value(jwk.clone()).unwrap();
         let algorithm: Algorithm = jwk.common.key_algorithm.unwrap().to_string().parse().unwrap();
         let mut validation = Validation::new(algorithm);
@@ -278,12 +278,8 @@ mod tests {
                     "nbf": 1_800_000_000, "queue_position": 42, "sub": "0123abcd-ef01-8234-9678-9abcdef01234",
                     "token_use": token_use,
                 });
-                assert_eq!(
-                    verified_by_a_stranger(token, &key.public_jwk()).unwrap(),
-                    expected,
-                    "{algorithm}"
-                );
-                assert!(verified_by_a_stranger(token, &stranger.public_jwk()).is_err(), "{algorithm}");
+                assert_eq!(verify_with_jwk(token, &key.public_jwk()).unwrap(), expected, "{algorithm}");
+                assert!(verify_with_jwk(token, &stranger.public_jwk()).is_err(), "{algorithm}");
             }
         }
     }
@@ -299,8 +295,8 @@ mod tests {
         let promoted = payload.replace("\"queue_position\":42", "\"queue_position\":1");
         assert_ne!(promoted, payload);
         let edited = format!("{header}.{}.{signature}", base64url::encode(promoted));
-        assert!(verified_by_a_stranger(&token, &key.public_jwk()).is_ok());
-        assert!(verified_by_a_stranger(&edited, &key.public_jwk()).is_err());
+        assert!(verify_with_jwk(&token, &key.public_jwk()).is_ok());
+        assert!(verify_with_jwk(&edited, &key.public_jwk()).is_err());
     }
 
     #[test]
@@ -359,7 +355,7 @@ mod tests {
     #[test]
     fn debug_output_holds_no_token() {
         let signed = sign(&key(SigningAlgorithm::EdDsa), &claims()).unwrap();
-        let expected = "Signed { tokens: TokenSet(hidden), signatures: Signatures(hidden) }";
+        let expected = "SignedPass { tokens: TokenSet(hidden), signatures: Signatures(hidden) }";
         assert_eq!(format!("{signed:?}"), expected);
     }
 }

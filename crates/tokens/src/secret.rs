@@ -145,7 +145,7 @@ pub struct MasterSecrets {
 pub struct LoadedSecrets {
     /// The secrets.
     pub secrets: MasterSecrets,
-    /// There was no file, and now there is one. Worth a warning: whoever loses the file loses every ticket.
+    /// There was no file, and now there is one. Worth a warning: without the file every ticket is lost.
     pub generated: bool,
     /// Others than its owner may access the file. Worth a warning.
     pub readable_by_others: bool,
@@ -198,7 +198,7 @@ impl MasterSecrets {
 
     /// Which of the secrets, counted from 0, has this check value. None of them: this node must not start, because it
     /// could not open what the others sealed. Not the first one: a rotation is under way.
-    pub fn matching(&self, check_value: &[u8]) -> Option<usize> {
+    pub fn index_of_check_value(&self, check_value: &[u8]) -> Option<usize> {
         self.secrets
             .iter()
             .position(|secret| verify_slices_are_equal(&check_value_of(secret), check_value).is_ok())
@@ -288,7 +288,7 @@ fn create_durably(path: &Path, content: &str) -> io::Result<()> {
     // A rename has removed it already. If it stays, it is a copy that only its owner can read and nobody looks for; the
     // error that led here is the one to report.
     let _ = std::fs::remove_file(&draft);
-    // Whoever was first: a secret is used only once its file is there for good.
+    // Also where another process was first: a secret is used only once its file is durable.
     let synced = sync_directory_of(path);
     placed.and(synced)
 }
@@ -401,11 +401,14 @@ mod tests {
     #[test]
     fn a_check_value_is_found_wherever_its_secret_stands_in_the_list() {
         let stored = MasterSecrets::parse(OLD).unwrap().check_value();
-        assert_eq!(MasterSecrets::parse(OLD).unwrap().matching(&stored), Some(0));
-        assert_eq!(MasterSecrets::parse(&format!("{NEW},{OLD}")).unwrap().matching(&stored), Some(1));
-        assert_eq!(MasterSecrets::parse(NEW).unwrap().matching(&stored), None);
-        assert_eq!(MasterSecrets::parse(OLD).unwrap().matching(&stored[..15]), None);
-        assert_eq!(MasterSecrets::parse(OLD).unwrap().matching(&[]), None);
+        assert_eq!(MasterSecrets::parse(OLD).unwrap().index_of_check_value(&stored), Some(0));
+        assert_eq!(
+            MasterSecrets::parse(&format!("{NEW},{OLD}")).unwrap().index_of_check_value(&stored),
+            Some(1)
+        );
+        assert_eq!(MasterSecrets::parse(NEW).unwrap().index_of_check_value(&stored), None);
+        assert_eq!(MasterSecrets::parse(OLD).unwrap().index_of_check_value(&stored[..15]), None);
+        assert_eq!(MasterSecrets::parse(OLD).unwrap().index_of_check_value(&[]), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Signs passes on a few threads of their own.
 //!
-//! A pass costs 2 ms of RSA, and a visitor can ask for his as often as he likes, so signing must not become a weapon:
+//! A pass costs 2 ms of RSA, and a visitor can ask for it any number of times, so signing must not exhaust the server:
 //!
 //! - It never runs on the threads that serve requests, and never on more threads than it was given.
 //! - Those who ask for the same pass at the same time share one signing; who asks again soon after gets the remembered one.
@@ -20,7 +20,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::watch;
 
-use crate::pass::{self, PassClaims, Signed, SigningFailed};
+use crate::pass::{self, PassClaims, SignedPass, SigningFailed};
 use crate::signing_key::SigningKey;
 
 /// How many passes are remembered; about 4 KB each.
@@ -46,13 +46,13 @@ pub struct Signer {
 }
 
 /// How a pass is signed; another function only in tests.
-type SigningFunction = dyn Fn(&SigningKey, &PassClaims) -> Result<Signed, SigningFailed> + Send + Sync;
+type SigningFunction = dyn Fn(&SigningKey, &PassClaims) -> Result<SignedPass, SigningFailed> + Send + Sync;
 
-type Outcome = Result<Arc<Signed>, SignError>;
+type Outcome = Result<Arc<SignedPass>, SignError>;
 
 /// What the callers and the threads both see.
 struct Pool {
-    table: Mutex<Table>,
+    table: Mutex<PassTable>,
     signing_function: Box<SigningFunction>,
     closing: AtomicBool,
     signings: AtomicU64,
@@ -67,11 +67,11 @@ struct Flight {
 }
 
 #[derive(Default)]
-struct Table {
+struct PassTable {
     /// Queued or being signed; bounded by the queue and the threads.
     in_flight: HashMap<Arc<Flight>, watch::Receiver<Option<Outcome>>>,
     /// Signed lately.
-    remembered: HashMap<Arc<Flight>, Arc<Signed>>,
+    remembered: HashMap<Arc<Flight>, Arc<SignedPass>>,
     /// The remembered ones, oldest first.
     order: VecDeque<Arc<Flight>>,
 }
@@ -82,9 +82,9 @@ struct Job {
     outcome: watch::Sender<Option<Outcome>>,
 }
 
-/// What a caller finds.
-enum Found {
-    Remembered(Arc<Signed>),
+/// A pass that a caller need not have signed.
+enum Lookup {
+    Remembered(Arc<SignedPass>),
     InFlight(watch::Receiver<Option<Outcome>>),
 }
 
@@ -112,7 +112,7 @@ impl Signer {
         for number in 0..threads.max(1) {
             let (pool, queue) = (Arc::clone(&signer.pool), Arc::clone(&queue));
             let thread = thread::Builder::new().name(format!("signer-{number}"));
-            signer.threads.push(thread.spawn(move || pool.work_through(&queue))?);
+            signer.threads.push(thread.spawn(move || pool.run_worker(&queue))?);
         }
         Ok(signer)
     }
@@ -120,8 +120,8 @@ impl Signer {
     /// The pass that `key` signs for `claims`.
     pub async fn sign(&self, key: Arc<SigningKey>, claims: PassClaims) -> Outcome {
         let mut outcome = match self.find_or_begin(key, claims)? {
-            Found::Remembered(signed) => return Ok(signed),
-            Found::InFlight(outcome) => outcome,
+            Lookup::Remembered(signed) => return Ok(signed),
+            Lookup::InFlight(outcome) => outcome,
         };
         match outcome.wait_for(Option::is_some).await {
             Ok(outcome) => outcome.clone().unwrap_or(Err(SignError::Failed)),
@@ -135,19 +135,19 @@ impl Signer {
     }
 
     /// How many callers got a pass, or its failure, that was signed for another.
-    pub fn shared(&self) -> u64 {
+    pub fn answers_shared(&self) -> u64 {
         self.pool.answers_shared.load(Ordering::Relaxed)
     }
 
     /// Not async, so that the lock cannot be held while waiting.
-    fn find_or_begin(&self, key: Arc<SigningKey>, claims: PassClaims) -> Result<Found, SignError> {
+    fn find_or_begin(&self, key: Arc<SigningKey>, claims: PassClaims) -> Result<Lookup, SignError> {
         let flight = Flight { kid: key.kid().to_owned(), claims };
         let mut table = self.pool.table();
         let known = table
             .remembered
             .get(&flight)
-            .map(|signed| Found::Remembered(Arc::clone(signed)))
-            .or_else(|| table.in_flight.get(&flight).map(|outcome| Found::InFlight(outcome.clone())));
+            .map(|signed| Lookup::Remembered(Arc::clone(signed)))
+            .or_else(|| table.in_flight.get(&flight).map(|outcome| Lookup::InFlight(outcome.clone())));
         if let Some(known) = known {
             self.pool.answers_shared.fetch_add(1, Ordering::Relaxed);
             return Ok(known);
@@ -158,7 +158,7 @@ impl Signer {
         let jobs = self.jobs.as_ref().expect("the queue is open until the pool is dropped");
         jobs.try_send(job).map_err(|_| SignError::Overloaded)?;
         table.in_flight.insert(flight, receiver.clone());
-        Ok(Found::InFlight(receiver))
+        Ok(Lookup::InFlight(receiver))
     }
 }
 
@@ -181,8 +181,8 @@ impl fmt::Debug for Signer {
 }
 
 impl Pool {
-    /// The life of one thread.
-    fn work_through(&self, queue: &Mutex<Receiver<Job>>) {
+    /// The loop of one thread.
+    fn run_worker(&self, queue: &Mutex<Receiver<Job>>) {
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
             match next {
@@ -200,19 +200,19 @@ impl Pool {
             Ok(Ok(signed)) => Ok(Arc::new(signed)),
             Ok(Err(SigningFailed)) | Err(_) => Err(SignError::Failed),
         };
-        self.table().land(&job.flight, &outcome);
+        self.table().finish(&job.flight, &outcome);
         job.outcome.send_replace(Some(outcome));
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, PassTable> {
         // Nothing under this lock can panic half-way, so a poisoned table is still whole.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl PassTable {
     /// Ends a flight and remembers its pass; a failure is forgotten, so that the next caller tries again.
-    fn land(&mut self, flight: &Arc<Flight>, outcome: &Outcome) {
+    fn finish(&mut self, flight: &Arc<Flight>, outcome: &Outcome) {
         self.in_flight.remove(flight);
         let Ok(signed) = outcome else { return };
         if self.order.len() >= SIGNED_RECENTLY_MAX
@@ -255,7 +255,7 @@ mod tests {
     }
 
     /// A pool whose threads sign one pass for each `()` that is sent to them.
-    fn gated(threads: usize, queue_length: usize) -> (Arc<Signer>, SyncSender<()>) {
+    fn signer_with_gate(threads: usize, queue_length: usize) -> (Arc<Signer>, SyncSender<()>) {
         let (open, gate) = mpsc::sync_channel::<()>(1_000);
         let gate = Mutex::new(gate);
         let signing_function: Box<SigningFunction> = Box::new(move |key, claims| {
@@ -265,7 +265,7 @@ mod tests {
         (Arc::new(Signer::with_signing_function(threads, queue_length, signing_function).unwrap()), open)
     }
 
-    async fn until(condition: impl Fn() -> bool) {
+    async fn wait_until(condition: impl Fn() -> bool) {
         let waiting = async {
             while !condition() {
                 tokio::task::yield_now().await;
@@ -277,14 +277,14 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_hundred_concurrent_calls_are_one_signing() {
         // ES256, because there two signings would show: their bytes differ.
-        let (signer, open) = gated(2, 8);
+        let (signer, open) = signer_with_gate(2, 8);
         let key = key(SigningAlgorithm::Es256);
         let mut calls = JoinSet::new();
         for _ in 0..100 {
             let (signer, key) = (Arc::clone(&signer), Arc::clone(&key));
             calls.spawn(async move { signer.sign(key, claims(1)).await.unwrap() });
         }
-        until(|| signer.shared() == 99).await;
+        wait_until(|| signer.answers_shared() == 99).await;
         open.send(()).unwrap();
         let passes = tokio::time::timeout(DEADLINE, calls.join_all()).await.unwrap();
         assert_eq!(passes.len(), 100);
@@ -299,7 +299,7 @@ mod tests {
         let first = signer.sign(Arc::clone(&key), claims(1)).await.unwrap();
         let second = signer.sign(key, claims(1)).await.unwrap();
         assert!(first.tokens == second.tokens);
-        assert_eq!((signer.signings(), signer.shared()), (1, 1));
+        assert_eq!((signer.signings(), signer.answers_shared()), (1, 1));
     }
 
     #[tokio::test]
@@ -317,7 +317,7 @@ mod tests {
             seen.insert(signer.sign(Arc::clone(key), claims).await.unwrap().tokens.access_token.clone());
         }
         assert_eq!(seen.len(), 4);
-        assert_eq!((signer.signings(), signer.shared()), (4, 0));
+        assert_eq!((signer.signings(), signer.answers_shared()), (4, 0));
     }
 
     #[tokio::test]
@@ -345,15 +345,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_refuses_at_once_and_recovers() {
-        let (signer, open) = gated(1, 1);
+        let (signer, open) = signer_with_gate(1, 1);
         let key = key(SigningAlgorithm::EdDsa);
         let begin = |number| signer.find_or_begin(Arc::clone(&key), claims(number)).map(|_| ());
         begin(1).unwrap();
-        until(|| signer.signings() == 1).await;
+        wait_until(|| signer.signings() == 1).await;
         begin(2).unwrap();
         assert_eq!(begin(3), Err(SignError::Overloaded));
         assert_eq!(signer.sign(Arc::clone(&key), claims(3)).await.unwrap_err(), SignError::Overloaded);
-        begin(2).expect("who asks for a pass that is on its way is not one more");
+        begin(2).expect("a request for a pass in flight is not one more");
         for _ in 0..3 {
             open.send(()).unwrap();
         }
@@ -364,7 +364,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_that_gives_up_does_not_take_the_others_with_it() {
-        let (signer, open) = gated(1, 1);
+        let (signer, open) = signer_with_gate(1, 1);
         let key = key(SigningAlgorithm::Es256);
         let mut calls = JoinSet::new();
         let call = |signer: &Arc<Signer>| {
@@ -372,9 +372,9 @@ mod tests {
             async move { signer.sign(key, claims(1)).await }
         };
         let first = calls.spawn(call(&signer));
-        until(|| signer.signings() == 1).await;
+        wait_until(|| signer.signings() == 1).await;
         calls.spawn(call(&signer));
-        until(|| signer.shared() == 1).await;
+        wait_until(|| signer.answers_shared() == 1).await;
         first.abort();
         assert!(calls.join_next().await.unwrap().unwrap_err().is_cancelled());
         open.send(()).unwrap();
@@ -397,17 +397,17 @@ mod tests {
             assert_eq!(signer.sign(Arc::clone(&key), claims(number)).await.unwrap_err(), SignError::Failed);
         }
         assert!(signer.sign(key, claims(3)).await.is_ok(), "the only thread is still alive");
-        assert_eq!((signer.signings(), signer.shared()), (4, 0));
+        assert_eq!((signer.signings(), signer.answers_shared()), (4, 0));
     }
 
     #[tokio::test]
     async fn threads_end_when_the_pool_is_dropped_and_leave_the_queue_unsigned() {
-        let (signer, open) = gated(2, 8);
+        let (signer, open) = signer_with_gate(2, 8);
         let key = key(SigningAlgorithm::EdDsa);
         for number in 1..=8 {
             signer.find_or_begin(Arc::clone(&key), claims(number)).unwrap();
         }
-        until(|| signer.signings() == 2).await;
+        wait_until(|| signer.signings() == 2).await;
         let pool = Arc::clone(&signer.pool);
         pool.closing.store(true, Ordering::Relaxed);
         drop(open);

@@ -133,7 +133,7 @@ impl SigningKey {
         Ok(Self { kid, created, active_from, retired_at: None, pair: Arc::new(pair) })
     }
 
-    /// A key from elsewhere, in PKCS #8.
+    /// A key that was made outside Anteroom, in PKCS #8.
     pub fn import(
         kid: &str,
         algorithm: SigningAlgorithm,
@@ -229,7 +229,7 @@ impl SigningKey {
     }
 
     /// The same key, to be forgotten at `retired_at`.
-    pub(crate) fn retiring(&self, retired_at: Option<UnixMillis>) -> Self {
+    pub(crate) fn with_retirement(&self, retired_at: Option<UnixMillis>) -> Self {
         Self { retired_at, ..self.clone() }
     }
 }

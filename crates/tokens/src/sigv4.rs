@@ -51,7 +51,7 @@ const PAYLOAD_HASH: &str = "x-amz-content-sha256";
 const MAY_BE_UNSIGNED: [&str; 2] = [PAYLOAD_HASH, "x-amz-cf-id"];
 
 /// Signed against when there is no such key, so that the answer takes as long as for one that exists.
-const NOBODYS_SECRET: &str = "nobody-has-this-secret-and-nothing-opens";
+const PLACEHOLDER_SECRET: &str = "nobody-has-this-secret-and-nothing-opens";
 
 /// A request as it arrived.
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ pub struct Credentials<'key> {
 /// Whether `request` is what the holder of `secret` signed within [`CLOCK_SKEW_MAX_MS`] of `now`.
 ///
 /// Without a secret (no key of this id, or one that is revoked or expired) everything else is checked all the same and in the same time: only
-/// whoever knows the secret of an id can find out that it exists.
+/// a client that knows the secret of an id can find out that it exists.
 pub fn verify(
     request: &SignedRequest<'_>,
     authorization: &Authorization,
@@ -110,7 +110,7 @@ pub fn verify(
     request.declared_payload_is_right()?;
     let key = match secret {
         Some(secret) => signing_key(secret.reveal(), authorization),
-        None => signing_key(NOBODYS_SECRET, authorization),
+        None => signing_key(PLACEHOLDER_SECRET, authorization),
     };
     let mut texts = texts_to_sign(request, authorization, &moment)?.into_iter();
     // Each comparison takes the same time whatever its result.

@@ -1,10 +1,10 @@
 //! What lies in a store that several nodes share is sealed, because others may read it there: on the network, on the disk of the
-//! Redis, in its backups. Rooms and sessions hold request ids, and whoever knows one of those can fetch its pass.
+//! Redis, in its backups. Rooms and sessions hold request ids, and a request id is enough to fetch its pass.
 //!
 //! How a message is made stands in `sealed_message.rs`.
 //!
-//! *Boundary:* a message is not bound to the place where it lies. Whoever may write to the store can put an older one back;
-//! what he cannot do is to read or to make one.
+//! *Boundary:* a message is not bound to the key under which it is stored. A writer to the store can put an older message back, but
+//! can neither read nor make one.
 
 use std::fmt;
 

@@ -11,13 +11,13 @@ use crate::http_client::Reply;
 const SIMILARITY_MIN: f64 = 0.75;
 /// How much of an answer that is no JSON is repeated.
 const SHOWN_MAX_CHARACTERS: usize = 200;
-/// What may help where somebody else answers.
+/// What may help where another server answers.
 pub(super) const WHICH_LISTENER: &str =
     "--url (or ANTEROOM_URL) must name the private listener, by default http://127.0.0.1:8081";
 
 /// The failure that an answer other than success is.
 pub(super) fn failure(reply: &Reply, needs: Permission, target: &str) -> Failure {
-    let said = said(reply);
+    let said = problem_text(reply);
     let status = reply.status;
     match status {
         StatusCode::UNAUTHORIZED => Failure::new(
@@ -52,7 +52,7 @@ pub(super) fn failure(reply: &Reply, needs: Permission, target: &str) -> Failure
 }
 
 /// The server's own words: `detail` or `title` of a problem, `error` on AWS paths, or the text itself.
-fn said(reply: &Reply) -> String {
+fn problem_text(reply: &Reply) -> String {
     let text = String::from_utf8_lossy(&reply.body);
     let json: Value = serde_json::from_str(&text).unwrap_or_default();
     let sentence = ["detail", "error", "title"].iter().find_map(|name| json[name].as_str());

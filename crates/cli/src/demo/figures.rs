@@ -40,7 +40,7 @@ pub(super) struct Figures {
     pub(super) in_line: u64,
     /// Visits begun.
     pub(super) let_in: u64,
-    /// Visits completed: somebody bought something.
+    /// Visits completed: the visitor bought something.
     pub(super) bought: u64,
     /// Visits begun within a minute; nothing while that is not known.
     pub(super) let_in_a_minute: Option<u64>,
@@ -86,14 +86,14 @@ pub(super) async fn follow(
     loop {
         ticks.tick().await;
         // A look that fails is left out; the next one comes in a second.
-        let Some(seen) = look(private).await else { continue };
+        let Some(seen) = fetch_room(private).await else { continue };
         let figures = history.add(clock.elapsed(), seen);
         tell(&figures);
         *last = Some(figures);
     }
 }
 
-async fn look(private: &HttpClient) -> Option<RoomAnswer> {
+async fn fetch_room(private: &HttpClient) -> Option<RoomAnswer> {
     let path = format!("/rooms/{ROOM}");
     let reply = private.request(Method::GET, &path, hyper::HeaderMap::new(), None).await.ok()?;
     serde_json::from_slice(&reply.body).ok()
@@ -172,7 +172,7 @@ fn median(waits: &VecDeque<u64>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn seen(joined: u64, serving: u64) -> RoomAnswer {
+    fn room_answer(joined: u64, serving: u64) -> RoomAnswer {
         let claimed = serving;
         let figures = RoomFigures {
             serving,
@@ -190,19 +190,19 @@ mod tests {
     fn the_wait_is_since_the_line_was_that_long_and_the_rate_is_of_the_last_minute() {
         let mut history = History::default();
         let at = |second: u64| Duration::from_secs(second);
-        let first = history.add(at(0), seen(0, 0));
+        let first = history.add(at(0), room_answer(0, 0));
         assert_eq!((first.waited_seconds, first.let_in_a_minute), (None, None), "nobody has come");
         // A hundred people at once, then two of them a second are served.
-        let mut last = history.add(at(1), seen(100, 0));
+        let mut last = history.add(at(1), room_answer(100, 0));
         for second in 2..=40 {
-            last = history.add(at(second), seen(100, (second - 1) * 2));
+            last = history.add(at(second), room_answer(100, (second - 1) * 2));
         }
         assert_eq!(last.waited_seconds, Some(32), "the median of the last fifteen: 25 to 39 seconds");
         assert_eq!(last.let_in_a_minute, Some(117), "78 in 40 seconds");
         assert_eq!((last.inside, last.coming, last.in_line, last.let_in, last.bought), (3, 2, 20, 78, 1));
         // Standing still makes no new wait, and what is older than a minute does not count for the rate.
         for second in 41..=110 {
-            last = history.add(at(second), seen(100, 78));
+            last = history.add(at(second), room_answer(100, 78));
         }
         assert_eq!((last.waited_seconds, last.let_in_a_minute), (Some(32), Some(0)));
     }
@@ -212,7 +212,8 @@ mod tests {
         let mut history = History::default();
         let mut places = |second, total_active_users| {
             let settings = RoomSettings { total_active_users };
-            let figures = history.add(Duration::from_secs(second), RoomAnswer { settings, ..seen(9, 9) });
+            let figures =
+                history.add(Duration::from_secs(second), RoomAnswer { settings, ..room_answer(9, 9) });
             (figures.places, figures.most_places)
         };
         assert_eq!(places(1, Some(18)), (Some(18), Some(18)));
@@ -225,7 +226,7 @@ mod tests {
     fn what_is_kept_has_an_end() {
         let mut history = History::default();
         for second in 0..5_000 {
-            history.add(Duration::from_secs(second), seen(second + 10, second));
+            history.add(Duration::from_secs(second), room_answer(second + 10, second));
         }
         assert_eq!((history.samples.len(), history.waits.len()), (SAMPLES_MAX, WAITS_MAX));
     }

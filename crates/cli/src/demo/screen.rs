@@ -1,5 +1,5 @@
 //! What the demo prints: once what this is and what to try, on a screen of 24 lines of 80 columns; then a line of figures, redrawn in
-//! place on a terminal, now and then elsewhere; at last what it came to.
+//! place on a terminal, now and then to a file; at last what it came to.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -25,10 +25,10 @@ const LEGEND: &str = "Below: inside the shop | coming: their turn, on their way 
 const LAST_WORDS: &str = "Ctrl-C ends it and deletes its data.";
 
 /// Everything that the first screen tells.
-pub(super) struct Shown<'demo> {
+pub(super) struct FirstScreen<'demo> {
     pub(super) addresses: &'demo Addresses,
     pub(super) shop: SocketAddr,
-    /// The usual ports that somebody else has.
+    /// The usual ports that other processes have.
     pub(super) taken: Vec<u16>,
     pub(super) plan: Plan,
     pub(super) api: bool,
@@ -57,7 +57,7 @@ impl Screen {
     }
 
     /// Says what this is.
-    pub(super) fn introduce(shown: &Shown<'_>) {
+    pub(super) fn introduce(shown: &FirstScreen<'_>) {
         print(&first_screen(shown));
     }
 
@@ -67,7 +67,7 @@ impl Screen {
         if line.is_closed_for_good {
             return;
         }
-        let text = told(figures);
+        let text = figures_line(figures);
         if self.redraws {
             line.is_open = true;
             print(&format!("{}{text}{}", REDRAW.0, REDRAW.1));
@@ -110,7 +110,7 @@ fn print(text: &str) {
 }
 
 /// One line of figures, short enough not to be broken in two.
-fn told(figures: &Figures) -> String {
+fn figures_line(figures: &Figures) -> String {
     let Figures { inside, coming, in_line, bought, places, .. } = *figures;
     let rate = figures.let_in_a_minute.map_or_else(|| "-".to_owned(), |rate| format!("{rate}/min"));
     let waited = figures.waited_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s"));
@@ -135,19 +135,19 @@ fn duration(elapsed: Duration) -> String {
 }
 
 /// Everything above the line of figures.
-fn first_screen(shown: &Shown<'_>) -> String {
+fn first_screen(shown: &FirstScreen<'_>) -> String {
     let calls = if shown.api { format!("\n{}", calls(shown)) } else { String::new() };
     format!("{}{calls}\n{LEGEND}\n{LAST_WORDS}\n\n", introduction(shown))
 }
 
-fn introduction(shown: &Shown<'_>) -> String {
-    let Shown { addresses: Addresses { public, private }, shop, plan, .. } = shown;
+fn introduction(shown: &FirstScreen<'_>) -> String {
+    let FirstScreen { addresses: Addresses { public, private }, shop, plan, .. } = shown;
     let premiere = shop::premiere_url(*shop);
     let crowd = match plan.visitors {
         0 => "nobody else is here.".to_owned(),
         visitors => format!("{} want in.", count(visitors, "simulated visitor")),
     };
-    let (taken, somebody_else) = (taken_ports(&shown.taken), somebody_else(*plan));
+    let (taken, second_visitor_hint) = (taken_ports(&shown.taken), second_visitor_hint(*plan));
     format!(
         "\
 A ticket shop serves {places} at a time; {crowd}
@@ -158,7 +158,7 @@ Open  {public}/  in a browser.
 Then try:
 
 - Buy a ticket: your visit is over, and the next in line has your place.
-{somebody_else}- Close the tab while you wait, and come back: your place is still yours.
+{second_visitor_hint}- Close the tab while you wait, and come back: your place is still yours.
 - \"Continue on another device\": no phone gets here, so try another browser.
 - Do nothing inside for {SESSION_SECONDS} seconds: your place goes to the next.
 - A site elsewhere sends visitors here to wait: {premiere}
@@ -170,7 +170,7 @@ Then try:
     )
 }
 
-/// What becomes of whoever opens it.
+/// What happens to the first visitor.
 fn first_visit(plan: Plan) -> &'static str {
     match (plan.visitors, plan.wait_seconds()) {
         (0, _) => "You are in at once. A private window, or another browser, waits until you\nbuy or leave.",
@@ -181,7 +181,7 @@ fn first_visit(plan: Plan) -> &'static str {
 }
 
 /// How to be a second visitor, unless that has been said.
-fn somebody_else(plan: Plan) -> &'static str {
+fn second_visitor_hint(plan: Plan) -> &'static str {
     if plan.visitors == 0 {
         ""
     } else {
@@ -200,8 +200,8 @@ fn taken_ports(taken: &[u16]) -> String {
 }
 
 /// Calls to be pasted into a shell: indented, so that they are told apart from what is for the reader.
-fn calls(shown: &Shown<'_>) -> String {
-    let Shown { addresses: Addresses { public, private }, shop, .. } = shown;
+fn calls(shown: &FirstScreen<'_>) -> String {
+    let FirstScreen { addresses: Addresses { public, private }, shop, .. } = shown;
     format!(
         r#"The room `Sample` has a line that moves when you say so. In another terminal:
 
@@ -244,7 +244,7 @@ mod tests {
             waited_seconds: Some(47),
             elapsed: Duration::from_mins(57),
         };
-        let large = told(&figures);
+        let large = figures_line(&figures);
         assert_eq!(large, "inside 2657+500/3157 | line 16343 | 21000/min | waited 47 s | bought 999999");
         let small = Figures {
             inside: 16,
@@ -256,8 +256,11 @@ mod tests {
             waited_seconds: None,
             ..figures
         };
-        assert_eq!(told(&small), "inside 16 of 18, 2 coming | line 94 | let in - | waited - | bought 8");
-        let unlimited = told(&Figures { places: None, ..small });
+        assert_eq!(
+            figures_line(&small),
+            "inside 16 of 18, 2 coming | line 94 | let in - | waited - | bought 8"
+        );
+        let unlimited = figures_line(&Figures { places: None, ..small });
         assert_eq!(unlimited, "inside 16, 2 coming | line 94 | let in - | waited - | bought 8");
         assert_eq!(
             [duration(Duration::from_secs(59)), duration(Duration::from_secs(130))],
@@ -275,7 +278,7 @@ mod tests {
             .flat_map(|visitors| taken.iter().map(move |taken| (visitors, taken.clone())))
         {
             let plan = Plan { visitors, capacity: (visitors * 9 / 57).max(1) };
-            let shown = Shown {
+            let shown = FirstScreen {
                 addresses: &addresses,
                 shop: SocketAddr::from(([127, 0, 0, 1], 65_533)),
                 taken,

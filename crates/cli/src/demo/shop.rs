@@ -1,9 +1,9 @@
 //! The demo's sample shop: a small site that stands for the one to protect. To be behind the gateway it needs to know nothing of Anteroom. It uses two
-//! headers all the same: it counts its visitors by the one that names a visit, and when somebody has bought something or goes, it says so by the other,
-//! so that his place is free for the next.
+//! headers all the same: it counts its visitors by the one that names a visit, and when a visitor has bought something or goes, it says so by the other,
+//! so that the place is free for the next.
 //!
 //! Two parts of it stand for sites that Anteroom is not before: a page that sends its visitors over to wait ([`premiere`]), and an API for
-//! programs ([`api`]). Whoever comes there brings a pass, and the shop verifies that by itself ([`passes`]).
+//! programs ([`api`]). Their visitors bring a pass, and the shop verifies that by itself ([`passes`]).
 
 mod api;
 mod goods;
@@ -50,7 +50,7 @@ const PREFERRED_PORT: u16 = 8082;
 const CONNECTIONS_MAX: usize = 1_024;
 /// The largest form or JSON text that is read, in bytes.
 const BODY_MAX_BYTES: usize = 16 * 1024;
-/// What nothing of the shop's pages needs is forbidden: whatever somebody types into the search box stays text.
+/// What nothing of the shop's pages needs is forbidden: whatever a visitor types into the search box stays text.
 const CONTENT_SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
 );
@@ -104,13 +104,13 @@ impl Shop {
         self.address
     }
 
-    /// The usual port, if somebody else has it.
+    /// The usual port, if another process has it.
     pub(super) fn taken_port(&self) -> Option<u16> {
         (self.address.port() != PREFERRED_PORT).then_some(PREFERRED_PORT)
     }
 
     /// Learns where the server is whose passes it takes.
-    pub(super) fn meet(&self, addresses: &Addresses) {
+    pub(super) fn accept_passes_of(&self, addresses: &Addresses) {
         let opened = Api::new(addresses)
             .and_then(|api| Ok(WithPasses { api, premiere: Premiere::new(addresses, self.address)? }));
         match opened {
@@ -174,15 +174,15 @@ impl Counter {
     async fn program(&self, request: Request<Incoming>) -> Answer {
         match self.with_passes.get() {
             Some(WithPasses { api, .. }) => api.answer(request).await,
-            None => just_opening(),
+            None => not_ready(),
         }
     }
 
-    /// Somebody who goes to the premiere.
+    /// A visitor who goes to the premiere.
     async fn premiere(&self, request: Request<Incoming>) -> Answer {
         match self.with_passes.get() {
             Some(WithPasses { premiere, .. }) => premiere.answer(&request).await,
-            None => just_opening(),
+            None => not_ready(),
         }
     }
 
@@ -199,7 +199,7 @@ impl Counter {
     async fn person(&self, request: Request<Incoming>) -> Answer {
         let visit = request.headers().get(VISIT).and_then(|visit| visit.to_str().ok()).map(str::to_owned);
         if let Some(visit) = &visit {
-            self.visits.seen(visit);
+            self.visits.record_request(visit);
         }
         let standing = match &visit {
             Some(_) => Standing::Inside { visitors: self.visits.inside() },
@@ -207,15 +207,15 @@ impl Counter {
         };
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         match (&method, path.as_str()) {
-            (&Method::GET | &Method::HEAD, "/") => pages::front(standing),
+            (&Method::GET | &Method::HEAD, "/") => pages::front_page(standing),
             (&Method::GET | &Method::HEAD, "/search") => {
-                pages::found(standing, &value_of("q", request.uri().query()))
+                pages::search_results(standing, &value_of("q", request.uri().query()))
             }
             (&Method::GET | &Method::HEAD, path) => {
                 pages::product(standing, path.strip_prefix("/product/").and_then(goods::find))
             }
             (&Method::POST, "/checkout") => {
-                let Some(form) = text_of(request).await else { return pages::not_like_that(standing) };
+                let Some(form) = text_of(request).await else { return pages::bad_request_page(standing) };
                 let Some(good) = goods::find(&value_of("product", Some(&form))) else {
                     return pages::product(standing, None);
                 };
@@ -226,22 +226,22 @@ impl Counter {
                 }
             }
             (&Method::POST, "/leave") => match visit {
-                Some(visit) => self.ends(pages::left(), &visit, "abandon"),
-                None => pages::not_like_that(standing),
+                Some(visit) => self.ends(pages::farewell(), &visit, "abandon"),
+                None => pages::bad_request_page(standing),
             },
-            _ => pages::not_like_that(standing),
+            _ => pages::bad_request_page(standing),
         }
     }
 
     /// The last answer of a visit.
     fn ends(&self, mut last: Answer, visit: &str, how: &'static str) -> Answer {
-        self.visits.ended(visit);
+        self.visits.record_end(visit);
         last.headers_mut().insert(SESSION, HeaderValue::from_static(how));
         last
     }
 }
 
-fn just_opening() -> Answer {
+fn not_ready() -> Answer {
     api::refusal(StatusCode::SERVICE_UNAVAILABLE, "The shop is just opening; try again")
 }
 
@@ -251,7 +251,7 @@ async fn text_of(request: Request<Incoming>) -> Option<String> {
     String::from_utf8(collected.to_bytes().to_vec()).ok()
 }
 
-/// The value of a field of a form, as somebody typed it; empty if it is not there.
+/// The value of a field of a form, as it was typed; empty if it is not there.
 fn value_of(name: &str, form: Option<&str>) -> String {
     let pairs = form.unwrap_or_default().split('&');
     let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == name);

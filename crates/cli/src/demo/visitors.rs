@@ -1,5 +1,5 @@
-//! The simulated visitors: real clients of the gateway, each with his own cookies. One comes, stands in line, asks when he is told to, goes in at his
-//! turn, looks around, buys or goes away, and comes back a little later as somebody new. So the line keeps its length.
+//! The simulated visitors: real clients of the gateway, each with cookies of its own. A visitor comes, stands in line, polls when told to, goes in at
+//! the turn, looks around, buys or goes away, and comes back a little later as a new visitor. So the line keeps its length.
 //!
 //! They are light: a task each, which mostly sleeps, and a few connections that all of them share.
 
@@ -30,26 +30,26 @@ const WAIT_SECONDS: u64 = 45;
 /// How long a visit takes on average, and the shortest one, in seconds.
 const VISIT_SECONDS: u64 = 8;
 const VISIT_MIN_SECONDS: u64 = 5;
-/// How long somebody takes on average to notice that it is his turn, in seconds: he asks every two seconds or so.
+/// How long a visitor takes on average to notice the turn, in seconds: visitors poll every two seconds or so.
 const NOTICE_SECONDS: u64 = 1;
-/// How long somebody stays away on average before he comes back as somebody new, and the shortest time, in seconds.
+/// How long a visitor stays away on average before coming back as a new one, and the shortest time, in seconds.
 const AWAY_SECONDS: u64 = 3;
 const AWAY_MIN_SECONDS: u64 = 1;
 /// How fast the first ones arrive: all within this time, but not more than so many a second.
 const ARRIVAL_SPAN: Duration = Duration::from_secs(4);
 const ARRIVALS_PER_SECOND_MAX: u64 = 400;
-/// How many questions are on their way at once, and how many connections they need.
+/// How many questions are in flight at once, and how many connections they need.
 const CONNECTIONS: usize = 24;
-/// All of them together ask where they stand about this often at most, a second; whoever is near the front asks as often as he is told.
+/// All of them together ask where they stand about this often at most, a second; visitors near the front poll as often as told.
 const QUESTIONS_PER_SECOND: u64 = 1_000;
 /// The share of visitors who buy; the others go away without.
 const BUYERS: f64 = 0.85;
-/// How many pages somebody looks at before he decides.
+/// How many pages a visitor reads before deciding.
 const PAGES_MAX: u64 = 3;
 /// How long to wait before trying again after an answer that nobody expected.
-const TROUBLE_PAUSE: Duration = Duration::from_secs(2);
-/// How often somebody tries in vain before he goes away.
-const TROUBLES_MAX: u32 = 5;
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+/// How often a visitor tries in vain before going away.
+const FAILURES_MAX: u32 = 5;
 
 const PAGE_ACCEPT: HeaderValue = HeaderValue::from_static("text/html,application/xhtml+xml,*/*;q=0.8");
 const NAME: HeaderValue = HeaderValue::from_static("Mozilla/5.0 (a simulated visitor of the Anteroom demo)");
@@ -62,14 +62,14 @@ const NAVIGATION: [(HeaderName, HeaderValue); 3] = [
 
 /// How many places the shop needs so that a newcomer waits about [`WAIT_SECONDS`].
 ///
-/// A place serves one visitor in 8 + 1 seconds: a visit, and the moment until the next one has noticed his turn. Everybody's round
+/// A place serves one visitor in 8 + 1 seconds: a visit, and the moment until the next one has noticed the turn. Everybody's round
 /// takes 45 seconds in line, 9 with a place, 3 away: 57. So of 57 visitors 9 have a place: N x 9 / 57, one for 6.3 of them.
 pub(super) const fn capacity_for(visitors: u64) -> u64 {
     let with_a_place = VISIT_SECONDS + NOTICE_SECONDS;
     visitors * with_a_place / (WAIT_SECONDS + with_a_place + AWAY_SECONDS)
 }
 
-/// How long somebody who comes waits where so many visitors share so many places: a round is as long as the places take for everybody,
+/// How long a newcomer waits where so many visitors share so many places: a round is as long as the places take for everybody,
 /// and what is left of it beside the visit and the time away is spent in line. Zero where places stay free.
 pub(super) const fn wait_seconds(visitors: u64, capacity: u64) -> u64 {
     let with_a_place = VISIT_SECONDS + NOTICE_SECONDS;
@@ -86,7 +86,7 @@ pub(super) struct Crowd {
 struct Shared {
     client: HttpClient,
     connections: Semaphore,
-    /// The shortest time between two questions of somebody far from the front.
+    /// The shortest time between two questions of a visitor far from the front.
     question_pause: Duration,
     seed: u64,
 }
@@ -102,27 +102,27 @@ impl Crowd {
         Ok(Self { visitors, shared: Arc::new(shared) })
     }
 
-    /// Everybody comes, and comes again, for ever; those who are on their way end with this future.
-    pub(super) async fn come(self) -> Infallible {
+    /// Everybody comes, and comes again, for ever; those under way end with this future.
+    pub(super) async fn run(self) -> Infallible {
         let mut tasks = JoinSet::new();
         let per_second = (self.visitors * 1_000 / u64::try_from(ARRIVAL_SPAN.as_millis()).unwrap_or(1))
             .clamp(1, ARRIVALS_PER_SECOND_MAX);
         for index in 0..self.visitors {
             let arrives_in = Duration::from_millis(index * 1_000 / per_second);
-            tasks.spawn(again_and_again(Arc::clone(&self.shared), index, arrives_in));
+            tasks.spawn(visit_repeatedly(Arc::clone(&self.shared), index, arrives_in));
         }
-        // Nobody ends by himself.
+        // No task ends by itself.
         while tasks.join_next().await.is_some() {}
         std::future::pending().await
     }
 }
 
-async fn again_and_again(shared: Arc<Shared>, index: u64, arrives_in: Duration) {
+async fn visit_repeatedly(shared: Arc<Shared>, index: u64, arrives_in: Duration) {
     let mut random = Random::of_visitor(shared.seed, index);
     tokio::time::sleep(arrives_in).await;
     loop {
         let visitor = Visitor { shared: &shared, random: &mut random, cookies: CookieJar::default() };
-        // Whoever met with trouble goes away as others do.
+        // A visitor whose requests failed goes away as others do.
         let _ = visitor.visit().await;
         tokio::time::sleep(spread(&mut random, AWAY_MIN_SECONDS, AWAY_SECONDS)).await;
     }
@@ -137,9 +137,9 @@ fn spread(random: &mut Random, least_seconds: u64, mean_seconds: u64) -> Duratio
 
 /// Something that a visitor did not expect.
 #[derive(Debug)]
-struct Trouble;
+struct VisitFailed;
 
-/// Where somebody stands, as `/.anteroom/line` says it.
+/// Where a visitor stands, as `/.anteroom/line` says it.
 #[derive(Debug, Deserialize)]
 struct Standing {
     status: String,
@@ -147,7 +147,7 @@ struct Standing {
     estimated_wait_seconds: Option<u64>,
 }
 
-/// Somebody new.
+/// A new visitor.
 struct Visitor<'crowd> {
     shared: &'crowd Shared,
     random: &'crowd mut Random,
@@ -156,11 +156,11 @@ struct Visitor<'crowd> {
 
 impl Visitor<'_> {
     /// From the first page to the last.
-    async fn visit(mut self) -> Result<(), Trouble> {
+    async fn visit(mut self) -> Result<(), VisitFailed> {
         self.get_in().await?;
         let pages = self.random.one_to(PAGES_MAX);
         let visit = spread(self.random, VISIT_MIN_SECONDS, VISIT_SECONDS);
-        // The page he came in by is one more to read.
+        // The page of the entry is one more to read.
         let reading = visit / u32::try_from(pages + 1).unwrap_or(1);
         let wanted = shop::name_of(self.random.one_to(shop::NAMES.len() as u64) - 1);
         for page in 1..=pages {
@@ -179,72 +179,72 @@ impl Visitor<'_> {
         self.post(path, form).await
     }
 
-    /// Comes to the door, and waits for his turn if he must.
-    async fn get_in(&mut self) -> Result<(), Trouble> {
-        let mut troubles = 0;
+    /// Comes to the site, and waits for the turn if need be.
+    async fn get_in(&mut self) -> Result<(), VisitFailed> {
+        let mut failures = 0;
         loop {
-            // Who has been told that it is his turn is let in by the very request that asks for a page.
+            // A visitor whose turn it is is let in by the very request that asks for a page.
             let reply = self.open("/").await;
             match reply {
                 Ok(reply) if is_from_shop(&reply) => return Ok(()),
-                // He has been given a cookie, or a place.
+                // The visitor was given a cookie, or a place.
                 Ok(reply) if reply.status.is_success() => tokio::time::sleep(retry_after(&reply)).await,
                 _ => {
-                    troubles += 1;
-                    if troubles > TROUBLES_MAX {
-                        return Err(Trouble);
+                    failures += 1;
+                    if failures > FAILURES_MAX {
+                        return Err(VisitFailed);
                     }
-                    tokio::time::sleep(TROUBLE_PAUSE).await;
+                    tokio::time::sleep(FAILURE_PAUSE).await;
                 }
             }
             self.wait_for_the_turn().await?;
         }
     }
 
-    /// Asks where he stands, as often as he is told, until that changes.
-    async fn wait_for_the_turn(&mut self) -> Result<(), Trouble> {
-        let mut troubles = 0;
+    /// Polls the place, as often as told, until it changes.
+    async fn wait_for_the_turn(&mut self) -> Result<(), VisitFailed> {
+        let mut failures = 0;
         loop {
             let Ok(standing) = self.ask().await else {
-                troubles += 1;
-                if troubles > TROUBLES_MAX {
-                    return Err(Trouble);
+                failures += 1;
+                if failures > FAILURES_MAX {
+                    return Err(VisitFailed);
                 }
-                tokio::time::sleep(TROUBLE_PAUSE).await;
+                tokio::time::sleep(FAILURE_PAUSE).await;
                 continue;
             };
             match standing.status.as_str() {
                 "waiting" | "held" => tokio::time::sleep(self.pause_before_asking(&standing)).await,
-                // His turn, or his cookie has to be shown once more; the page will tell.
+                // The visitor's turn, or the cookie has to be sent once more; the page will tell.
                 "active" | "admitted" | "arriving" => return Ok(()),
-                // His place is gone; whoever comes next is somebody new.
-                _ => return Err(Trouble),
+                // The place is gone; the next visit is that of a new visitor.
+                _ => return Err(VisitFailed),
             }
         }
     }
 
     fn pause_before_asking(&self, standing: &Standing) -> Duration {
-        let told = standing.next_poll_seconds.map_or(TROUBLE_PAUSE, Duration::from_secs);
+        let told = standing.next_poll_seconds.map_or(FAILURE_PAUSE, Duration::from_secs);
         let far = self.shared.question_pause.max(told);
         let is_far = standing.estimated_wait_seconds.is_some_and(|wait| Duration::from_secs(wait) > far * 2);
         if is_far { far } else { told }
     }
 
     /// Opens a page as a browser does.
-    async fn open(&mut self, path: &str) -> Result<Reply, Trouble> {
+    async fn open(&mut self, path: &str) -> Result<Reply, VisitFailed> {
         self.send(Method::GET, path, PAGE_ACCEPT, None).await
     }
 
     /// Sends a form, and expects the shop to take it.
-    async fn post(&mut self, path: &str, form: String) -> Result<(), Trouble> {
+    async fn post(&mut self, path: &str, form: String) -> Result<(), VisitFailed> {
         let reply = self.send(Method::POST, path, PAGE_ACCEPT, Some(Bytes::from(form))).await?;
-        if is_from_shop(&reply) { Ok(()) } else { Err(Trouble) }
+        if is_from_shop(&reply) { Ok(()) } else { Err(VisitFailed) }
     }
 
-    async fn ask(&mut self) -> Result<Standing, Trouble> {
+    async fn ask(&mut self) -> Result<Standing, VisitFailed> {
         let path = format!("/.anteroom/line?room={ROOM}");
         let reply = self.send(Method::GET, &path, HeaderValue::from_static("application/json"), None).await?;
-        serde_json::from_slice(&reply.body).map_err(|_| Trouble)
+        serde_json::from_slice(&reply.body).map_err(|_| VisitFailed)
     }
 
     async fn send(
@@ -253,7 +253,7 @@ impl Visitor<'_> {
         path: &str,
         accept: HeaderValue,
         form: Option<Bytes>,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<Reply, VisitFailed> {
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, NAME);
         if accept == PAGE_ACCEPT {
@@ -266,10 +266,11 @@ impl Visitor<'_> {
         if let Some(cookies) = self.cookies.header() {
             headers.insert(COOKIE, cookies);
         }
-        let _connection = self.shared.connections.acquire().await.map_err(|_| Trouble)?;
+        let _connection = self.shared.connections.acquire().await.map_err(|_| VisitFailed)?;
         // In a box, so that those who sleep do not carry the room for it.
-        let reply =
-            Box::pin(self.shared.client.request(method, path, headers, form)).await.map_err(|_| Trouble)?;
+        let reply = Box::pin(self.shared.client.request(method, path, headers, form))
+            .await
+            .map_err(|_| VisitFailed)?;
         self.cookies.take(&reply.headers);
         Ok(reply)
     }
@@ -282,7 +283,7 @@ fn is_from_shop(reply: &Reply) -> bool {
 fn retry_after(reply: &Reply) -> Duration {
     let told =
         reply.headers.get(hyper::header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    told.map_or(TROUBLE_PAUSE, Duration::from_secs).min(TROUBLE_PAUSE)
+    told.map_or(FAILURE_PAUSE, Duration::from_secs).min(FAILURE_PAUSE)
 }
 
 #[cfg(test)]

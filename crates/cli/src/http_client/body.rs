@@ -64,7 +64,7 @@ impl Body for RequestBody {
 pub(super) struct FileBody {
     file: File,
     remaining_bytes: u64,
-    /// How many bytes have been taken so far, for whoever watches the progress.
+    /// How many bytes have been taken so far, to show the progress.
     moved: Arc<AtomicU64>,
 }
 

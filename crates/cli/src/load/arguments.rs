@@ -220,7 +220,7 @@ impl Arguments {
         let streams = if self.scenario == Scenario::Watch { self.clients } else { 0 };
         // A socket can be in the making while another becomes free, so there may be twice as many for a moment.
         let room_for = file_limit.saturating_sub(FILES_RESERVED + streams) / 2;
-        // Whoever waits for the end of a round holds a socket.
+        // A visitor who waits for the end of a round holds a socket.
         let most = if self.scenario == Scenario::Auction { self.clients } else { CONNECTIONS_DEFAULT_MAX };
         let wanted = self.connections.unwrap_or_else(|| self.clients.min(most).min(room_for));
         if wanted == 0 || wanted > room_for {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Result<Arguments, clap::Error> {
-        // The environment of whoever runs the tests may name other servers.
+        // The environment of the tests may name other servers.
         let public = if line.contains("--public") { "" } else { "--public http://127.0.0.1:8080" };
         let private = if line.contains("--private") { "" } else { "--private http://127.0.0.1:8081" };
         let words = ["load", public, private, line].into_iter().flat_map(str::split_whitespace);

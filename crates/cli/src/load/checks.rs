@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use super::ledger::Closed;
+use super::ledger::ClosedLedger;
 use super::moment::Moment;
-use super::operator::LetOut;
-use super::record::{Again, Outcome, Record};
+use super::operator::FrontierSteps;
+use super::record::{Outcome, Record, Repetition};
 
 /// The names of the checks, in the order of the report, with what each says.
 pub(super) const NO_DUPLICATE: (&str, &str) =
@@ -85,8 +85,8 @@ impl Offences {
 /// All checks over a finished run. `figures_lag` is how old a figure may be when it is told.
 pub(super) fn all(
     records: &[Record],
-    closed: &Closed,
-    let_out: Option<&LetOut>,
+    closed: &ClosedLedger,
+    let_out: Option<&FrontierSteps>,
     figures_lag: Duration,
 ) -> Vec<Check> {
     vec![
@@ -94,8 +94,8 @@ pub(super) fn all(
         order_kept(records),
         nobody_admitted_early(records, closed, let_out, figures_lag),
         frontier_never_back(closed, figures_lag),
-        said_again(PLACE_STAYS, records, |record| &record.place_again),
-        said_again(PASS_STAYS, records, |record| &record.pass_again),
+        same_answer_twice(PLACE_STAYS, records, |record| &record.place_again),
+        same_answer_twice(PASS_STAYS, records, |record| &record.pass_again),
         no_unexpected_answer(closed),
         everybody_ended(records),
     ]
@@ -156,12 +156,12 @@ fn order_kept(records: &[Record]) -> Check {
     Check::new(ORDER_KEPT, by_sent.len(), offences)
 }
 
-/// Two proofs that a pass came too early: the only operator had not yet sent the step that serves its place; or somebody
+/// Two proofs that a pass came too early: the only operator had not yet sent the step that serves its place; or a visitor
 /// asked for the frontier after the pass was there, and was told a lower number.
 fn nobody_admitted_early(
     records: &[Record],
-    closed: &Closed,
-    let_out: Option<&LetOut>,
+    closed: &ClosedLedger,
+    let_out: Option<&FrontierSteps>,
     figures_lag: Duration,
 ) -> Check {
     if !closed.frontier.steps_back(figures_lag).is_empty() {
@@ -205,7 +205,7 @@ fn nobody_admitted_early(
     Check::new(NOBODY_EARLY, judged, offences)
 }
 
-fn frontier_never_back(closed: &Closed, figures_lag: Duration) -> Check {
+fn frontier_never_back(closed: &ClosedLedger, figures_lag: Duration) -> Check {
     let mut offences = Offences::default();
     for (higher, lower) in closed.frontier.steps_back(figures_lag) {
         offences.add(|| format!("somebody was told {lower} after somebody else had been told {higher}"));
@@ -214,18 +214,18 @@ fn frontier_never_back(closed: &Closed, figures_lag: Duration) -> Check {
     Check::new(FRONTIER_FORWARD, judged, offences)
 }
 
-fn said_again(
+fn same_answer_twice(
     names: (&'static str, &'static str),
     records: &[Record],
-    again: impl Fn(&Record) -> &Again,
+    again: impl Fn(&Record) -> &Repetition,
 ) -> Check {
     let mut judged = 0;
     let mut offences = Offences::default();
     for record in records {
         match again(record) {
-            Again::NotAsked => {}
-            Again::Same => judged += 1,
-            Again::Different(how) => {
+            Repetition::NotAsked => {}
+            Repetition::Same => judged += 1,
+            Repetition::Different(how) => {
                 judged += 1;
                 offences.add(|| format!("visitor {}: {how}", record.index));
             }
@@ -234,7 +234,7 @@ fn said_again(
     Check::new(names, judged, offences)
 }
 
-fn no_unexpected_answer(closed: &Closed) -> Check {
+fn no_unexpected_answer(closed: &ClosedLedger) -> Check {
     let answers: u64 = closed.tallies.iter().map(|(_, tally)| tally.latencies.len() + tally.busy).sum();
     let offences = Offences { count: closed.surprises.count, first: closed.surprises.first.clone() };
     Check::new(NO_SURPRISE, usize::try_from(answers).unwrap_or(usize::MAX), offences)

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::arguments::{Plan, Scenario};
 use super::ledger::{Figures, Ledger, Second};
 use super::moment::{Moment, RunClock};
-use super::operator::{LetOut, Operator};
+use super::operator::{FrontierSteps, Operator};
 use super::progress::Progress;
 use super::record::Record;
 use super::rounds::Auction;
@@ -19,7 +19,7 @@ use super::visitor::{self, Shared};
 use super::wire::Wire;
 
 /// How long what is still under way may take after the run was stopped.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A second of the run.
 #[derive(Debug, Clone, Copy)]
@@ -52,10 +52,10 @@ impl End {
 }
 
 /// All that a run leaves behind.
-pub(super) struct Driven {
+pub(super) struct RunResult {
     pub(super) records: Vec<Record>,
     pub(super) samples: Vec<Sample>,
-    pub(super) let_out: Option<LetOut>,
+    pub(super) let_out: Option<FrontierSteps>,
     /// What is known of the auction, in a run that is about one.
     pub(super) auction: Option<Auction>,
     pub(super) end: End,
@@ -68,7 +68,7 @@ pub(super) async fn drive(
     operator: Operator,
     ledger: &Arc<Ledger>,
     progress: &Progress,
-) -> anyhow::Result<Driven> {
+) -> anyhow::Result<RunResult> {
     let clock = RunClock::start();
     let (stopper, stop) = watch::channel(false);
     let wire = Wire::new(operator.public.clone(), plan.connections, clock, Arc::clone(ledger));
@@ -82,15 +82,15 @@ pub(super) async fn drive(
         let ledger = Arc::clone(ledger);
         letting_out.spawn(async move {
             if is_auction {
-                operator.end_visits(rate, clock, ledger, stop).await.map(Work::Ended)
+                operator.end_visits(rate, clock, ledger, stop).await.map(OperatorWork::Ended)
             } else {
-                operator.let_out(rate, clock, ledger, stop).await.map(Work::LetOut)
+                operator.let_out(rate, clock, ledger, stop).await.map(OperatorWork::Steps)
             }
         });
     }
     let mut crowd = Crowd { shared, visitors: JoinSet::new(), records: Vec::new(), samples: Vec::new() };
     let end = tokio::select! {
-        end = crowd.watch_over(progress, shutdown::signals()?) => end,
+        end = crowd.run_until_end(progress, shutdown::signals()?) => end,
         Some(failed) = letting_out.join_next() => {
             // It ends by itself only when it cannot go on.
             failed??;
@@ -98,29 +98,29 @@ pub(super) async fn drive(
         }
     };
     let duration = clock.now();
-    // Whoever listens is told; nobody may be left to listen.
+    // All receivers are told; there may be none left.
     stopper.send_replace(true);
-    crowd.gather().await;
-    let work = match tokio::time::timeout(STOP_PATIENCE, letting_out.join_next()).await {
+    crowd.collect_records().await;
+    let work = match tokio::time::timeout(STOP_TIMEOUT, letting_out.join_next()).await {
         Ok(Some(done)) => Some(done??),
         Ok(None) | Err(_) => None,
     };
     let Crowd { mut records, samples, .. } = crowd;
     let let_out = match work {
-        Some(Work::LetOut(done)) => Some(done),
-        Some(Work::Ended(visits)) => {
+        Some(OperatorWork::Steps(done)) => Some(done),
+        Some(OperatorWork::Ended(visits)) => {
             note_ends(&mut records, visits);
             None
         }
         None => None,
     };
-    Ok(Driven { records, samples, let_out, auction, end, duration })
+    Ok(RunResult { records, samples, let_out, auction, end, duration })
 }
 
 /// What the operator did.
-enum Work {
+enum OperatorWork {
     /// Moved the line.
-    LetOut(LetOut),
+    Steps(FrontierSteps),
     /// Ended visits: whose, and when.
     Ended(Vec<(u64, Moment)>),
 }
@@ -135,7 +135,7 @@ fn note_ends(records: &mut [Record], visits: Vec<(u64, Moment)>) {
     }
 }
 
-/// The visitors who are on their way, and what those who are not any more have left.
+/// The visitors who are under way, and the records of those who have finished.
 struct Crowd {
     shared: Arc<Shared>,
     visitors: JoinSet<Record>,
@@ -145,7 +145,7 @@ struct Crowd {
 
 impl Crowd {
     /// Sends everybody out when due, and watches until all have ended or time is up.
-    async fn watch_over(&mut self, progress: &Progress, mut signals: Signals) -> End {
+    async fn run_until_end(&mut self, progress: &Progress, mut signals: Signals) -> End {
         let clock = self.shared.clock;
         let deadline = Moment::default().after(self.shared.plan.deadline);
         let mut sent_out = 0;
@@ -194,7 +194,7 @@ impl Crowd {
             Ok(record) => self.records.push(record),
             Err(error) => {
                 // A visit that panics is a bug of ours; the others go on, and the run says so.
-                self.shared.ledger.visit_lost(&error.to_string());
+                self.shared.ledger.record_lost_visit(&error.to_string());
             }
         }
     }
@@ -208,14 +208,14 @@ impl Crowd {
     }
 
     /// Collects those who were told to stop.
-    async fn gather(&mut self) {
+    async fn collect_records(&mut self) {
         let all = async {
             while let Some(ended) = self.visitors.join_next().await {
                 self.note(ended);
             }
         };
         // What cannot be stopped in time is aborted when the set is dropped.
-        let _in_time = tokio::time::timeout(STOP_PATIENCE, all).await;
+        let _in_time = tokio::time::timeout(STOP_TIMEOUT, all).await;
         self.records.sort_unstable_by_key(|record| record.index);
     }
 }

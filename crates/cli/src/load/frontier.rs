@@ -12,11 +12,11 @@ use super::moment::Moment;
 /// All readings of a run.
 #[derive(Debug, Default)]
 pub(super) struct Frontier {
-    seen: BTreeMap<u64, Seen>,
+    seen: BTreeMap<u64, FrontierValue>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct FrontierValue {
     /// The latest question that was answered with this value. None for values that were told unasked: nobody knows how
     /// long they were under way.
     last_asked: Option<Moment>,
@@ -26,18 +26,19 @@ struct Seen {
 
 impl Frontier {
     /// A question asked and answered.
-    pub(super) fn read(&mut self, serving: u64, asked: Moment, answered: Moment) {
+    pub(super) fn record_polled(&mut self, serving: u64, asked: Moment, answered: Moment) {
         let seen = self.entry(serving, answered);
         seen.last_asked = seen.last_asked.max(Some(asked));
     }
 
     /// A value told unasked, by a live stream.
-    pub(super) fn told(&mut self, serving: u64, heard: Moment) {
+    pub(super) fn record_streamed(&mut self, serving: u64, heard: Moment) {
         self.entry(serving, heard);
     }
 
-    fn entry(&mut self, serving: u64, answered: Moment) -> &mut Seen {
-        let seen = self.seen.entry(serving).or_insert(Seen { last_asked: None, first_answered: answered });
+    fn entry(&mut self, serving: u64, answered: Moment) -> &mut FrontierValue {
+        let seen =
+            self.seen.entry(serving).or_insert(FrontierValue { last_asked: None, first_answered: answered });
         seen.first_answered = seen.first_answered.min(answered);
         seen
     }
@@ -95,12 +96,12 @@ mod tests {
     #[test]
     fn overlapping_readings_prove_no_step_back_and_later_ones_do() {
         let mut frontier = Frontier::default();
-        frontier.read(5, at(10), at(20));
+        frontier.record_polled(5, at(10), at(20));
         // Asked before the answer above was there: it may have been overtaken.
-        frontier.read(3, at(19), at(30));
-        frontier.told(1, at(40));
+        frontier.record_polled(3, at(19), at(30));
+        frontier.record_streamed(1, at(40));
         assert_eq!(frontier.steps_back(Duration::ZERO), []);
-        frontier.read(4, at(21), at(25));
+        frontier.record_polled(4, at(21), at(25));
         assert_eq!(frontier.steps_back(Duration::ZERO), [(5, 4)]);
         assert_eq!(frontier.steps_back(Duration::from_micros(1)), []);
         assert_eq!((frontier.highest(), frontier.values()), (Some(5), 4));
@@ -109,10 +110,10 @@ mod tests {
     #[test]
     fn the_bound_on_a_value_holds_for_the_values_above_it() {
         let mut frontier = Frontier::default();
-        frontier.read(3, at(50), at(51));
-        frontier.read(3, at(10), at(12));
-        frontier.read(7, at(40), at(41));
-        frontier.told(9, at(60));
+        frontier.record_polled(3, at(50), at(51));
+        frontier.record_polled(3, at(10), at(12));
+        frontier.record_polled(7, at(40), at(41));
+        frontier.record_streamed(9, at(60));
         assert_eq!(frontier.still_at_most(), [(3, at(50)), (7, at(50))]);
     }
 }

@@ -10,7 +10,7 @@ use crate::http_client::ClientError;
 
 use super::frontier::Frontier;
 use super::moment::Moment;
-use super::record::{Outcome, Place};
+use super::record::{Outcome, PlaceInLine};
 
 /// The longest time a histogram tells apart, in microseconds (an hour); longer ones count as this.
 const LATENCY_MAX_MICROSECONDS: u64 = 3_600_000_000;
@@ -100,10 +100,10 @@ pub(super) type Latencies = Histogram<u64>;
 
 /// An empty histogram of the whole run.
 pub(super) fn latencies() -> Latencies {
-    bounded(LATENCY_DIGITS)
+    bounded_histogram(LATENCY_DIGITS)
 }
 
-fn bounded(digits: u8) -> Latencies {
+fn bounded_histogram(digits: u8) -> Latencies {
     let mut histogram = Histogram::new_with_max(LATENCY_MAX_MICROSECONDS, digits)
         .expect("the bounds are constants that a histogram accepts");
     histogram.auto(false);
@@ -136,7 +136,7 @@ impl Tally {
 
 /// Counted answers that nobody should get, and the first of them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Surprises {
+pub(super) struct UnexpectedAnswers {
     pub(super) count: u64,
     pub(super) first: Option<String>,
 }
@@ -155,7 +155,7 @@ pub(super) struct Ledger {
     tallies: BTreeMap<Step, Mutex<Tally>>,
     second: Mutex<Latencies>,
     frontier: Mutex<Frontier>,
-    surprises: Mutex<Surprises>,
+    surprises: Mutex<UnexpectedAnswers>,
     first_failure: Mutex<Option<String>>,
     refused: Mutex<BTreeMap<String, u64>>,
     /// The highest position any visitor was told.
@@ -174,7 +174,7 @@ impl Ledger {
     pub(super) fn new() -> Self {
         Self {
             tallies: Step::ALL.into_iter().map(|step| (step, Mutex::new(Tally::new()))).collect(),
-            second: Mutex::new(bounded(SECOND_DIGITS)),
+            second: Mutex::new(bounded_histogram(SECOND_DIGITS)),
             frontier: Mutex::default(),
             surprises: Mutex::default(),
             first_failure: Mutex::default(),
@@ -188,12 +188,12 @@ impl Ledger {
         }
     }
 
-    /// Somebody has entered from an auction.
-    pub(super) fn entered(&self, visitor: u64, visit: &str) {
+    /// A visitor has entered from an auction.
+    pub(super) fn record_entry(&self, visitor: u64, visit: &str) {
         lock(&self.inside).push_back((visitor, visit.to_owned()));
     }
 
-    /// Whoever entered first and is still inside.
+    /// The visitor who entered first and is still inside.
     pub(super) fn take_first_inside(&self) -> Option<(u64, String)> {
         lock(&self.inside).pop_front()
     }
@@ -203,25 +203,25 @@ impl Ledger {
     }
 
     /// An answer came, so long after it was due.
-    pub(super) fn answered(&self, step: Step, microseconds: u64) {
+    pub(super) fn record_answer(&self, step: Step, microseconds: u64) {
         self.tally(step).latencies.saturating_record(microseconds);
         lock(&self.second).saturating_record(microseconds);
     }
 
     /// The server asked to come again later.
-    pub(super) fn busy(&self, step: Step) {
+    pub(super) fn record_busy(&self, step: Step) {
         self.tally(step).busy += 1;
     }
 
     /// There was no answer.
-    pub(super) fn failed(&self, step: Step, error: &ClientError) {
+    pub(super) fn record_failure(&self, step: Step, error: &ClientError) {
         self.tally(step).failed += 1;
         let mut first = lock(&self.first_failure);
         first.get_or_insert_with(|| format!("{}: {error}", step.name()));
     }
 
     /// An answer that nobody should get here.
-    pub(super) fn unexpected(&self, step: Step, status: u16, body: &[u8]) {
+    pub(super) fn record_unexpected(&self, step: Step, status: u16, body: &[u8]) {
         self.tally(step).unexpected += 1;
         let mut surprises = lock(&self.surprises);
         surprises.count += 1;
@@ -229,36 +229,36 @@ impl Ledger {
     }
 
     /// A visitor ended in a way that only a bug of ours explains.
-    pub(super) fn visit_lost(&self, why: &str) {
+    pub(super) fn record_lost_visit(&self, why: &str) {
         let mut surprises = lock(&self.surprises);
         surprises.count += 1;
         surprises.first.get_or_insert_with(|| format!("a visitor of ours broke down: {why}"));
     }
 
     /// The frontier as the answer to a question.
-    pub(super) fn read_frontier(&self, serving: u64, asked: Moment, answered: Moment) {
+    pub(super) fn record_polled_frontier(&self, serving: u64, asked: Moment, answered: Moment) {
         self.serving.fetch_max(serving, Ordering::Relaxed);
-        lock(&self.frontier).read(serving, asked, answered);
+        lock(&self.frontier).record_polled(serving, asked, answered);
     }
 
     /// The frontier as told by a live stream.
-    pub(super) fn told_frontier(&self, serving: u64, heard: Moment) {
+    pub(super) fn record_streamed_frontier(&self, serving: u64, heard: Moment) {
         self.serving.fetch_max(serving, Ordering::Relaxed);
-        lock(&self.frontier).told(serving, heard);
+        lock(&self.frontier).record_streamed(serving, heard);
     }
 
     /// A visitor has set out.
-    pub(super) fn arrived(&self) {
+    pub(super) fn record_arrival(&self) {
         self.arrived.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A visitor knows his place.
-    pub(super) fn joined(&self, place: Place) {
+    /// A visitor has a place.
+    pub(super) fn record_join(&self, place: PlaceInLine) {
         self.highest_position.fetch_max(place.position, Ordering::Relaxed);
     }
 
     /// A visit is over.
-    pub(super) fn ended(&self, outcome: &Outcome) {
+    pub(super) fn record_end(&self, outcome: &Outcome) {
         match outcome {
             Outcome::Admitted => {
                 self.admitted.fetch_add(1, Ordering::Relaxed);
@@ -291,8 +291,8 @@ impl Ledger {
     }
 
     /// The book closed, for the checks and the report.
-    pub(super) fn close(&self) -> Closed {
-        Closed {
+    pub(super) fn close(&self) -> ClosedLedger {
+        ClosedLedger {
             tallies: Step::ALL.into_iter().map(|step| (step, self.tally(step).clone())).collect(),
             frontier: std::mem::take(&mut *lock(&self.frontier)),
             surprises: lock(&self.surprises).clone(),
@@ -314,10 +314,10 @@ pub(super) struct Figures {
 
 /// The book after the run.
 #[derive(Debug)]
-pub(super) struct Closed {
+pub(super) struct ClosedLedger {
     pub(super) tallies: Vec<(Step, Tally)>,
     pub(super) frontier: Frontier,
-    pub(super) surprises: Surprises,
+    pub(super) surprises: UnexpectedAnswers,
     pub(super) first_failure: Option<String>,
     pub(super) refused: BTreeMap<String, u64>,
 }
@@ -341,11 +341,11 @@ mod tests {
     fn answers_are_counted_by_step_and_by_second() {
         let ledger = Ledger::new();
         for milliseconds in 1..=100 {
-            ledger.answered(Step::ServingNum, milliseconds * 1000);
+            ledger.record_answer(Step::ServingNum, milliseconds * 1000);
         }
-        ledger.busy(Step::ServingNum);
-        ledger.unexpected(Step::QueueNum, 500, b"oops");
-        ledger.unexpected(Step::QueueNum, 404, b"");
+        ledger.record_busy(Step::ServingNum);
+        ledger.record_unexpected(Step::QueueNum, 500, b"oops");
+        ledger.record_unexpected(Step::QueueNum, 404, b"");
         let second = ledger.take_second();
         assert_eq!(second.answers, 100);
         assert!((49_000..52_000).contains(&second.p50_microseconds), "{second:?}");
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_latency_beyond_the_scale_counts_as_the_longest() {
         let ledger = Ledger::new();
-        ledger.answered(Step::Join, u64::MAX);
+        ledger.record_answer(Step::Join, u64::MAX);
         let closed = ledger.close();
         let (_, tally) = closed.tallies.iter().find(|(step, _)| *step == Step::Join).unwrap();
         assert!(tally.latencies.max() >= LATENCY_MAX_MICROSECONDS);

@@ -22,9 +22,9 @@ use super::rounds::Auction;
 /// The pause between two steps of the frontier: small steps, so that admission is even.
 const STEP_PAUSE: Duration = Duration::from_millis(100);
 /// The pause after a step whose answer was lost or refused for now.
-const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
+const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// How many steps in a row may fail before the run is given up.
-const TROUBLES_MAX: u32 = 60;
+const FAILURES_MAX: u32 = 60;
 
 /// The room seen by the operator.
 pub(super) struct Operator {
@@ -39,7 +39,7 @@ pub(super) struct Operator {
 
 /// What the operator did.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LetOut {
+pub(super) struct FrontierSteps {
     /// The frontier before the first step.
     pub(super) start: u64,
     /// For each step: when it was sent, and the value it was to reach.
@@ -48,13 +48,13 @@ pub(super) struct LetOut {
     pub(super) alone: bool,
 }
 
-impl LetOut {
+impl FrontierSteps {
     /// How far the frontier was moved.
     pub(super) fn total(&self) -> u64 {
         self.steps.last().map_or(0, |(_, value)| value.saturating_sub(self.start))
     }
 
-    /// The highest value the frontier can have had at a moment: steps on their way count.
+    /// The highest value the frontier can have had at a moment: steps in flight count.
     pub(super) fn at_most_at(&self, moment: Moment) -> u64 {
         let sent = self.steps.partition_point(|(sent, _)| *sent <= moment);
         self.steps[..sent].last().map_or(self.start, |(_, value)| *value)
@@ -161,24 +161,24 @@ impl Operator {
 
     async fn end_visit(&self, visit: &str, clock: RunClock, ledger: &Ledger) -> anyhow::Result<()> {
         let body = json!({ "event_id": self.room, "request_id": visit, "status": 1 }).to_string();
-        for _ in 0..TROUBLES_MAX {
+        for _ in 0..FAILURES_MAX {
             let sent = clock.now();
             let body = Some(Bytes::from(body.clone()));
             let reply = self.private.request(Method::POST, "/update_session", json_headers(), body).await;
             match reply {
                 // Not found: it has run out, or an answer that was lost had ended it.
                 Ok(reply) if matches!(reply.status, StatusCode::OK | StatusCode::NOT_FOUND) => {
-                    ledger.answered(Step::UpdateSession, clock.now().microseconds_since(sent));
+                    ledger.record_answer(Step::UpdateSession, clock.now().microseconds_since(sent));
                     return Ok(());
                 }
                 Ok(reply) if !reply.status.is_server_error() => {
                     return Err(refused("a visit could not be ended", &reply));
                 }
-                Ok(_) | Err(_) => ledger.busy(Step::UpdateSession),
+                Ok(_) | Err(_) => ledger.record_busy(Step::UpdateSession),
             }
-            tokio::time::sleep(TROUBLE_PAUSE).await;
+            tokio::time::sleep(FAILURE_PAUSE).await;
         }
-        anyhow::bail!("a visit could not be ended {TROUBLES_MAX} times in a row")
+        anyhow::bail!("a visit could not be ended {FAILURES_MAX} times in a row")
     }
 
     /// Moves the frontier at `rate` until `stop` turns true, never beyond the last visitor who has joined: what the line
@@ -189,11 +189,11 @@ impl Operator {
         clock: RunClock,
         ledger: Arc<Ledger>,
         mut stop: watch::Receiver<bool>,
-    ) -> anyhow::Result<LetOut> {
+    ) -> anyhow::Result<FrontierSteps> {
         let start = self.serving().await?;
-        let mut done = LetOut { start, steps: Vec::new(), alone: true };
+        let mut done = FrontierSteps { start, steps: Vec::new(), alone: true };
         let mut serving = start;
-        let mut troubles = 0;
+        let mut failures = 0;
         let mut due = clock.now();
         loop {
             due = due.after(STEP_PAUSE).max(clock.now());
@@ -208,17 +208,17 @@ impl Operator {
             done.steps.push((sent, target));
             if let Some(told) = self.advance(by).await? {
                 let answered = clock.now();
-                ledger.answered(Step::IncrementServingCounter, answered.microseconds_since(due));
-                ledger.read_frontier(told, sent, answered);
+                ledger.record_answer(Step::IncrementServingCounter, answered.microseconds_since(due));
+                ledger.record_polled_frontier(told, sent, answered);
                 done.alone &= told == target;
                 serving = told;
-                troubles = 0;
+                failures = 0;
                 continue;
             }
-            ledger.busy(Step::IncrementServingCounter);
-            troubles += 1;
-            ensure!(troubles < TROUBLES_MAX, "the line could not be moved {TROUBLES_MAX} times in a row");
-            tokio::time::sleep(TROUBLE_PAUSE).await;
+            ledger.record_busy(Step::IncrementServingCounter);
+            failures += 1;
+            ensure!(failures < FAILURES_MAX, "the line could not be moved {FAILURES_MAX} times in a row");
+            tokio::time::sleep(FAILURE_PAUSE).await;
             // The step may have happened: only the server knows.
             serving = self.serving().await.unwrap_or(serving);
         }
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn steps_bound_the_frontier_from_the_moment_they_are_sent() {
-        let done = LetOut { start: 3, steps: vec![(at(10), 5), (at(20), 9)], alone: true };
+        let done = FrontierSteps { start: 3, steps: vec![(at(10), 5), (at(20), 9)], alone: true };
         assert_eq!([9, 10, 19, 20].map(|moment| done.at_most_at(at(moment))), [3, 5, 5, 9]);
         assert_eq!(
             [4, 5, 6, 9, 10].map(|position| done.served_at(position)),

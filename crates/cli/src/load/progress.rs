@@ -1,4 +1,4 @@
-//! How it goes, on standard error: a bar for whoever sits before a terminal, else a line now and then.
+//! How it goes, on standard error: a bar on a terminal, else a line now and then.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,12 +54,16 @@ impl Progress {
             Self::Quiet => {}
             Self::Bar(bar) => {
                 bar.set_position(sample.figures.ended);
-                bar.set_message(told(sample));
+                bar.set_message(progress_line(sample));
             }
             Self::Lines { clients, samples } => {
                 if samples.fetch_add(1, Ordering::Relaxed) % LINE_EVERY_SAMPLES == 0 {
                     let done = sample.figures.ended;
-                    talk(&format!("{:>4.0} s  {done}/{clients} done  {}", sample.at.seconds(), told(sample)));
+                    talk(&format!(
+                        "{:>4.0} s  {done}/{clients} done  {}",
+                        sample.at.seconds(),
+                        progress_line(sample)
+                    ));
                 }
             }
         }
@@ -73,7 +77,7 @@ impl Progress {
     }
 }
 
-fn told(sample: &Sample) -> String {
+fn progress_line(sample: &Sample) -> String {
     let figures = &sample.figures;
     let milliseconds = Duration::from_micros(sample.second.p99_microseconds).as_secs_f64() * 1000.0;
     format!(

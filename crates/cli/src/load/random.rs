@@ -1,5 +1,5 @@
-//! Choices that can be repeated: a visitor's are a function of the run's seed and his number, whatever happens around
-//! him. Nothing secret is made here.
+//! Choices that can be repeated: a visitor's are a function of the run's seed and the visitor's number, whatever else happens.
+//! Nothing secret is made here.
 
 /// A small generator (`SplitMix64`).
 #[derive(Debug, Clone)]

@@ -1,10 +1,10 @@
-//! What is known about one visitor when his visit is over.
+//! What is known about one visitor when the visit is over.
 
 use super::moment::Moment;
 
 /// A place in line. Generations come first: an older line ranks before a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct PlaceInLine {
     /// The line's incarnation; 0 where the API does not tell it.
     pub(super) generation: u64,
     /// The number in line, from 1.
@@ -28,7 +28,7 @@ pub(super) enum Outcome {
 
 /// The same question asked twice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) enum Again {
+pub(super) enum Repetition {
     /// Not asked a second time.
     #[default]
     NotAsked,
@@ -61,7 +61,7 @@ pub(super) struct Record {
     /// When that answer was complete.
     pub(super) answered: Option<Moment>,
     /// The place, as first told.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<PlaceInLine>,
     /// When the visitor first saw that the place is served.
     pub(super) seen_served: Option<Moment>,
     /// When the pass was there.
@@ -69,9 +69,9 @@ pub(super) struct Record {
     /// Whether a claim was tried before the place was known to be served, and refused as it should be.
     pub(super) early_claims_refused: u32,
     /// The place asked for once more, or read from the pass.
-    pub(super) place_again: Again,
+    pub(super) place_again: Repetition,
     /// The pass asked for once more.
-    pub(super) pass_again: Again,
+    pub(super) pass_again: Repetition,
     /// Check-ins to an auction, in order.
     pub(super) check_ins: Vec<CheckIn>,
     /// Until when the visitor was certainly inside, where that is known.
@@ -93,8 +93,8 @@ impl Record {
             seen_served: None,
             admitted: None,
             early_claims_refused: 0,
-            place_again: Again::NotAsked,
-            pass_again: Again::NotAsked,
+            place_again: Repetition::NotAsked,
+            pass_again: Repetition::NotAsked,
             check_ins: Vec::new(),
             inside_until: None,
             outcome: Outcome::Unfinished,

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::arguments::{Plan, Scenario};
 use super::checks::{self, Check, Verdict};
-use super::drive::{Driven, End};
+use super::drive::{End, RunResult};
 use super::kendall::tau_b;
-use super::ledger::{self, Closed, Latencies};
+use super::ledger::{self, ClosedLedger, Latencies};
 use super::moment::Moment;
 use super::record::{Outcome, Record};
 use super::rounds;
@@ -41,7 +41,7 @@ pub(super) struct Report {
     pub(super) arrival_lag: Spread,
     /// From the answer to the join until the pass was there.
     pub(super) wait: Spread,
-    /// From the operator's step until the visitor saw that his place is served; only where this run moved the line.
+    /// From the operator's step until the visitor saw that the place is served; only where this run moved the line.
     pub(super) served_until_seen: Option<Spread>,
     pub(super) order: Order,
     pub(super) steps: Vec<StepReport>,
@@ -154,7 +154,7 @@ pub(super) struct SecondReport {
     pub(super) max_ms: f64,
 }
 
-/// One visitor of the sample: his place, when he had it, and when he was admitted.
+/// One visitor of the sample: the place, when it was given, and when the visitor was admitted.
 #[derive(Debug, Serialize)]
 pub(super) struct PlaceReport {
     pub(super) position: u64,
@@ -168,8 +168,8 @@ impl Report {
         plan: &Plan,
         target: &str,
         started_at: UnixMillis,
-        driven: &Driven,
-        closed: &Closed,
+        driven: &RunResult,
+        closed: &ClosedLedger,
     ) -> Self {
         let mut checks = checks::all(&driven.records, closed, driven.let_out.as_ref(), plan.figures_lag);
         if plan.scenario == Scenario::Auction {
@@ -205,7 +205,7 @@ impl Report {
     }
 
     /// The names of the checks that are red, with their counts, and why the run ended if that is the reason.
-    pub(super) fn what_is_red(&self) -> String {
+    pub(super) fn red_checks(&self) -> String {
         let red = self.checks.iter().filter(|check| check.verdict == "red");
         let mut reasons: Vec<String> =
             red.map(|check| format!("{} ({} offend)", check.name, check.offences)).collect();
@@ -246,7 +246,7 @@ fn plan_report(plan: &Plan, target: &str) -> PlanReport {
     }
 }
 
-fn visitors(records: &[Record], closed: &Closed) -> Visitors {
+fn visitors(records: &[Record], closed: &ClosedLedger) -> Visitors {
     let mut visitors = Visitors { refused_by_name: closed.refused.clone(), ..Visitors::default() };
     for record in records {
         visitors.arrived += u64::from(record.set_out.is_some());
@@ -264,7 +264,7 @@ fn visitors(records: &[Record], closed: &Closed) -> Visitors {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates for people to read")]
-fn per_second(driven: &Driven, closed: &Closed) -> PerSecond {
+fn per_second(driven: &RunResult, closed: &ClosedLedger) -> PerSecond {
     let rate_of = |moments: Vec<Moment>| {
         let (Some(first), Some(last)) = (moments.iter().min(), moments.iter().max()) else { return 0.0 };
         let seconds = last.seconds() - first.seconds();
@@ -287,11 +287,11 @@ fn waits(records: &[Record]) -> Latencies {
     between(records, |record| record.answered, |record| record.admitted)
 }
 
-fn served_until_seen(driven: &Driven) -> Option<Latencies> {
+fn served_until_seen(driven: &RunResult) -> Option<Latencies> {
     let done = driven.let_out.as_ref().filter(|done| done.alone)?;
     let served = |record: &Record| {
         let served = done.served_at(record.place?.position)?;
-        // Whoever came to a place that was already served had nothing to wait for.
+        // A visitor whose place was already served had nothing to wait for.
         Some(served).filter(|served| Some(*served) >= record.answered)
     };
     Some(between(&driven.records, served, |record| record.seen_served))
@@ -349,7 +349,7 @@ fn tau_of(
     tau_b(&pairs)
 }
 
-fn steps(closed: &Closed) -> Vec<StepReport> {
+fn steps(closed: &ClosedLedger) -> Vec<StepReport> {
     let used = closed.tallies.iter().filter(|(_, tally)| tally.is_used());
     used.map(|(step, tally)| StepReport {
         step: step.name(),
@@ -378,7 +378,7 @@ fn check_report(check: Check) -> CheckReport {
     }
 }
 
-fn seconds(driven: &Driven) -> Vec<SecondReport> {
+fn seconds(driven: &RunResult) -> Vec<SecondReport> {
     let report = |sample: &super::drive::Sample| SecondReport {
         at_seconds: sample.at.seconds(),
         arrived: sample.figures.arrived,

@@ -1,8 +1,8 @@
 //! What must hold of an auction, whatever the load: the earliest present win, and nobody is let in beyond the slots.
 //!
 //! Like every check, these are red only where what was seen cannot have come about rightly. Rounds close on a grid of the clock, and
-//! the server settles one at its closing moment or later. So whoever was told to return *before* that moment, and asked after
-//! somebody had the answer of the round before, was turned away in that very round: nobody later in line may have won it.
+//! the server settles one at its closing moment or later. So a visitor who was told to return *before* that moment, and asked after
+//! another had the answer of the round before, was turned away in that very round: nobody later in line may have won it.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn earliest_present_win(records: &[Record], auction: &Auction) -> Check {
     let mut offences = Offences::default();
     let mut judged = 0;
     for (round, _, winner) in &winners {
-        // The round before had been settled when the first of its winners had his answer.
+        // The round before had been settled when the first of its winners had an answer.
         let settled = round.checked_sub(1).and_then(|before| {
             winners.iter().filter(|(won, ..)| *won == before).map(|(_, answered, _)| *answered).min()
         });
@@ -76,7 +76,7 @@ fn earliest_present_win(records: &[Record], auction: &Auction) -> Check {
         if let Some((_, _, loser)) = earlier {
             offences.add(|| {
                 format!(
-                    "visitor {} won round {round}, and visitor {} before him was turned away",
+                    "visitor {} won round {round}, and visitor {} ahead of them was turned away",
                     winner.index, loser.index
                 )
             });
@@ -112,7 +112,7 @@ fn no_overshoot(records: &[Record], auction: &Auction) -> Check {
 #[cfg(test)]
 mod tests {
     use super::super::checks::Verdict;
-    use super::super::record::{CheckIn, Place};
+    use super::super::record::{CheckIn, PlaceInLine};
     use super::*;
 
     fn at(milliseconds: u64) -> Moment {
@@ -124,7 +124,7 @@ mod tests {
 
     fn visitor(position: u64, sent: u64, answered: u64, won: bool) -> Record {
         let mut record = Record::new(position, at(0));
-        record.place = Some(Place { generation: 0, position });
+        record.place = Some(PlaceInLine { generation: 0, position });
         record.check_ins.push(CheckIn { sent: at(sent), answered: at(answered), won });
         record
     }

@@ -1,4 +1,4 @@
-//! One visitor: a small state machine that asks, waits and asks again. What he asks is his scenario's business.
+//! One visitor: a small state machine that asks, waits and asks again. The scenario says what it asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::arguments::{Plan, Scenario};
 use super::ledger::{Ledger, Step};
 use super::moment::{Moment, RunClock};
 use super::random::Random;
-use super::record::{Again, Outcome, Place, Record};
+use super::record::{Outcome, PlaceInLine, Record, Repetition};
 use super::scenarios;
 use super::wire::{Call, Exchange, Wire};
 
@@ -25,10 +25,10 @@ const BACK_OFF_FIRST: Duration = Duration::from_millis(250);
 const BACK_OFF_MAX: Duration = Duration::from_secs(8);
 /// The longest Retry-After that a visitor believes.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(2);
-/// How much a pause between two looks varies to either side.
+/// How much a pause between two polls varies to either side.
 const JITTER: f64 = 0.2;
-/// Who gives up waiting does so after at most so many looks.
-const LOOKS_BEFORE_LEAVING_MAX: u64 = 5;
+/// Who gives up waiting does so after at most so many polls.
+const POLLS_BEFORE_LEAVING_MAX: u64 = 5;
 
 /// What all visitors share.
 pub(super) struct Shared {
@@ -40,25 +40,25 @@ pub(super) struct Shared {
     pub(super) stop: watch::Receiver<bool>,
 }
 
-/// What a visitor will do, decided before he sets out, so that a seed repeats it.
+/// What a visitor will do, decided before the visit starts, so that a seed repeats it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choices {
-    /// Gives up waiting after so many looks.
-    pub(super) leaves_after_looks: Option<u64>,
-    /// Tries to get in as soon as he knows his place.
+    /// Gives up waiting after so many polls.
+    pub(super) leaves_after_polls: Option<u64>,
+    /// Tries to get in as soon as the place is known.
     pub(super) claims_early: bool,
     /// Asks for place and pass twice.
     pub(super) asks_again: bool,
 }
 
-/// A visitor on his way.
+/// A visitor under way.
 pub(super) struct Visitor<'a> {
     pub(super) shared: &'a Shared,
     pub(super) record: &'a mut Record,
     pub(super) choices: Choices,
     pub(super) random: Random,
-    /// How many looks at the line he has taken.
-    looks: u64,
+    /// How many polls of the line were made.
+    polls: u64,
 }
 
 /// A whole visit. Ends early when the run is over.
@@ -67,10 +67,10 @@ pub(super) async fn visit(shared: Arc<Shared>, index: u64, due: Moment) -> Recor
     let mut stop = shared.stop.clone();
     let outcome = tokio::select! {
         outcome = walk(&shared, &mut record) => outcome,
-        // An error means that whoever could stop the run is gone, and so is the run.
+        // An error means that the sender is gone, and so is the run.
         _ = stop.wait_for(|stopped| *stopped) => Outcome::Unfinished,
     };
-    shared.ledger.ended(&outcome);
+    shared.ledger.record_end(&outcome);
     record.outcome = outcome;
     record
 }
@@ -78,17 +78,17 @@ pub(super) async fn visit(shared: Arc<Shared>, index: u64, due: Moment) -> Recor
 async fn walk(shared: &Shared, record: &mut Record) -> Outcome {
     let mut random = Random::of_visitor(shared.plan.seed, record.index);
     let choices = Choices {
-        leaves_after_looks: random
+        leaves_after_polls: random
             .chance(shared.plan.leave_share)
-            .then(|| random.one_to(LOOKS_BEFORE_LEAVING_MAX)),
+            .then(|| random.one_to(POLLS_BEFORE_LEAVING_MAX)),
         claims_early: random.chance(shared.plan.early_share),
         asks_again: random.chance(shared.plan.again_share),
     };
     record.set_out = Some(shared.clock.now());
-    shared.ledger.arrived();
-    let visitor = Visitor { shared, record, choices, random, looks: 0 };
+    shared.ledger.record_arrival();
+    let visitor = Visitor { shared, record, choices, random, polls: 0 };
     let ended = match shared.plan.scenario {
-        // On the heap: a visitor who waits should weigh what his own scenario needs, not what the largest does.
+        // On the heap: a visitor who waits should weigh what its own scenario needs, not what the largest does.
         Scenario::Aws => Box::pin(scenarios::aws::walk(visitor)).await,
         Scenario::Native => Box::pin(scenarios::native::walk(visitor)).await,
         Scenario::Watch => Box::pin(scenarios::watch::walk(visitor)).await,
@@ -114,7 +114,7 @@ impl Visitor<'_> {
                     asked_for = exchange.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
                 }
                 Ok(exchange) if exchange.status >= 500 || exchange.status == 429 => {
-                    self.shared.ledger.unexpected(call.step, exchange.status, &exchange.body);
+                    self.shared.ledger.record_unexpected(call.step, exchange.status, &exchange.body);
                     last = exchange.status.to_string();
                 }
                 Ok(exchange) => return Ok(exchange),
@@ -133,23 +133,23 @@ impl Visitor<'_> {
     }
 
     /// An answer that nobody should get here: written down, and the end of the visit.
-    pub(super) fn surprised(&self, step: Step, exchange: &Exchange) -> Outcome {
-        self.shared.ledger.unexpected(step, exchange.status, &exchange.body);
+    pub(super) fn give_up_after(&self, step: Step, exchange: &Exchange) -> Outcome {
+        self.shared.ledger.record_unexpected(step, exchange.status, &exchange.body);
         Outcome::GaveUp(format!("{}: unexpected {}", step.name(), exchange.status))
     }
 
     /// The join was answered with a ticket.
-    pub(super) fn has_ticket(&mut self, exchange: &Exchange) {
+    pub(super) fn record_ticket(&mut self, exchange: &Exchange) {
         self.record.sent = Some(exchange.sent);
         self.record.answered = Some(exchange.answered);
     }
 
     /// The place is known. A second word on it is compared with the first.
-    pub(super) fn has_place(&mut self, place: Place) {
+    pub(super) fn record_place(&mut self, place: PlaceInLine) {
         match self.record.place {
             None => {
                 self.record.place = Some(place);
-                self.shared.ledger.joined(place);
+                self.shared.ledger.record_join(place);
             }
             Some(first) => self.compare_place(place == first, || format!("first {first:?}, then {place:?}")),
         }
@@ -157,13 +157,14 @@ impl Visitor<'_> {
 
     fn compare_place(&mut self, same: bool, difference: impl FnOnce() -> String) {
         // What was once different stays so.
-        if !matches!(self.record.place_again, Again::Different(_)) {
-            self.record.place_again = if same { Again::Same } else { Again::Different(difference()) };
+        if !matches!(self.record.place_again, Repetition::Different(_)) {
+            self.record.place_again =
+                if same { Repetition::Same } else { Repetition::Different(difference()) };
         }
     }
 
-    /// Sees the frontier, and says whether the place is served.
-    pub(super) fn sees(&mut self, serving: u64) -> bool {
+    /// Observes the frontier, and returns whether the place is served.
+    pub(super) fn observe_serving(&mut self, serving: u64) -> bool {
         let served = self.record.place.is_some_and(|place| place.position <= serving);
         if served && self.record.seen_served.is_none() {
             self.record.seen_served = Some(self.now());
@@ -171,13 +172,13 @@ impl Visitor<'_> {
         served
     }
 
-    /// Whether this look was the last one before giving up.
+    /// Whether this poll was the last one before giving up.
     pub(super) fn has_waited_enough(&mut self) -> bool {
-        self.looks += 1;
-        self.choices.leaves_after_looks.is_some_and(|most| self.looks >= most)
+        self.polls += 1;
+        self.choices.leaves_after_polls.is_some_and(|most| self.polls >= most)
     }
 
-    /// The same call with his Idempotency-Key, so that it is safe to send again after a lost answer.
+    /// The same call with the visitor's Idempotency-Key, so that it is safe to send again after a lost answer.
     pub(super) fn repeatable(&self, mut call: Call) -> Call {
         let key = format!("load-{}-{}", self.shared.plan.run_id, self.record.index);
         let key = HeaderValue::from_str(&key).expect("base64url and digits are visible characters");
@@ -185,14 +186,14 @@ impl Visitor<'_> {
         call
     }
 
-    /// When to look again after a pause that is never quite the same.
-    pub(super) fn next_look(&mut self, pause: Duration) -> Moment {
+    /// When to poll again after a pause that is never quite the same.
+    pub(super) fn next_poll(&mut self, pause: Duration) -> Moment {
         let factor = 1.0 + JITTER * (2.0 * self.random.fraction() - 1.0);
         self.now().after(pause.mul_f64(factor))
     }
 
     /// A pass was handed out: it must name the place that was told.
-    pub(super) fn is_admitted(&mut self, answered: Moment, pass: &Value) {
+    pub(super) fn record_admission(&mut self, answered: Moment, pass: &Value) {
         self.record.admitted = Some(answered);
         let told = self.record.place.map(|place| place.position);
         let named = position_in_pass(pass);
@@ -208,11 +209,11 @@ impl Visitor<'_> {
             text.is_none() || text != again[*name].as_str()
         });
         self.record.pass_again = match different {
-            None => Again::Same,
+            None => Repetition::Same,
             Some(_) if second.status != 200 => {
-                Again::Different(format!("the second answer was {}", second.status))
+                Repetition::Different(format!("the second answer was {}", second.status))
             }
-            Some(name) => Again::Different(format!("the {name} of the second answer is another one")),
+            Some(name) => Repetition::Different(format!("the {name} of the second answer is another one")),
         };
     }
 }

@@ -1,8 +1,8 @@
 //! The visitors' way to the server: a bounded number of kept-alive sockets, and a stopwatch on every question.
 //!
 //! A question's latency counts from the moment it was due, not from when a socket was free for it: a generator that falls
-//! behind must not make the server look fast (coordinated omission). Only the resolution of timers is forgiven: whoever sets
-//! out within [`TIMER_RESOLUTION`] of his time is on time.
+//! behind must not make the server look fast (coordinated omission). Only the resolution of timers is forgiven: a question sent
+//! within [`TIMER_RESOLUTION`] of its due time is on time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,14 +111,14 @@ impl Wire {
                 let exchange =
                     Exchange { sent, answered, status: reply.status.as_u16(), retry_after, body: reply.body };
                 if exchange.is_busy() {
-                    self.ledger.busy(call.step);
+                    self.ledger.record_busy(call.step);
                 } else {
-                    self.ledger.answered(call.step, answered.microseconds_since(due));
+                    self.ledger.record_answer(call.step, answered.microseconds_since(due));
                 }
                 Ok(exchange)
             }
             Err(error) => {
-                self.ledger.failed(call.step, &error);
+                self.ledger.record_failure(call.step, &error);
                 Err(error)
             }
         }
@@ -138,11 +138,11 @@ impl Wire {
             self.client.stream(call.method.clone(), &call.path_and_query, call.headers.clone()).await;
         match &opened {
             Ok(stream) if stream.status == StatusCode::OK => {
-                self.ledger.answered(call.step, self.clock.now().microseconds_since(due));
+                self.ledger.record_answer(call.step, self.clock.now().microseconds_since(due));
             }
-            Ok(stream) if retry_after(&stream.headers).is_some() => self.ledger.busy(call.step),
-            Ok(stream) => self.ledger.unexpected(call.step, stream.status.as_u16(), &[]),
-            Err(error) => self.ledger.failed(call.step, error),
+            Ok(stream) if retry_after(&stream.headers).is_some() => self.ledger.record_busy(call.step),
+            Ok(stream) => self.ledger.record_unexpected(call.step, stream.status.as_u16(), &[]),
+            Err(error) => self.ledger.record_failure(call.step, error),
         }
         opened
     }

@@ -34,7 +34,7 @@ const OF_A_REPORT: [&str; 7] =
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("said").required(true).multiple(true)
     .args(["free", "latency_p95_ms", "error_rate", "in_flight", "exited", "completed", "abandoned"]))]
-pub(super) struct Said {
+pub(super) struct ReportArguments {
     /// How many more visitors it can take: all of them, not how many more than last time
     #[arg(long, value_name = "N")]
     free: Option<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Said {
     abandoned: Vec<String>,
 }
 
-impl Said {
+impl ReportArguments {
     fn body(&self) -> Value {
         let list = |ids: &[String]| if ids.is_empty() { Value::Null } else { json!(ids) };
         let body = json!({
@@ -105,24 +105,24 @@ pub(super) async fn show(operator: Operator, id: &RoomId) -> anyhow::Result<()> 
     }
     let capacity: Capacity = view::read(&operator, &answer)?;
     let figures: Vec<(String, String)> = std::iter::once(("room".to_owned(), capacity.room))
-        .chain(FIGURES.map(|name| (name.to_owned(), shown(&capacity.figures, name))))
+        .chain(FIGURES.map(|name| (name.to_owned(), figure_text(&capacity.figures, name))))
         .collect();
     let rows: Vec<Vec<String>> = capacity
         .reporters
         .iter()
-        .map(|reporter| REPORTER_FIGURES.map(|name| shown(reporter, name)).to_vec())
+        .map(|reporter| REPORTER_FIGURES.map(|name| figure_text(reporter, name)).to_vec())
         .collect();
     let head = ["REPORTER", "AGE", "SILENT", "SEQUENCE", "FREE", "ENTERED", "P95 MS", "ERRORS", "IN FLIGHT"];
-    let patience = format!("silent after {}", count(capacity.silent_after_seconds, "second"));
-    output::data(&format!("{}\nreporters ({patience})\n{}", aligned(&figures), table(&head, &rows)))
+    let silence = format!("silent after {}", count(capacity.silent_after_seconds, "second"));
+    output::data(&format!("{}\nreporters ({silence})\n{}", aligned(&figures), table(&head, &rows)))
 }
 
-fn shown(figures: &Map<String, Value>, name: &str) -> String {
+fn figure_text(figures: &Map<String, Value>, name: &str) -> String {
     figures.get(name).map_or_else(|| "-".to_owned(), cell)
 }
 
 /// Says what the site would say.
-pub(super) async fn report(operator: Operator, id: &RoomId, said: &Said) -> anyhow::Result<()> {
+pub(super) async fn report(operator: Operator, id: &RoomId, said: &ReportArguments) -> anyhow::Result<()> {
     let path = format!("/rooms/{id}/capacity");
     let called = operator.call(Call::post(path, Permission::ReportVisits, said.body())).await;
     let answer = view::named(&operator, id, called).await?;
@@ -159,7 +159,7 @@ pub(super) async fn report(operator: Operator, id: &RoomId, said: &Said) -> anyh
 /// Forgets a reporter.
 pub(super) async fn forget(operator: Operator, id: &RoomId, reporter: &str) -> anyhow::Result<()> {
     // A room that is there answers for its reporters; one that is not has none.
-    view::one(&operator, id).await?;
+    view::fetch(&operator, id).await?;
     let path = format!("/rooms/{id}/capacity/{}", path_segment(reporter));
     let called = operator.call(Call::new(Method::DELETE, path, Permission::Operate)).await;
     called.map_err(|error| {

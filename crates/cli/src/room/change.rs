@@ -75,13 +75,13 @@ pub(super) async fn change(operator: Operator, id: &RoomId, change: Change) -> a
 
 /// The room as it was, and the answer with the room as it is.
 ///
-/// The change is made on the condition that the room still is as it was read, so that "old -> new" is true. Whoever did not
-/// ask for a condition is not bothered with it: it is read again.
+/// The change is made on the condition that the room still is as it was read, so that "old -> new" is true. Where the operator did
+/// not ask for a condition, a conflict is retried: the room is read again.
 async fn patch(operator: &Operator, id: &RoomId, change: &Change) -> anyhow::Result<(Room, Answer)> {
     let mut attempts_left = ATTEMPTS_MAX;
     loop {
         attempts_left -= 1;
-        let read = view::one(operator, id).await?;
+        let read = view::fetch(operator, id).await?;
         let before = view::read(operator, &read)?;
         let mut call =
             Call::new(Method::PATCH, format!("/rooms/{id}"), Permission::Operate).body(change.body());

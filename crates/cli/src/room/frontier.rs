@@ -66,7 +66,7 @@ struct Estimates {
 
 impl Frontier {
     /// One sentence a line.
-    pub(super) fn written(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let mut lines = vec![match &self.standstill {
             Some(_) => format!("the frontier stands still: {}", self.reason()),
             None => "the frontier moves".to_owned(),
@@ -139,25 +139,25 @@ mod tests {
 
     use super::*;
 
-    fn written(room: Value) -> String {
-        serde_json::from_value::<Frontier>(room).unwrap().written()
+    fn to_text(room: Value) -> String {
+        serde_json::from_value::<Frontier>(room).unwrap().to_text()
     }
 
     #[test]
     fn why_it_stands_still_is_a_sentence() {
         let paused = json!({"standstill": "paused", "stopped_by": "anna", "stopped_since": "2026-11-16T20:00:00.000Z"});
         assert_eq!(
-            written(paused),
+            to_text(paused),
             "the frontier stands still: paused by anna since 2026-11-16T20:00:00.000Z\n"
         );
         let alarm = json!({"standstill": "alarm", "firing": ["HighLoad", "Disk"]});
-        assert_eq!(written(alarm), "the frontier stands still: an alarm fires (HighLoad, Disk)\n");
-        assert_eq!(written(json!({"standstill": "of-tomorrow"})), "the frontier stands still: of-tomorrow\n");
+        assert_eq!(to_text(alarm), "the frontier stands still: an alarm fires (HighLoad, Disk)\n");
+        assert_eq!(to_text(json!({"standstill": "of-tomorrow"})), "the frontier stands still: of-tomorrow\n");
     }
 
     #[test]
     fn an_older_server_says_less() {
-        assert_eq!(written(json!({})), "the frontier moves\n");
+        assert_eq!(to_text(json!({})), "the frontier moves\n");
     }
 
     #[test]
@@ -181,6 +181,6 @@ capacity 24 (raised at T0)
 the round closes at T3: 4 free, 1 spare, 2 won and not claimed, 2.5 winners a round
 estimates: 10 checked, 9 within their p90, median quotient 1.02
 ";
-        assert_eq!(written(room), expected);
+        assert_eq!(to_text(room), expected);
     }
 }

@@ -77,15 +77,15 @@ pub(super) async fn list(operator: Operator) -> anyhow::Result<()> {
 
 /// Prints one room.
 pub(super) async fn show(operator: Operator, id: &RoomId, etag_alone: bool) -> anyhow::Result<()> {
-    let answer = one(&operator, id).await?;
-    let etag = answer.etag.as_ref().map(shown_etag).unwrap_or_default();
+    let answer = fetch(&operator, id).await?;
+    let etag = answer.etag.as_ref().map(etag_text).unwrap_or_default();
     if etag_alone {
         return output::data(&etag);
     }
     if operator.format == Format::Json {
         return output::data(&answer.text);
     }
-    output::data(&written(&read(&operator, &answer)?, &etag))
+    output::data(&to_text(&read(&operator, &answer)?, &etag))
 }
 
 async fn all(operator: &Operator) -> anyhow::Result<Answer> {
@@ -93,7 +93,7 @@ async fn all(operator: &Operator) -> anyhow::Result<Answer> {
 }
 
 /// The answer that holds one room.
-pub(crate) async fn one(operator: &Operator, id: &RoomId) -> anyhow::Result<Answer> {
+pub(crate) async fn fetch(operator: &Operator, id: &RoomId) -> anyhow::Result<Answer> {
     let called = operator.call(Call::get(format!("/rooms/{id}"), Permission::Read)).await;
     named(operator, id, called).await
 }
@@ -101,7 +101,7 @@ pub(crate) async fn one(operator: &Operator, id: &RoomId) -> anyhow::Result<Answ
 /// Understands an answer.
 pub(super) fn read<T: for<'de> Deserialize<'de>>(operator: &Operator, answer: &Answer) -> anyhow::Result<T> {
     serde_json::from_value(answer.json.clone())
-        .map_err(|error| operator.not_ours(&format!("it answered something else ({error})")).into())
+        .map_err(|error| operator.not_our_server(&format!("it answered something else ({error})")).into())
 }
 
 /// Where a room was not found, says which there are.
@@ -113,7 +113,7 @@ pub(super) async fn named(
     match called {
         Err(error) if failure::kind(&error) == Some(Exit::NotFound) => {
             let failure = Failure::new(Exit::NotFound, format!("there is no room {id}"));
-            // Whoever may not list rooms still learns that this one is not there.
+            // A key that may not list rooms still gets the answer that this one is not there.
             let rooms = names(operator).await.unwrap_or_default();
             let rooms: Vec<&str> = rooms.iter().map(String::as_str).collect();
             Err(failure.maybe_hint(nearest(id.as_str(), &rooms)).into())
@@ -131,11 +131,11 @@ pub(crate) async fn names(operator: &Operator) -> anyhow::Result<Vec<String>> {
 }
 
 /// An entity tag without its quotes, which a shell would eat.
-fn shown_etag(etag: &HeaderValue) -> String {
+fn etag_text(etag: &HeaderValue) -> String {
     etag.to_str().unwrap_or_default().trim_matches('"').to_owned()
 }
 
-fn written(room: &Room, etag: &str) -> String {
+fn to_text(room: &Room, etag: &str) -> String {
     let head = [
         ("room", room.id.clone()),
         ("state", room.state.clone()),
@@ -165,7 +165,7 @@ fn written(room: &Room, etag: &str) -> String {
     let generations = table(&["GENERATION", "BASE", "JOINED", "SERVING", "FLOOR"], &generations);
     format!(
         "{head}\n{}\nsettings (* differs from the default)\n{}\nfigures\n{}\n{generations}",
-        room.frontier.written(),
+        room.frontier.to_text(),
         aligned(&settings),
         aligned(&figures)
     )

@@ -14,7 +14,7 @@ fn reported(total_active_users: u64) -> Value {
 
 /// Seed 000: the origin reports what is free while passes are on their way that it has not seen.
 #[test]
-fn free_reported_while_passes_are_on_their_way_admits_nobody_twice() {
+fn free_reported_while_passes_are_in_flight_admits_nobody_twice() {
     let mut hall = Hall::open(&reported(1000));
     let first = hall.report(&json!({"sequence": 1, "free": 5, "entered": 0}));
     assert_eq!((&first["free"], &first["passes_on_their_way"]), (&json!(5), &json!(0)));

@@ -2,7 +2,7 @@
 //!
 //! One *alarm* is one alert name. Behind it stand *alerts*, one for each set of labels (each instance, say), told apart by their
 //! fingerprint; the alarm fires while any of them does. A firing alert that is told to end at some moment is over then. The record
-//! is bounded: the alarm that has been OK and not heard of for longest makes room for a new one, and what fires is never
+//! is bounded: the alarm that has been OK and without a notification for longest makes room for a new one, and what fires is never
 //! dropped.
 
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl OutsideAlarm {
 
 /// What became of a notification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Heard {
+pub struct NotificationOutcome {
     /// Alerts that fire.
     pub firing: u64,
     /// Alerts that do not.
@@ -102,9 +102,9 @@ pub struct Heard {
     pub ended: Vec<String>,
 }
 
-impl Heard {
+impl NotificationOutcome {
     /// All alerts of the notification.
-    pub const fn received(&self) -> u64 {
+    pub const fn alerts_received(&self) -> u64 {
         self.firing + self.resolved + self.ignored
     }
 }
@@ -142,32 +142,32 @@ impl OutsideAlarms {
 
     /// Takes a notification in; `reserved` are the names of own alarms, of which nobody else can tell. A refused notification may
     /// leave part of itself behind, so the caller keeps the record as it was.
-    pub fn hear(
+    pub fn receive(
         &mut self,
         now: UnixMillis,
         alerts: Vec<Alert>,
         reserved: impl Fn(&str) -> bool,
-    ) -> Result<Heard, AlarmsFull> {
+    ) -> Result<NotificationOutcome, AlarmsFull> {
         let firing_before: Vec<String> = self.firing(now);
         for alarm in self.0.values_mut() {
             alarm.settle(now);
         }
-        let mut heard = Heard::default();
+        let mut outcome = NotificationOutcome::default();
         for alert in alerts {
             let fires = alert.fires && alert.ends_at.is_none_or(|end| end > now);
             if !is_alarm_name(&alert.name)
                 || reserved(&alert.name)
-                || !self.has_place_for(&alert.name, fires)?
+                || !self.make_room_for(&alert.name, fires)?
             {
-                heard.ignored += 1;
+                outcome.ignored += 1;
                 continue;
             }
             if fires {
-                heard.firing += 1;
+                outcome.firing += 1;
             } else {
-                heard.resolved += 1;
+                outcome.resolved += 1;
             }
-            self.take_in(now, alert, fires);
+            self.record_alert(now, alert, fires);
         }
         if self.0.values().map(|alarm| alarm.alerts.len()).sum::<usize>() > ALERTS_MAX {
             return Err(AlarmsFull::Alerts);
@@ -176,9 +176,9 @@ impl OutsideAlarms {
         let beyond = |of: &[String], other: &[String]| {
             of.iter().filter(|name| !other.contains(name)).cloned().collect::<Vec<_>>()
         };
-        heard.began = beyond(&firing_after, &firing_before);
-        heard.ended = beyond(&firing_before, &firing_after);
-        Ok(heard)
+        outcome.began = beyond(&firing_after, &firing_before);
+        outcome.ended = beyond(&firing_before, &firing_after);
+        Ok(outcome)
     }
 
     fn firing(&self, now: UnixMillis) -> Vec<String> {
@@ -187,7 +187,7 @@ impl OutsideAlarms {
 
     /// Whether an alarm can be taken in, after the oldest one that is OK was let go of if need be. One that is not known and does
     /// not fire says nothing worth a refusal.
-    fn has_place_for(&mut self, name: &str, fires: bool) -> Result<bool, AlarmsFull> {
+    fn make_room_for(&mut self, name: &str, fires: bool) -> Result<bool, AlarmsFull> {
         if self.0.contains_key(name) || self.0.len() < ALARMS_MAX {
             return Ok(true);
         }
@@ -202,7 +202,7 @@ impl OutsideAlarms {
         }
     }
 
-    fn take_in(&mut self, now: UnixMillis, alert: Alert, fires: bool) {
+    fn record_alert(&mut self, now: UnixMillis, alert: Alert, fires: bool) {
         let alarm = self.0.entry(alert.name.clone()).or_insert_with(|| OutsideAlarm {
             name: alert.name,
             alerts: BTreeMap::new(),
@@ -223,13 +223,13 @@ impl OutsideAlarms {
         alarm.last_heard = now;
         // The words of an alert that is over must not hide those of one that still fires.
         if fires || alarm.alerts.is_empty() {
-            alarm.summary = bounded(alert.summary);
-            alarm.labels = bounded(alert.labels);
+            alarm.summary = truncate(alert.summary);
+            alarm.labels = truncate(alert.labels);
         }
     }
 }
 
-fn bounded(mut text: String) -> String {
+fn truncate(mut text: String) -> String {
     const CUT: &str = "...";
     if text.len() > ALARM_TEXT_MAX_BYTES {
         text.truncate(text.floor_char_boundary(ALARM_TEXT_MAX_BYTES - CUT.len()));
@@ -263,22 +263,22 @@ mod tests {
         UnixMillis(seconds * 1000)
     }
 
-    fn hear(alarms: &mut OutsideAlarms, seconds: u64, alerts: Vec<Alert>) -> Heard {
-        alarms.hear(at(seconds), alerts, |_| false).unwrap()
+    fn receive(alarms: &mut OutsideAlarms, seconds: u64, alerts: Vec<Alert>) -> NotificationOutcome {
+        alarms.receive(at(seconds), alerts, |_| false).unwrap()
     }
 
     #[test]
     fn an_alarm_fires_while_any_of_its_alerts_does() {
         let mut alarms = OutsideAlarms::default();
         let both = vec![alert("HighLoad", "a", true), alert("HighLoad", "b", true)];
-        let heard = hear(&mut alarms, 1, both);
-        assert_eq!((heard.received(), heard.firing, heard.began.len()), (2, 2, 1));
-        let heard = hear(&mut alarms, 2, vec![alert("HighLoad", "a", false)]);
-        assert_eq!((heard.resolved, heard.ended.len()), (1, 0), "b still fires");
+        let outcome = receive(&mut alarms, 1, both);
+        assert_eq!((outcome.alerts_received(), outcome.firing, outcome.began.len()), (2, 2, 1));
+        let outcome = receive(&mut alarms, 2, vec![alert("HighLoad", "a", false)]);
+        assert_eq!((outcome.resolved, outcome.ended.len()), (1, 0), "b still fires");
         assert!(alarms.get("HighLoad").unwrap().fires(at(2)));
         assert_eq!(alarms.get("HighLoad").unwrap().summary, "HighLoad of b");
-        let heard = hear(&mut alarms, 3, vec![alert("HighLoad", "b", false)]);
-        assert_eq!(heard.ended, ["HighLoad"]);
+        let outcome = receive(&mut alarms, 3, vec![alert("HighLoad", "b", false)]);
+        assert_eq!(outcome.ended, ["HighLoad"]);
         let alarm = alarms.get("HighLoad").unwrap();
         assert!(!alarm.fires(at(3)));
         assert_eq!((alarm.since, alarm.last_heard), (at(3), at(3)));
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn a_repetition_moves_last_heard_and_not_since() {
         let mut alarms = OutsideAlarms::default();
-        hear(&mut alarms, 1, vec![alert("HighLoad", "a", true)]);
-        let heard = hear(&mut alarms, 300, vec![alert("HighLoad", "a", true)]);
-        assert!(heard.began.is_empty());
+        receive(&mut alarms, 1, vec![alert("HighLoad", "a", true)]);
+        let outcome = receive(&mut alarms, 300, vec![alert("HighLoad", "a", true)]);
+        assert!(outcome.began.is_empty());
         let alarm = alarms.get("HighLoad").unwrap();
         assert_eq!((alarm.since, alarm.last_heard), (at(1), at(300)));
     }
@@ -297,8 +297,8 @@ mod tests {
     #[test]
     fn one_notification_can_say_that_some_fire_and_some_do_not() {
         let mut alarms = OutsideAlarms::default();
-        let heard = hear(&mut alarms, 1, vec![alert("One", "a", true), alert("Two", "b", false)]);
-        assert_eq!((heard.firing, heard.resolved, heard.ignored), (1, 1, 0));
+        let outcome = receive(&mut alarms, 1, vec![alert("One", "a", true), alert("Two", "b", false)]);
+        assert_eq!((outcome.firing, outcome.resolved, outcome.ignored), (1, 1, 0));
         assert!(alarms.get("One").unwrap().fires(at(1)));
         assert!(!alarms.get("Two").unwrap().fires(at(1)), "known, and OK");
     }
@@ -308,20 +308,20 @@ mod tests {
         let mut alarms = OutsideAlarms::default();
         let past = Alert { ends_at: Some(at(5)), ..alert("Past", "a", true) };
         let future = Alert { ends_at: Some(at(20)), ..alert("Future", "a", true) };
-        let heard = hear(&mut alarms, 10, vec![past, future]);
-        assert_eq!((heard.firing, heard.resolved), (1, 1));
+        let outcome = receive(&mut alarms, 10, vec![past, future]);
+        assert_eq!((outcome.firing, outcome.resolved), (1, 1));
         let future = alarms.get("Future").unwrap();
         assert!(future.fires(at(19)) && !future.fires(at(20)), "it ends when it was told to");
         assert_eq!((future.since(at(19)), future.since(at(30))), (at(10), at(20)));
-        let heard = hear(&mut alarms, 30, vec![alert("Future", "a", true)]);
-        assert_eq!(heard.began, ["Future"], "it fires anew");
+        let outcome = receive(&mut alarms, 30, vec![alert("Future", "a", true)]);
+        assert_eq!(outcome.began, ["Future"], "it fires anew");
         assert_eq!(alarms.get("Future").unwrap().since(at(30)), at(30));
     }
 
     #[test]
     fn a_silent_alarm_is_stale_and_goes_on_firing() {
         let mut alarms = OutsideAlarms::default();
-        hear(&mut alarms, 0, vec![alert("HighLoad", "a", true)]);
+        receive(&mut alarms, 0, vec![alert("HighLoad", "a", true)]);
         let alarm = alarms.get("HighLoad").unwrap();
         assert!(!alarm.is_stale(UnixMillis(5 * HOUR_MILLIS), 5 * HOUR_MILLIS));
         let later = UnixMillis(5 * HOUR_MILLIS + 1);
@@ -332,8 +332,8 @@ mod tests {
     fn names_no_room_can_use_and_names_of_our_own_are_ignored() {
         let mut alarms = OutsideAlarms::default();
         let alerts = vec![alert("", "a", true), alert("two\nlines", "b", true), alert("Own", "c", true)];
-        let heard = alarms.hear(at(1), alerts, |name| name == "Own").unwrap();
-        assert_eq!((heard.ignored, heard.received()), (3, 3));
+        let outcome = alarms.receive(at(1), alerts, |name| name == "Own").unwrap();
+        assert_eq!((outcome.ignored, outcome.alerts_received()), (3, 3));
         assert_eq!(alarms.iter().count(), 0);
     }
 
@@ -341,7 +341,7 @@ mod tests {
     fn texts_are_cut() {
         let mut alarms = OutsideAlarms::default();
         let long = Alert { summary: "ä".repeat(500), labels: "x".repeat(500), ..alert("Long", "a", true) };
-        hear(&mut alarms, 1, vec![long]);
+        receive(&mut alarms, 1, vec![long]);
         let alarm = alarms.get("Long").unwrap();
         assert!(alarm.summary.len() <= ALARM_TEXT_MAX_BYTES && alarm.summary.ends_with("ä..."));
         assert_eq!(alarm.labels.len(), ALARM_TEXT_MAX_BYTES);
@@ -350,18 +350,18 @@ mod tests {
     #[test]
     fn the_alarm_that_was_quiet_for_longest_makes_room_and_what_fires_stays() {
         let mut alarms = OutsideAlarms::default();
-        hear(&mut alarms, 1, vec![alert("quiet-old", "a", false)]);
-        hear(&mut alarms, 2, vec![alert("quiet-new", "a", false)]);
+        receive(&mut alarms, 1, vec![alert("quiet-old", "a", false)]);
+        receive(&mut alarms, 2, vec![alert("quiet-new", "a", false)]);
         let rest = ALARMS_MAX - 2;
         let many = (0..rest).map(|number| alert(&format!("n{number}"), "a", true)).collect();
-        hear(&mut alarms, 3, many);
-        hear(&mut alarms, 4, vec![alert("one-more", "a", true)]);
+        receive(&mut alarms, 3, many);
+        receive(&mut alarms, 4, vec![alert("one-more", "a", true)]);
         assert!(alarms.get("quiet-old").is_none() && alarms.get("quiet-new").is_some());
-        hear(&mut alarms, 5, vec![alert("and-another", "a", true)]);
-        let refused = alarms.hear(at(6), vec![alert("too-many", "a", true)], |_| false);
+        receive(&mut alarms, 5, vec![alert("and-another", "a", true)]);
+        let refused = alarms.receive(at(6), vec![alert("too-many", "a", true)], |_| false);
         assert_eq!(refused, Err(AlarmsFull::Names));
-        let heard = hear(&mut alarms, 7, vec![alert("never-heard-of", "a", false)]);
-        assert_eq!(heard.ignored, 1);
+        let outcome = receive(&mut alarms, 7, vec![alert("never-heard-of", "a", false)]);
+        assert_eq!(outcome.ignored, 1);
         assert_eq!(alarms.iter().count(), ALARMS_MAX);
     }
 
@@ -369,8 +369,8 @@ mod tests {
     fn the_number_of_firing_alerts_is_bounded() {
         let mut alarms = OutsideAlarms::default();
         let many = |count: usize| (0..count).map(|number| alert("Many", &number.to_string(), true)).collect();
-        assert_eq!(alarms.clone().hear(at(1), many(ALERTS_MAX + 1), |_| false), Err(AlarmsFull::Alerts));
-        assert!(alarms.hear(at(1), many(ALERTS_MAX), |_| false).is_ok());
+        assert_eq!(alarms.clone().receive(at(1), many(ALERTS_MAX + 1), |_| false), Err(AlarmsFull::Alerts));
+        assert!(alarms.receive(at(1), many(ALERTS_MAX), |_| false).is_ok());
     }
 
     /// What happens in a story: an alert is told of, or time passes.
@@ -390,8 +390,8 @@ mod tests {
                 let ends_at = ends_in.map(|seconds| at(now + seconds));
                 let (name, fingerprint) = (format!("alarm-{name}"), format!("{fingerprint}"));
                 let told = Alert { ends_at, ..alert(&name, &fingerprint, fires) };
-                let heard = hear(&mut alarms, now, vec![told]);
-                prop_assert_eq!(heard.received(), 1);
+                let outcome = receive(&mut alarms, now, vec![told]);
+                prop_assert_eq!(outcome.alerts_received(), 1);
                 said.push((name, fingerprint, fires, ends_at, at(now)));
                 for later in [now, now + 10, now + 100] {
                     let mut firing = BTreeSet::new();

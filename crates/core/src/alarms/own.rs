@@ -3,7 +3,7 @@
 //! Each watches one counter: answers of 400 to 499 and of 500 and above of each listener; errors and refusals of each operation. It
 //! fires while more than its threshold was counted within the last minute, so it is OK again after one minute that did not exceed it,
 //! which with the threshold 0 is one quiet minute. Names have one form, `PREFIX-RESOURCE-Alarm`, such as `Anteroom-Public-4xx-Alarm`
-//! and `Anteroom-join-Errors-Alarm`: whoever knows the prefix finds them all.
+//! and `Anteroom-join-Errors-Alarm`: the prefix is enough to find them all.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub const MINUTE_SECONDS: usize = 60;
 pub const PREFIX_DEFAULT: &str = "Anteroom";
 /// The longest beginning of a name, in characters.
 pub const PREFIX_MAX_LENGTH: usize = 32;
-/// The operations that are watched: those that somebody asks for. They are called as [`crate::Operation::name`] has it.
+/// The operations that are watched: those that a client requests. They are called as [`crate::Operation::name`] has it.
 pub const OPERATIONS: [&str; 12] = [
     "join", "claim", "leave", "inspect", "close", "exits", "report", "advance", "change", "reset", "move",
     "redeem",

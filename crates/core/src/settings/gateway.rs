@@ -1,4 +1,4 @@
-//! The kinds of settings that only the gateway heeds: which requests are a room's, what becomes of those that wait, and which
+//! The kinds of settings that only the gateway uses: which requests are a room's, what becomes of those that wait, and which
 //! pass by.
 
 use std::fmt;
@@ -12,7 +12,7 @@ pub const LISTED_MAX: usize = 64;
 pub const LISTED_MAX_LENGTH: usize = 256;
 
 /// One entry of a list.
-pub(super) trait Listed: Sized + PartialEq + fmt::Display {
+pub(super) trait ListEntry: Sized + PartialEq + fmt::Display {
     const EXPECTED: &'static str;
     fn parse(text: &str) -> Option<Self>;
 }
@@ -34,7 +34,7 @@ impl<Entry> List<Entry> {
     }
 }
 
-impl<Entry: Listed> Kind for List<Entry> {
+impl<Entry: ListEntry> Kind for List<Entry> {
     const EXPECTED: &'static str = Entry::EXPECTED;
     fn to_value(&self) -> Value {
         Value::List(self.0.iter().map(ToString::to_string).collect())
@@ -72,7 +72,7 @@ impl fmt::Display for HostName {
     }
 }
 
-impl Listed for HostName {
+impl ListEntry for HostName {
     const EXPECTED: &'static str = "a list of up to 64 hosts such as \"shop.example\", without a port";
     fn parse(text: &str) -> Option<Self> {
         is_host(text).then(|| Self(text.to_ascii_lowercase()))
@@ -119,7 +119,7 @@ impl fmt::Display for PathPrefix {
     }
 }
 
-impl Listed for PathPrefix {
+impl ListEntry for PathPrefix {
     const EXPECTED: &'static str =
         "a list of up to 64 beginnings of paths such as \"/shop\", without \"?\" and \"#\"";
     fn parse(text: &str) -> Option<Self> {
@@ -145,7 +145,7 @@ impl fmt::Display for OriginUrl {
     }
 }
 
-impl Listed for OriginUrl {
+impl ListEntry for OriginUrl {
     const EXPECTED: &'static str =
         "a list of up to 64 addresses such as \"https://shop.example:8443\", without a path";
     fn parse(text: &str) -> Option<Self> {
@@ -172,9 +172,9 @@ pub enum BypassRule {
     /// `cidr:10.0.0.0/8`: those from these addresses.
     Cidr(Cidr),
     /// `header:x-probe` or `header:x-probe=yes`: those with this header.
-    Header(Named),
+    Header(NameAndValue),
     /// `cookie:staff` or `cookie:staff=yes`: those with this cookie.
-    Cookie(Named),
+    Cookie(NameAndValue),
     /// `method:OPTIONS`: those of this method.
     Method(String),
 }
@@ -191,7 +191,7 @@ impl fmt::Display for BypassRule {
     }
 }
 
-impl Listed for BypassRule {
+impl ListEntry for BypassRule {
     const EXPECTED: &'static str = "a list of up to 64 rules such as \"path:/health\", \"cidr:10.0.0.0/8\", \
          \"header:name=value\", \"cookie:name\" or \"method:OPTIONS\"";
     fn parse(text: &str) -> Option<Self> {
@@ -200,8 +200,8 @@ impl Listed for BypassRule {
             "path" => PathPrefix::parse(rest).map(Self::Path),
             "cidr" => Cidr::parse(rest).map(Self::Cidr),
             // The names of headers have no case, those of cookies do.
-            "header" => Named::parse(rest).map(Named::in_lower_case).map(Self::Header),
-            "cookie" => Named::parse(rest).map(Self::Cookie),
+            "header" => NameAndValue::parse(rest).map(NameAndValue::in_lower_case).map(Self::Header),
+            "cookie" => NameAndValue::parse(rest).map(Self::Cookie),
             "method" => {
                 let is_method = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_uppercase());
                 is_method.then(|| Self::Method(rest.to_owned()))
@@ -213,14 +213,14 @@ impl Listed for BypassRule {
 
 /// A name, and perhaps the value that must go with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NameAndValue {
     /// In lower case, if it is a header's.
     pub name: String,
     /// `None`: whatever it is.
     pub value: Option<String>,
 }
 
-impl Named {
+impl NameAndValue {
     fn parse(text: &str) -> Option<Self> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -248,7 +248,7 @@ const fn is_visible_or_space(byte: u8) -> bool {
     byte.is_ascii_graphic() || byte == b' '
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NameAndValue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.name)?;
         match &self.value {
@@ -342,11 +342,11 @@ pub(super) use words;
 words! {
     /// What becomes of a visitor for whom no slot is free.
     QueueingMethod, "\"fifo\", \"passthrough\" or \"reject\"":
-    /// He gets a place in line.
+    /// The visitor gets a place in line.
     Fifo = "fifo",
     /// Everybody goes straight to the origin, with nothing counted.
     Passthrough = "passthrough",
-    /// He is turned away.
+    /// The visitor is turned away.
     Reject = "reject",
 }
 

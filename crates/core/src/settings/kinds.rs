@@ -299,7 +299,7 @@ pub fn is_issuer(text: &str) -> bool {
     !text.is_empty() && text.len() <= ISSUER_MAX_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// An address that a browser can go to, of bounded length. Anything else (such as `javascript:`) would be a trap for whoever
+/// An address that a browser can go to, of bounded length. Anything else (such as `javascript:`) would attack the visitor who
 /// follows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress(String);

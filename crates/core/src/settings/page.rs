@@ -1,10 +1,10 @@
-//! The kinds of settings that the waiting page heeds: how it looks, what happens at the turn, and where it may hand visitors on to.
+//! The kinds of settings that the waiting page uses: how it looks, what happens at the turn, and where it may hand visitors on to.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use super::Settings;
-use super::gateway::{HostName, Listed, PathPrefix, words};
+use super::gateway::{HostName, ListEntry, PathPrefix, words};
 use super::kinds::{Kind, Value, WebAddress};
 
 /// Longest heading of a page, in bytes.
@@ -38,7 +38,7 @@ pub struct ReturnAddress {
 impl ReturnAddress {
     /// The address, if it is one.
     pub fn parse(text: &str) -> Option<Self> {
-        <Self as Listed>::parse(text)
+        <Self as ListEntry>::parse(text)
     }
 
     /// Whether an address is this one or lies below it. One that browsers could read in more than one way is not.
@@ -53,7 +53,7 @@ impl fmt::Display for ReturnAddress {
     }
 }
 
-impl Listed for ReturnAddress {
+impl ListEntry for ReturnAddress {
     const EXPECTED: &'static str = "a list of up to 64 addresses such as \"https://shop.example\" or \"https://shop.example/tickets\", without \"?\", \"#\" and dots between slashes";
     fn parse(text: &str) -> Option<Self> {
         if text.contains(['?', '#']) {

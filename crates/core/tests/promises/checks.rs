@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anteroom_core::{Answer, Board, MovedBy, Operation, Place, Reads, SessionKey, Standing, apply};
+use anteroom_core::{Answer, Board, MovedBy, Operation, PlaceStatus, Reads, SessionKey, Standing, apply};
 
 use super::model::Story;
 use super::play::{Play, key_of};
@@ -136,7 +136,7 @@ impl Play {
         }
     }
 
-    /// The room itself tells one visitor, another one after each step, what his story says.
+    /// The room itself tells one visitor, another one after each step, what the model's story says.
     fn check_one_place_by_asking(&self, after: &Board) {
         let stories: Vec<_> = self.tickets.iter().zip(&self.model.visitors).collect();
         let chosen = usize::try_from(after.clock.0 / 7 + after.waiting).unwrap() % stories.len().max(1);
@@ -148,10 +148,10 @@ impl Play {
         let Ok(Answer::Place(place)) = asked.answer else { panic!("{:?}", asked.answer) };
         let story = visitor.story;
         let fits = match story {
-            Story::Offered(_) | Story::Won(_) if self.room.state.admits() => place == Place::Offered,
-            Story::Waiting | Story::Offered(_) | Story::Won(_) => place == Place::Waiting,
-            Story::Claimed => matches!(place, Place::Claimed(_)),
-            Story::Left | Story::Lapsed => place == Place::Gone,
+            Story::Offered(_) | Story::Won(_) if self.room.state.admits() => place == PlaceStatus::Offered,
+            Story::Waiting | Story::Offered(_) | Story::Won(_) => place == PlaceStatus::Waiting,
+            Story::Claimed => matches!(place, PlaceStatus::Claimed(_)),
+            Story::Left | Story::Lapsed => place == PlaceStatus::Gone,
         };
         assert!(fits, "{story:?} is told {place:?}");
     }

@@ -1,5 +1,5 @@
-//! Promise 8 with several nodes: whoever ticks, how often, how late, from however old a copy, a slot of the timetable is taken at
-//! most once, and exactly once if somebody ticks in time.
+//! The promise of the timetable with several nodes: a slot of the timetable is taken at most once, and exactly once if any node ticks
+//! in time; whichever node ticks, how often, how late, and from however old a copy.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use super::cases;
 const START: UnixMillis = UnixMillis(1_800_000_000_000);
 const NODES: usize = 3;
 
-/// A node looks at the room: so long after the last one, by a clock that is off by so much.
+/// A node ticks the room: so long after the last one, by a clock that is off by so much.
 #[derive(Debug, Clone)]
-struct Look {
+struct NodeTick {
     after_millis: u64,
     clock_off_millis: i64,
     node: usize,
@@ -24,10 +24,10 @@ struct Look {
     keeps: bool,
 }
 
-fn looks() -> impl Strategy<Value = Vec<Look>> {
+fn node_ticks() -> impl Strategy<Value = Vec<NodeTick>> {
     let after = prop_oneof![4 => 0u64..800, 2 => 800u64..4_000, 1 => 4_000u64..40_000];
-    let look = (after, -900i64..900, 0..NODES, any::<bool>(), any::<bool>()).prop_map(
-        |(after_millis, clock_off_millis, node, reads, keeps)| Look {
+    let tick = (after, -900i64..900, 0..NODES, any::<bool>(), any::<bool>()).prop_map(
+        |(after_millis, clock_off_millis, node, reads, keeps)| NodeTick {
             after_millis,
             clock_off_millis,
             node,
@@ -35,7 +35,7 @@ fn looks() -> impl Strategy<Value = Vec<Look>> {
             keeps,
         },
     );
-    prop::collection::vec(look, 1..150)
+    prop::collection::vec(tick, 1..150)
 }
 
 fn room_with_a_long_line(inlet: InletKind, interval: u64) -> Room {
@@ -50,32 +50,32 @@ fn room_with_a_long_line(inlet: InletKind, interval: u64) -> Room {
     apply(room, START, &Operation::Join { count: 10_000 }, Reads::default()).room
 }
 
-/// A store that takes a write only from whoever has seen the last one.
-struct Shared {
+/// A store that takes a write only from a node that has seen the last one.
+struct SharedStore {
     room: Room,
     copies: Vec<Room>,
 }
 
-impl Shared {
-    fn look(&mut self, look: &Look, now: UnixMillis) {
-        if look.reads {
-            self.copies[look.node] = self.room.clone();
+impl SharedStore {
+    fn tick(&mut self, tick: &NodeTick, now: UnixMillis) {
+        if tick.reads {
+            self.copies[tick.node] = self.room.clone();
         }
         loop {
-            let ticked = apply(self.copies[look.node].clone(), now, &Operation::Tick, Reads::default());
+            let ticked = apply(self.copies[tick.node].clone(), now, &Operation::Tick, Reads::default());
             if !ticked.effects.changed {
-                if look.keeps {
-                    self.copies[look.node] = ticked.room;
+                if tick.keeps {
+                    self.copies[tick.node] = ticked.room;
                 }
                 return;
             }
-            if self.copies[look.node].version == self.room.version {
+            if self.copies[tick.node].version == self.room.version {
                 self.room = Room { version: self.room.version + 1, ..ticked.room };
-                self.copies[look.node] = self.room.clone();
+                self.copies[tick.node] = self.room.clone();
                 return;
             }
             // Another node was faster: the same again, from what it wrote.
-            self.copies[look.node] = self.room.clone();
+            self.copies[tick.node] = self.room.clone();
         }
     }
 }
@@ -84,20 +84,20 @@ proptest! {
     #![proptest_config(cases(2_000))]
 
     #[test]
-    fn each_slot_is_taken_at_most_once_whoever_looks(
-        looks in looks(), interval in 1u64..20, by_windows in any::<bool>(),
+    fn each_slot_is_taken_at_most_once_whichever_node_ticks(
+        node_ticks in node_ticks(), interval in 1u64..20, by_windows in any::<bool>(),
     ) {
         let inlet = if by_windows { InletKind::Window } else { InletKind::Periodic };
         let room = room_with_a_long_line(inlet, interval);
-        let mut shared = Shared { copies: vec![room.clone(); NODES], room };
+        let mut shared = SharedStore { copies: vec![room.clone(); NODES], room };
         let interval = interval * 1000;
         let mut true_now = START;
         let mut in_time = BTreeSet::new();
-        for look in &looks {
-            true_now = true_now.plus(look.after_millis);
-            let now = UnixMillis(true_now.0.saturating_add_signed(look.clock_off_millis));
+        for tick in &node_ticks {
+            true_now = true_now.plus(tick.after_millis);
+            let now = UnixMillis(true_now.0.saturating_add_signed(tick.clock_off_millis));
             let before = shared.room.serving();
-            shared.look(look, now);
+            shared.tick(tick, now);
             // The slots as a timetable on the wall has them.
             let slot = START.0 + now.since(START) / interval * interval;
             if slot > START.0 && now.0 - slot <= (interval / 2).max(1_000) {
@@ -106,7 +106,7 @@ proptest! {
             prop_assert!(shared.room.serving() - before <= 1, "one slot at a time");
             prop_assert!(shared.room.serving() <= in_time.len() as u64, "a slot was taken twice");
         }
-        if looks.iter().all(|look| look.reads && look.clock_off_millis >= 0) {
+        if node_ticks.iter().all(|tick| tick.reads && tick.clock_off_millis >= 0) {
             prop_assert_eq!(shared.room.serving(), in_time.len() as u64, "a slot was lost");
         }
     }

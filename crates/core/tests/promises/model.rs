@@ -1,7 +1,7 @@
-//! The slow, obvious room: one list of visitors in order of precedence, each with his own story, moved by loops that spell the
-//! rules of the design out. It knows nothing of segments, steps or bits.
+//! The slow, obvious room: one list of visitors in order of precedence, each with a story, moved by loops that spell the rules
+//! out. It knows nothing of segments, steps or bits.
 //!
-//! Two things are told to it, because they are shown elsewhere: how many slots the reports leave free (`origin.rs` shows that
+//! Two things are given to it, because other tests prove them: how many slots the reports leave free (`origin.rs` shows that
 //! this never is too many), and the capacity that the adaptive law has come to (`rules/adaptive.rs` has its rows).
 
 use std::collections::BTreeSet;
@@ -35,9 +35,9 @@ pub(crate) struct Line {
     pub(crate) won: u64,
 }
 
-/// What is told to the model: free slots by the reports, and the capacity of an adaptive room.
+/// What is given to the model: free slots by the reports, and the capacity of an adaptive room.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Told {
+pub(crate) struct GivenFigures {
     pub(crate) free: Option<u64>,
     pub(crate) adaptive: Option<u64>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Model {
     pub(crate) windows: Vec<UnixMillis>,
     pub(crate) budget: u64,
     pub(crate) rounds: Option<Rounds>,
-    pub(crate) told: Told,
+    pub(crate) given: GivenFigures,
 }
 
 impl Model {
@@ -93,7 +93,7 @@ impl Model {
             windows: vec![],
             budget: 0,
             rounds: None,
-            told: Told::default(),
+            given: GivenFigures::default(),
         };
         model.begin_timetable();
         model
@@ -152,9 +152,9 @@ impl Model {
     }
 
     /// Time passes.
-    pub(crate) fn tick(&mut self, now: UnixMillis, told: Told) {
+    pub(crate) fn tick(&mut self, now: UnixMillis, given: GivenFigures) {
         self.clock = self.clock.max(now);
-        self.told = told;
+        self.given = given;
         self.let_offers_lapse();
         self.take_due_step();
         self.look_at_rounds();
@@ -273,7 +273,7 @@ impl Model {
     pub(crate) fn capacity(&self) -> Option<u64> {
         match self.settings.inlet {
             InletKind::MaxSize => self.settings.total_active_users,
-            InletKind::Adaptive => self.told.adaptive,
+            InletKind::Adaptive => self.given.adaptive,
             _ => None,
         }
     }
@@ -283,7 +283,7 @@ impl Model {
             return 0;
         }
         let by_capacity = self.capacity().map(|capacity| capacity.saturating_sub(self.held()));
-        let by_reports = self.told.free.map(|free| free.saturating_sub(self.offers()));
+        let by_reports = self.given.free.map(|free| free.saturating_sub(self.offers()));
         let by_rate = self.settings.new_users_per_minute.map(|_| self.budget);
         if by_capacity.is_none() && by_reports.is_none() {
             return 0;
@@ -307,8 +307,8 @@ impl Model {
     }
 
     /// Free capacity becomes offers, one by one.
-    pub(crate) fn settle(&mut self, told: Told) {
-        self.told = told;
+    pub(crate) fn settle(&mut self, given: GivenFigures) {
+        self.given = given;
         self.offer_what_is_served();
         self.look_at_rounds();
         if self.settings.is_auction() || !self.settings.inlet.is_capped() {
@@ -407,8 +407,8 @@ impl Model {
         line.won = line.won.max(winner.position.get());
     }
 
-    /// Takes a slot of an auction on the spot; returns whether there was one.
-    pub(crate) fn take_on_the_spot(&mut self, key: SessionKey) -> bool {
+    /// Takes a spare slot of an auction immediately; returns whether there was one.
+    pub(crate) fn take_immediately(&mut self, key: SessionKey) -> bool {
         let free = self.free_slots();
         let Some(rounds) = self.rounds.as_mut().filter(|rounds| rounds.spare > 0 && free > 0) else {
             return false;
@@ -429,9 +429,9 @@ impl Model {
         self.windows.iter_mut().for_each(|at| *at = clock(*at));
     }
 
-    pub(crate) fn configure(&mut self, settings: &Settings, told: Told) {
+    pub(crate) fn configure(&mut self, settings: &Settings, given: GivenFigures) {
         let before = std::mem::replace(&mut self.settings, settings.clone());
-        self.told = told;
+        self.given = given;
         let (clock, now) = (self.clock, self.halted_since.unwrap_or(self.clock));
         match (before.claim_window_millis(), settings.claim_window_millis()) {
             (None, Some(_)) => self.restart_clocks(|_| clock),

@@ -22,13 +22,13 @@ const START: UnixMillis = UnixMillis(1_800_000_000_000);
 #[derive(Debug, Clone)]
 enum Happening {
     Join(u64),
-    /// Somebody who waits asks for his pass.
+    /// A waiting visitor claims a pass.
     Claim(usize),
     /// The round ends with those present whose bit is set.
     SettleRound(u64),
-    /// Somebody uses his pass for the first time, at a process.
+    /// A visitor uses a pass for the first time, at a process.
     Enter(usize, usize),
-    /// Somebody inside goes; the room is told, by name or without, or not.
+    /// A visitor inside goes; the room is told, by name or without, or not.
     Go(usize, u8),
     /// A process counts and sends; the report arrives so much later, or never.
     Report {
@@ -119,7 +119,7 @@ struct World {
     tickets: Vec<Ticket>,
     sessions: BTreeMap<SessionKey, Session>,
     processes: Vec<Process>,
-    on_their_way: Vec<Pass>,
+    passes_in_flight: Vec<Pass>,
     inside: Vec<(Pass, usize)>,
     /// By arrival; of two at the same moment, the one sent last comes first.
     travelling: Vec<(UnixMillis, Report)>,
@@ -145,7 +145,7 @@ impl World {
             tickets: vec![],
             sessions: BTreeMap::new(),
             processes,
-            on_their_way: vec![],
+            passes_in_flight: vec![],
             inside: vec![],
             travelling: vec![],
         };
@@ -203,7 +203,7 @@ impl World {
         self.now = then;
         self.does(&Operation::Tick);
         let seconds = self.now.seconds();
-        self.on_their_way.retain(|pass| pass.enter_by_seconds >= seconds);
+        self.passes_in_flight.retain(|pass| pass.enter_by_seconds >= seconds);
     }
 
     fn claim(&mut self, ticket: Ticket) {
@@ -218,18 +218,18 @@ impl World {
         if let Some(Answer::Claimed { session, begun: true }) = self.does(&Operation::Claim(claim)) {
             let enter_by_seconds =
                 session.enter_by_seconds.expect("the origin reports, so the pass is limited");
-            self.on_their_way.push(Pass { key: session.key, enter_by_seconds });
+            self.passes_in_flight.push(Pass { key: session.key, enter_by_seconds });
         }
     }
 
     fn enter(&mut self, pass: usize, process: usize) {
-        if self.on_their_way.is_empty() {
+        if self.passes_in_flight.is_empty() {
             return;
         }
-        let pass = self.on_their_way.swap_remove(pass % self.on_their_way.len());
+        let pass = self.passes_in_flight.swap_remove(pass % self.passes_in_flight.len());
         let (inside, capacity) = (self.true_inside(), self.true_capacity());
         assert!(inside < capacity, "one more than {capacity} came in");
-        // Whoever balances the load sends nobody to a process that is full.
+        // The load balancer sends nobody to a process that is full.
         let count = self.processes.len();
         let mut in_turn = (0..count).map(|offset| (process + offset) % count);
         let process = in_turn.find(|&at| self.processes[at].inside < self.processes[at].capacity);
@@ -352,7 +352,7 @@ impl World {
         }
         // Long enough for passes that were issued under a longer `enter_by`, too.
         self.later(3_600_000);
-        assert!(self.on_their_way.is_empty());
+        assert!(self.passes_in_flight.is_empty());
         for process in 0..self.processes.len() {
             let report = self.count(process);
             self.does(&Operation::Report(report));
@@ -377,9 +377,9 @@ proptest! {
     }
 }
 
-/// Seed 000: "it reports its capacity". While a report travels, passes are on their way that it does not know of.
+/// While a report travels, passes are in flight that it does not know of.
 #[test]
-fn free_reported_while_passes_are_on_their_way_admits_nobody_twice() {
+fn free_reported_while_passes_are_in_flight_admits_nobody_twice() {
     for (auction, counts) in [(false, true), (false, false), (true, true), (true, false)] {
         let process = Process { capacity: 5, inside: 0, entered: 0, sequence: 0, counts, numbers: true };
         let mut world = World::new(vec![process], auction);
@@ -396,9 +396,9 @@ fn free_reported_while_passes_are_on_their_way_admits_nobody_twice() {
             }
             world.later(1_000);
         }
-        assert!(world.on_their_way.len() <= 5, "{} for five slots", world.on_their_way.len());
-        assert!(world.on_their_way.len() >= 4, "and the slots are given");
-        while !world.on_their_way.is_empty() {
+        assert!(world.passes_in_flight.len() <= 5, "{} for five slots", world.passes_in_flight.len());
+        assert!(world.passes_in_flight.len() >= 4, "and the slots are given");
+        while !world.passes_in_flight.is_empty() {
             world.enter(0, 0);
         }
         world.come_to_rest();

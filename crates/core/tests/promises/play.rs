@@ -9,7 +9,7 @@ use anteroom_core::{
     RequestId, Room, RoomState, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
 };
 
-use super::model::{Model, Story, Told, Visitor};
+use super::model::{GivenFigures, Model, Story, Visitor};
 use super::stays::Stays;
 use super::steps::{Change, Round, Step, alarm_names, reporter_name};
 
@@ -33,9 +33,9 @@ pub(crate) fn key_of(ticket: &Ticket) -> SessionKey {
     SessionKey { generation: ticket.generation, position: ticket.position }
 }
 
-fn told(room: &Room, now: UnixMillis) -> Told {
+fn given_figures(room: &Room, now: UnixMillis) -> GivenFigures {
     let free = room.reports.free(&room.settings, now);
-    Told { free, adaptive: room.adaptive.map(|adaptive| adaptive.capacity) }
+    GivenFigures { free, adaptive: room.adaptive.map(|adaptive| adaptive.capacity) }
 }
 
 impl Play {
@@ -145,7 +145,7 @@ impl Play {
             Round::SettledLast => settled,
             Round::NeverHeard => open.plus(1),
         };
-        // Somebody says it of himself who is in no line, and somebody is named twice.
+        // One of those present is in no line, and one is named twice.
         let bit = |index: usize| present >> (index % 61) & 1 == 1;
         let mut keys: Vec<SessionKey> = self
             .tickets
@@ -191,10 +191,10 @@ impl Play {
         // What time alone did, to tell the model what it is to be told while the operation happens.
         let only_time = Reads { ended, ..Reads::default() };
         let ticked = apply(self.room.clone(), self.now, &Operation::Tick, only_time).room;
-        self.model.tick(self.now, told(&ticked, clock));
+        self.model.tick(self.now, given_figures(&ticked, clock));
         self.stays.tick(clock);
         self.check_answer(&operation, session.as_ref(), &applied.answer, &applied.room);
-        self.model.settle(told(&applied.room, applied.room.clock));
+        self.model.settle(given_figures(&applied.room, applied.room.clock));
         self.room = applied.room;
         for session in applied.effects.sessions {
             self.stays.check_written(self.sessions.get(&session.key), &session, clock);
@@ -271,7 +271,7 @@ impl Play {
                     assert_eq!(answer, &Err(refusal), "all or nothing");
                 } else {
                     assert_eq!(answer, &Ok(Answer::Done));
-                    model.configure(&change.settings, told(after, model.clock));
+                    model.configure(&change.settings, given_figures(after, model.clock));
                     change.state.into_iter().for_each(|state| model.set_state(state));
                 }
             }
@@ -333,7 +333,7 @@ impl Play {
     /// Promises 4 and 6.
     fn check_claim(&mut self, claim: &Claim, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
         let key = key_of(&claim.ticket);
-        let limited = self.model.settings.is_auction() || self.model.told.free.is_some();
+        let limited = self.model.settings.is_auction() || self.model.given.free.is_some();
         let model = &mut self.model;
         let (clock, state) = (model.clock, model.state);
         if let Some(session) = session {
@@ -361,7 +361,7 @@ impl Play {
                 return;
             }
             Story::Offered(at) | Story::Won(at) if state.admits() => at,
-            Story::Waiting if state.admits() && model.take_on_the_spot(key) => clock,
+            Story::Waiting if state.admits() && model.take_immediately(key) => clock,
             _ => {
                 assert_eq!(answer, &Err(Refusal::NotServed), "no pass before the turn");
                 return;

@@ -121,7 +121,7 @@ impl Play {
         self.stays.promise(&touched);
     }
 
-    /// A visit is ended by name: by the origin, by an operator, or by the visitor himself.
+    /// A visit is ended by name: by the origin, by an operator, or by the visitor.
     pub(crate) fn check_end(
         &mut self,
         outcome: Outcome,

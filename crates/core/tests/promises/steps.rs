@@ -25,7 +25,7 @@ pub(crate) enum Step {
     /// One setting, or several that belong together.
     Set(Change),
     State(RoomState),
-    /// Settings and state at once, by somebody who has seen the room as it is, or as it never was.
+    /// Settings and state at once, by an operator who has seen the room as it is, or as it never was.
     Both {
         change: Change,
         state: RoomState,

@@ -51,7 +51,7 @@ fn keys(tickets: &[Ticket]) -> Vec<SessionKey> {
     tickets.iter().copied().map(key_of).collect()
 }
 
-/// An auction in which everybody who is there loses the first round, because its slots were taken on the spot.
+/// An auction in which everybody who is there loses the first round, because its slots were taken by immediate admission.
 fn full(capacity: u64, waiting: u64) -> (Story, Vec<Ticket>, Vec<Ticket>) {
     let mut story = auction(capacity);
     let inside = story.join_many(capacity);
@@ -121,15 +121,15 @@ fn a_round_is_settled_once_and_told_again_the_same() {
 }
 
 #[test]
-fn a_win_nobody_claims_returns_and_its_holder_keeps_his_place() {
+fn a_win_nobody_claims_returns_and_its_holder_keeps_the_place() {
     let (mut story, inside, tickets) = full(1, 3);
     story.does(Operation::Leave { ticket: inside[0] });
     settle(&mut story, &tickets);
     assert_eq!(settle(&mut story, &tickets), keys(&tickets[..1]));
-    assert_eq!(settle(&mut story, &tickets[1..]), [], "the slot was his for this round");
+    assert_eq!(settle(&mut story, &tickets[1..]), [], "the slot was won for this round");
     assert_eq!(story.room.offers(), 0);
     assert_eq!(story.try_claim(tickets[0]), Err(Refusal::NotServed));
-    assert_eq!(settle(&mut story, &tickets), keys(&tickets[..1]), "he is the first again");
+    assert_eq!(settle(&mut story, &tickets), keys(&tickets[..1]), "the first ticket wins again");
     // And if nobody settles any more, a win ends with the next round.
     story.now = open_round(&story).plus(10 * SECOND);
     story.does(Operation::Tick);
@@ -137,7 +137,7 @@ fn a_win_nobody_claims_returns_and_its_holder_keeps_his_place() {
 }
 
 #[test]
-fn a_winner_who_leaves_gives_his_slot_back() {
+fn a_winner_who_leaves_gives_the_slot_back() {
     let (mut story, inside, tickets) = full(1, 3);
     story.does(Operation::Leave { ticket: inside[0] });
     settle(&mut story, &tickets);
@@ -148,7 +148,7 @@ fn a_winner_who_leaves_gives_his_slot_back() {
 }
 
 #[test]
-fn slots_that_nobody_wanted_are_given_on_the_spot() {
+fn slots_that_nobody_wanted_are_given_immediately() {
     let mut story = auction(3);
     let tickets = story.join_many(3);
     assert_eq!(settle(&mut story, &tickets[..1]), keys(&tickets[..1]));

@@ -1,8 +1,8 @@
-//! Capacity reports: what the origin says is free, less what is on its way.
+//! Capacity reports: what the origin says is free, less the passes in flight.
 
 use anteroom_core::reports::SILENT_ROUNDS;
 use anteroom_core::settings::{Seconds, ShortSeconds};
-use anteroom_core::{Answer, InletKind, Operation, Report, Reported, Settings, Standstill, Ticket};
+use anteroom_core::{Answer, InletKind, Operation, Report, ReportOutcome, Settings, Standstill, Ticket};
 
 use super::story::{SECOND, START, Story};
 
@@ -25,7 +25,7 @@ fn report(sequence: u64, free: u64, entered: Option<u64>) -> Report {
     }
 }
 
-fn tell(story: &mut Story, report: Report) -> Reported {
+fn tell(story: &mut Story, report: Report) -> ReportOutcome {
     match story.does(Operation::Report(report)) {
         Answer::Reported(reported) => reported,
         other => panic!("{other:?}"),
@@ -48,13 +48,13 @@ fn a_room_with_a_capacity_is_bound_by_the_reports_too() {
     assert_eq!((story.room.offers(), story.board().standstill), (3, Some(Standstill::NoneFree)));
     assert_eq!(claim_all(&mut story, &tickets), 3);
     tell(&mut story, report(2, 1, Some(2)));
-    assert_eq!(story.room.offers(), 0, "the one that is free is for the third, who is on his way");
+    assert_eq!(story.room.offers(), 0, "the one that is free is for the third, whose pass is in flight");
     tell(&mut story, report(3, 1, Some(3)));
     assert_eq!(story.room.offers(), 1);
 }
 
 #[test]
-fn without_a_count_every_pass_of_late_is_taken_to_be_on_its_way() {
+fn without_a_count_every_pass_of_late_is_taken_to_be_in_flight() {
     let mut story = reporting();
     tell(&mut story, report(1, 2, None));
     let tickets = story.join_many(10);
@@ -71,7 +71,7 @@ fn without_a_count_every_pass_of_late_is_taken_to_be_on_its_way() {
     );
     story.later(1);
     tell(&mut story, report(4, 2, None));
-    assert_eq!(story.room.offers(), 2, "whoever has not come by now never will");
+    assert_eq!(story.room.offers(), 2, "a visitor who has not come by now never will");
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn a_pass_that_is_never_used_gives_its_slot_back() {
 #[test]
 fn a_lower_sequence_is_ignored() {
     let mut story = reporting();
-    assert_eq!(tell(&mut story, report(5, 3, Some(0))), Reported::Taken);
-    assert_eq!(tell(&mut story, report(4, 9, Some(0))), Reported::Late);
-    assert_eq!(tell(&mut story, report(5, 9, Some(0))), Reported::Late);
+    assert_eq!(tell(&mut story, report(5, 3, Some(0))), ReportOutcome::Accepted);
+    assert_eq!(tell(&mut story, report(4, 9, Some(0))), ReportOutcome::Late);
+    assert_eq!(tell(&mut story, report(5, 9, Some(0))), ReportOutcome::Late);
     assert_eq!(free(&story), 3);
 }
 
@@ -109,7 +109,7 @@ fn a_reporter_silent_for_three_rounds_counts_nothing_until_it_is_heard_again() {
     let tickets = story.join_many(2);
     assert_eq!((free(&story), story.room.offers()), (0, 0));
     assert_eq!(story.board().standstill, Some(Standstill::NoReport));
-    assert_eq!(tell(&mut story, report(1, 2, Some(0))), Reported::Taken, "it has begun anew");
+    assert_eq!(tell(&mut story, report(1, 2, Some(0))), ReportOutcome::Accepted, "it has begun anew");
     assert_eq!(claim_all(&mut story, &tickets), 2);
 }
 
@@ -120,10 +120,10 @@ fn a_report_overtaken_within_a_short_silence_is_late_all_the_same() {
     tell(&mut story, report(1, 5, Some(0)));
     let tickets = story.join_many(20);
     assert_eq!(claim_all(&mut story, &tickets), 5);
-    // Three of them have come in, and the report sent before that is still on its way.
+    // Three of them have come in, and the report sent before that is still in flight.
     tell(&mut story, report(3, 2, Some(3)));
     story.later(4);
-    assert_eq!(tell(&mut story, report(2, 5, Some(0))), Reported::Late);
+    assert_eq!(tell(&mut story, report(2, 5, Some(0))), ReportOutcome::Late);
     // Else the three would now be counted a second time.
     tell(&mut story, report(4, 2, Some(3)));
     assert_eq!((free(&story), story.room.offers()), (0, 0));
@@ -176,12 +176,12 @@ fn moments_of_issue_reach_back_as_far_as_a_report_may_lie() {
     let issued_then = 500 - free(&story);
     assert!((35..=38).contains(&issued_then), "{issued_then} in the last 36 seconds");
     one_a_second(&mut story, 150);
-    let on_their_way = 500 - free(&story);
-    assert!((185..=189).contains(&on_their_way), "{on_their_way}, not all that were ever issued");
+    let passes_in_flight = 500 - free(&story);
+    assert!((185..=189).contains(&passes_in_flight), "{passes_in_flight}, not all that were ever issued");
 }
 
 #[test]
-fn a_reset_keeps_what_the_origin_said_and_the_passes_on_their_way() {
+fn a_reset_keeps_what_the_origin_said_and_the_passes_in_flight() {
     let mut story = reporting();
     tell(&mut story, report(1, 3, Some(0)));
     let tickets = story.join_many(3);
@@ -189,7 +189,7 @@ fn a_reset_keeps_what_the_origin_said_and_the_passes_on_their_way() {
     story.does(Operation::Reset { incarnation: 2 });
     assert_eq!(story.room.held(), 0);
     story.join_many(5);
-    assert_eq!(story.room.offers(), 0, "three visitors are still on their way");
+    assert_eq!(story.room.offers(), 0, "three passes are still in flight");
     tell(&mut story, report(2, 1, Some(3)));
     assert_eq!(story.room.offers(), 1);
 }

@@ -1,4 +1,4 @@
-//! Rounds of an auction told by several nodes: whoever came to any of them is considered, and the round is settled once, half a
+//! Rounds of an auction told by several nodes: all who came to any of them are considered, and the round is settled once, half a
 //! second after its end.
 
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ fn winners(story: &Story) -> Vec<SessionKey> {
 }
 
 #[test]
-fn the_earliest_of_all_who_came_to_any_node_win_whoever_tells_first() {
+fn the_earliest_of_all_who_came_to_any_node_win_whichever_reports_first() {
     for order in ORDERS {
         let (mut story, tickets) = auction(3, 12);
         let nodes = [&tickets[7..10], &[tickets[11], tickets[4], tickets[2]], &[tickets[10], tickets[5]]];
@@ -204,7 +204,7 @@ fn nodes_to_which_nobody_came_settle_the_round_for_nobody() {
     tell(&mut story, round, &[]).unwrap();
     tell(&mut story, round, &[]).unwrap();
     assert_eq!(settle(&mut story, round), []);
-    assert_eq!(story.room.auction.as_ref().unwrap().spare, 2, "whoever comes next gets a slot on the spot");
+    assert_eq!(story.room.auction.as_ref().unwrap().spare, 2, "the next who come are admitted immediately");
     story.claim(tickets[5]);
 }
 
@@ -231,7 +231,7 @@ fn slots_are_left_to_passers_by_only_if_no_node_turned_anybody_away() {
 }
 
 #[test]
-fn whoever_cannot_win_does_not_stand_in_the_way_of_those_who_can() {
+fn those_who_cannot_win_do_not_displace_those_who_can() {
     let (mut story, tickets) = auction(2, 8);
     story.does(Operation::Leave { ticket: tickets[0] });
     let round = open_round(&story);
@@ -290,7 +290,7 @@ fn a_win_is_kept_until_the_next_round_is_settled_not_only_until_it_closes() {
     story.now = next.plus(COLLECTING_MILLIS / 2);
     tell(&mut story, next, &tickets[1..]).unwrap();
     story.claim(tickets[0]);
-    assert_eq!(settle(&mut story, next), [], "his slot is taken");
+    assert_eq!(settle(&mut story, next), [], "the slot is taken");
     assert_eq!(story.room.held(), 1);
 }
 

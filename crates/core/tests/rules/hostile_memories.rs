@@ -1,4 +1,4 @@
-//! Memories and tickets that make no sense: nodes can be wrong, and a visitor can show any genuine ticket he ever had. Nothing of
+//! Memories and tickets that make no sense: nodes can be wrong, and a visitor can show any genuine ticket they ever had. Nothing of
 //! it stops a room, overflows a number, or takes a place from anybody.
 
 use anteroom_core::losses::{LEARNING_MILLIS, Line, Mend};

@@ -50,7 +50,7 @@ pub(crate) fn recall(story: &mut Story, lines: Vec<Line>) {
     assert_eq!(story.does(Operation::Recall { lines, moved: MovedPlaces::default() }), Answer::Done);
 }
 
-/// A visitor shows his ticket.
+/// A visitor shows a ticket.
 pub(crate) fn show(story: &mut Story, ticket: Ticket) -> Result<Answer, Refusal> {
     story.attempt(&Operation::Show { ticket })
 }
@@ -60,7 +60,7 @@ pub(crate) fn ticket_of(generation: Generation, position: u64) -> Ticket {
     Ticket { lane: 0, generation, position: Position::new(position).unwrap(), entered: 0, copy: 0 }
 }
 
-/// Everybody comes as soon as he may, and goes as soon as somebody waits for his slot; returns the order in which they got in.
+/// All visitors come as soon as they may, and go as soon as another waits for the slot; returns the order in which they got in.
 pub(crate) fn let_everybody_through(story: &mut Story, tickets: &[Ticket]) -> Vec<Ticket> {
     let capacity = story.room.capacity().unwrap();
     let (mut order, mut inside) = (vec![], std::collections::VecDeque::new());

@@ -148,7 +148,7 @@ fn nodes_may_tell_what_they_remember_in_any_order() {
 }
 
 #[test]
-fn a_lost_claim_counts_as_a_visitor_until_his_pass_has_ended() {
+fn a_lost_claim_counts_as_a_visitor_until_the_pass_has_ended() {
     let mut primary = Story::max_size(2);
     let tickets = primary.join_many(4);
     let mut replica = replica_of(&primary);
@@ -218,7 +218,7 @@ fn without_records_everybody_inside_is_a_phantom_and_no_ticket_is_claimed_twice(
     let memory = memory_of(&story.room);
     mend_without_sessions(&mut story, memory.clone());
     assert_eq!((story.room.losses.phantoms, story.room.active(), story.room.held()), (2, 2, 3));
-    assert_eq!(story.try_claim(tickets[1]), Err(Refusal::Gone), "he has his pass");
+    assert_eq!(story.try_claim(tickets[1]), Err(Refusal::Gone), "the holder has a pass");
     story.claim(tickets[3]);
     recall(&mut story, memory);
     assert_eq!(story.room.losses.phantoms, 2, "nobody is counted twice");
@@ -254,7 +254,7 @@ fn a_reset_that_the_replica_never_saw_stays_a_reset() {
     assert_eq!(replica.try_claim(old[1]), Err(Refusal::UnknownTicket));
     assert_eq!(show(&mut replica, old[1]), Err(Refusal::UnknownTicket));
     recall(&mut replica, memory_of(&primary.room));
-    assert_eq!(replica.room.losses.phantoms, 1, "whoever was inside still is");
+    assert_eq!(replica.room.losses.phantoms, 1, "the visitor who was inside still is");
     for ticket in new.into_iter().take(2) {
         replica.claim(ticket);
     }
@@ -286,7 +286,7 @@ fn a_line_that_only_another_node_remembers_is_given_back_too() {
     mend(&mut first, memory.clone());
     let lost = first.join_many(4);
     second.now = first.now.plus(5_000);
-    // Whoever mends has not seen the line that was lost; whoever comes later has.
+    // The node that mends has not seen the line that was lost; the one that comes later has.
     let newest = mend(&mut second, memory);
     assert!(newest > lost[0].generation);
     recall(&mut second, memory_of(&first.room));
@@ -410,7 +410,11 @@ fn a_line_between_others_that_is_over_makes_place_and_its_tickets_stay_gone() {
         "a line was opened, not numbers left out"
     );
     assert!(!left.contains(&gone.generation));
-    assert_eq!(show(&mut story, gone), Err(Refusal::UnknownTicket), "whoever gave up does not come back");
+    assert_eq!(
+        show(&mut story, gone),
+        Err(Refusal::UnknownTicket),
+        "a visitor who gave up does not come back"
+    );
     assert_eq!(story.room.waiting(), 3 + 2 * (SEGMENTS_MAX as u64 - 2));
 }
 
@@ -447,7 +451,7 @@ fn a_place_that_moved_is_not_back_on_its_old_device_because_a_store_has_forgotte
     for old in [tickets[2], early] {
         assert_eq!(replica.try_claim(old), Err(Refusal::Moved));
     }
-    // Whoever moved it gets his answer again, also here.
+    // A repeated move by the same mover is idempotent, also here.
     let again = replica.attempt(&Operation::Move { ticket: early, by: Mover(5) });
     assert_eq!(again, Ok(Answer::Moved { ticket: late, is_repeated: true }));
     replica.claim(late);
@@ -462,16 +466,16 @@ fn a_place_that_moved_is_not_back_on_its_old_device_because_a_store_has_forgotte
 }
 
 #[test]
-fn what_somebody_remembers_of_moves_fills_no_room_further_than_it_goes() {
+fn what_nodes_remember_of_moves_fills_no_room_further_than_it_goes() {
     let mut story = Story::manual();
     let tickets = story.join_many(3_000);
     let key = |ticket: &Ticket| anteroom_core::SessionKey {
         generation: ticket.generation,
         position: ticket.position,
     };
-    let entry = |ticket: &Ticket| (key(ticket), anteroom_core::Moved { copy: 1, by: Mover(1) });
+    let entry = |ticket: &Ticket| (key(ticket), anteroom_core::MoveRecord { copy: 1, by: Mover(1) });
     let mut moved: std::collections::BTreeMap<_, _> = tickets.iter().map(entry).collect();
-    moved.insert(key(&tickets[0]), anteroom_core::Moved { copy: 200, by: Mover(1) });
+    moved.insert(key(&tickets[0]), anteroom_core::MoveRecord { copy: 200, by: Mover(1) });
     let moved = MovedPlaces::new(moved);
     story.does(Operation::Recall { lines: vec![], moved: moved.clone() });
     assert_eq!(story.room.moved.len(), anteroom_core::moves::MOVED_MAX);

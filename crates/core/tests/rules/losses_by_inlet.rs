@@ -1,4 +1,4 @@
-//! What each kind of inlet does with a line that was interrupted: the frontier goes on from where anybody has seen it.
+//! What each kind of inlet does with a line that was interrupted: the frontier goes on from where any node has seen it.
 
 use anteroom_core::losses::MARGIN_MIN;
 use anteroom_core::room::SEGMENTS_MAX;
@@ -16,7 +16,7 @@ fn keys(tickets: &[Ticket]) -> Vec<SessionKey> {
 }
 
 #[test]
-fn manual_what_the_operator_let_run_ahead_is_owed_to_whoever_joins_next() {
+fn manual_what_the_operator_let_run_ahead_is_owed_to_the_next_who_join() {
     let mut primary = Story::manual();
     primary.join_many(5);
     let mut replica = replica_of(&primary);
@@ -48,7 +48,7 @@ fn manual_an_advance_that_only_a_later_node_saw_counts_the_same() {
         assert_eq!(
             replica.room.newest().serving,
             5 + MARGIN_MIN + 4,
-            "the others are owed to whoever joined next"
+            "the others are owed to those who joined next"
         );
     }
     replica.claim(new[3]);
@@ -276,7 +276,7 @@ fn auction_the_highest_winner_is_remembered_and_gives_nobody_an_offer() {
 }
 
 #[test]
-fn auction_a_lost_win_is_won_again_by_whoever_is_the_earliest() {
+fn auction_a_lost_win_is_won_again_by_the_earliest() {
     let (mut primary, tickets) = auction();
     let mut replica = replica_of(&primary);
     settle(&mut primary, &tickets[5..]);

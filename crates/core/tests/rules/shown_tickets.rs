@@ -42,12 +42,12 @@ fn a_ticket_beyond_what_is_known_proves_everybody_before_it() {
     assert_eq!(show(&mut replica, unseen[4]), Ok(Answer::Done));
     assert_eq!((replica.room.segments[0].joined, replica.room.waiting()), (9, 10));
     assert_eq!(replica.room.losses.learning_until.0, 0, "the line was never lost, only its end");
-    assert_eq!(replica.try_claim(unseen[5]), Err(Refusal::UnknownTicket), "until he shows himself too");
+    assert_eq!(replica.try_claim(unseen[5]), Err(Refusal::UnknownTicket), "until its holder shows it too");
     show(&mut replica, unseen[5]).unwrap();
     let waiting = [&unseen[..], &[new]].concat();
     let first: Vec<_> = (1..=4).map(|position| ticket_of(unseen[0].generation, position)).collect();
     let line = [first, waiting].concat();
-    assert_eq!(let_everybody_through(&mut replica, &line), line, "before whoever joined after the loss");
+    assert_eq!(let_everybody_through(&mut replica, &line), line, "before those who joined after the loss");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn the_first_ticket_of_a_lost_line_gives_those_in_front_two_minutes_to_show_them
     assert!(matches!(story.board().standing(&ticket_of(lost, 301), story.now), Standing::Offered { .. }));
     assert_eq!(story.try_claim(ticket_of(lost, 302)), Err(Refusal::NotServed));
     assert_eq!(story.try_claim(new[0]), Err(Refusal::NotServed));
-    assert_eq!(show(&mut story, ticket_of(lost, 299)), Err(Refusal::UnknownTicket), "he is too late");
+    assert_eq!(show(&mut story, ticket_of(lost, 299)), Err(Refusal::UnknownTicket), "it is shown too late");
     show(&mut story, ticket_of(lost, 501)).unwrap();
 }
 
@@ -153,7 +153,7 @@ fn nobody_is_let_in_by_steps_windows_or_rounds_while_the_line_is_learned() {
     let lost = lost_line(&story, 100);
     show(&mut story, ticket_of(lost, 9)).unwrap();
     let passer_by = story.join();
-    assert_eq!(story.try_claim(passer_by), Err(Refusal::NotServed), "no slot on the spot");
+    assert_eq!(story.try_claim(passer_by), Err(Refusal::NotServed), "no immediate admission");
     let present =
         vec![anteroom_core::SessionKey { generation: passer_by.generation, position: passer_by.position }];
     let round = story.room.auction.as_ref().unwrap().round;
@@ -198,7 +198,7 @@ fn what_a_node_remembers_comes_before_what_tickets_have_shown() {
 }
 
 #[test]
-fn a_line_is_given_back_once_whoever_remembers_it() {
+fn a_line_is_restored_once_whichever_node_remembers_it() {
     let mut story = made_again(max_size(16));
     let lost = lost_line(&story, 100);
     let line = Line { generation: lost, base: 0, joined: 50, serving: 30, floor: 20, claimed: 18, inside: 6 };

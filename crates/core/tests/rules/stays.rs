@@ -52,7 +52,7 @@ fn a_stay_ends_by_itself_unless_the_visitor_comes_back() {
     let touched = touch(&mut story, &session, true).unwrap();
     assert_eq!(until(&touched), 20_000 + STAY);
     story.later(304);
-    assert_eq!((story.room.held(), story.room.serving()), (1, 1), "his slot is not free yet");
+    assert_eq!((story.room.held(), story.room.serving()), (1, 1), "the slot is not free yet");
     story.later(1);
     assert_eq!(story.room.counts().expired, 1);
     assert_eq!(story.room.serving(), 2, "the next one's turn");
@@ -69,7 +69,7 @@ fn a_touch_never_shortens_a_stay() {
 }
 
 #[test]
-fn nobody_stays_longer_than_session_max_however_often_he_comes_back() {
+fn nobody_stays_longer_than_session_max_however_often_they_come_back() {
     let mut story = Story::manual();
     story.change(|settings| settings.session_max = Seconds::new(400).unwrap());
     story.advance(1);
@@ -178,7 +178,7 @@ fn a_stay_that_ends_sooner_than_all_nodes_know_is_not_made_longer() {
 }
 
 #[test]
-fn whoever_leaves_from_inside_is_an_ended_visit_too() {
+fn a_visitor_who_leaves_from_inside_is_an_ended_visit_too() {
     let mut story = Story::max_size(1);
     story.spread_millis = 2_000;
     let ticket = story.join();
@@ -239,7 +239,7 @@ fn an_ended_visit_is_shown_for_ten_seconds_and_not_beyond_a_reset() {
 }
 
 #[test]
-fn who_holds_a_pass_gets_a_stay_with_his_cookie_that_is_no_shorter() {
+fn who_holds_a_pass_gets_a_stay_with_the_cookie_that_is_no_shorter() {
     let mut story = Story::max_size(2);
     story.spread_millis = 2_000;
     let (ticket, other) = (story.join(), story.join());
@@ -257,7 +257,7 @@ fn who_holds_a_pass_gets_a_stay_with_his_cookie_that_is_no_shorter() {
 }
 
 #[test]
-fn who_has_a_cookie_and_asks_for_a_pass_holds_his_slot_for_as_long_as_it_is_valid() {
+fn who_has_a_cookie_and_asks_for_a_pass_holds_the_slot_for_as_long_as_it_is_valid() {
     let mut story = Story::max_size(1);
     let ticket = story.join();
     story.try_claim_for(ticket, Some(PROVISIONAL)).unwrap();

@@ -103,7 +103,7 @@ fn a_start_in_the_past_gives_the_grid() {
         ..periodic()
     });
     assert_eq!(story.room.next_step_at, Some(START.plus(5 * SECOND)));
-    // Whoever switches to and fro gets no slot twice.
+    // Switching to and fro takes no slot twice.
     story.join_many(100);
     story.later(5);
     story.change(|settings| settings.inlet = InletKind::Manual);
@@ -221,7 +221,7 @@ fn a_hand_over_a_timetable_is_a_one_off_and_a_hand_back_lays_it_to_rest() {
     assert_eq!((story.room.serving(), story.board().standstill), (12, Some(Standstill::MovedBack)));
     story.later(10);
     story.set(RoomState::Open);
-    assert_eq!(story.room.serving(), 12, "it wakes at its next step");
+    assert_eq!(story.room.serving(), 12, "it resumes at its next step");
     story.later(50);
     assert_eq!(story.room.serving(), 22);
 }

@@ -1,4 +1,4 @@
-//! Slots that become free belong to those who were turned away, not to whoever happens to pass by.
+//! Slots that become free belong to those who were turned away, not to passers-by.
 
 use anteroom_core::{Answer, InletKind, Operation, Outcome, Refusal, Settings, Ticket};
 
@@ -58,7 +58,7 @@ fn where_rounds_become_shorter_the_open_one_does_too() {
 }
 
 #[test]
-fn a_round_that_nobody_came_to_leaves_its_slots_to_whoever_comes_next() {
+fn a_round_that_nobody_came_to_leaves_its_slots_to_the_next_visitors() {
     let (mut story, tickets) = after_a_round_without_slots(false);
     story.claim(tickets[2]);
 }

@@ -70,14 +70,14 @@ fn latency(played: &Played, most: u64) -> Panel {
     Panel { unit: "latency (ms, cut off at the top)", most, grid_spacing: most / 4, lines }
 }
 
-const fn in_trouble(point: &Point) -> bool {
+const fn is_failing(point: &Point) -> bool {
     point.at_millis >= TROUBLE_MINUTE * MINUTE && point.at_millis < RECOVERY_MINUTE * MINUTE
 }
 
 #[test]
 fn follows_a_step_in_latency_down_and_up_again() {
     let strength = SLOTS * 5 / 4;
-    let best = |point: &Point| if in_trouble(point) { SLOTS / 2 } else { SLOTS };
+    let best = |point: &Point| if is_failing(point) { SLOTS / 2 } else { SLOTS };
     for seed in seeds() {
         let played = play(&scenario(
             seed,
@@ -154,7 +154,7 @@ fn falls_to_the_floor_under_steady_timeouts_and_comes_back() {
                 minutes: MINUTES,
                 marks: vec![(TROUBLE_MINUTE, "timeouts begin"), (RECOVERY_MINUTE, "they end")],
                 panels: [
-                    people(&played, CEILING, |point| if in_trouble(point) { FLOOR } else { SLOTS }),
+                    people(&played, CEILING, |point| if is_failing(point) { FLOOR } else { SLOTS }),
                     errors,
                 ],
             };

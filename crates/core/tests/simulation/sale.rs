@@ -1,10 +1,10 @@
 //! A sale, event by event: visitors, the room (the very rules that run in production) and the origin behind it.
 //!
-//! *A visitor* joins, is told how long it will take, and from then on looks as often as he is told to. If he is *absent* he
-//! never looks again, and tells nobody. When his turn has come he claims his pass, is at the origin within a second and a half,
-//! stays for an exponential time, and the origin tells the room within half a second that he has left, unless it only reports
-//! how many slots are free. In an auction he checks in instead: the server holds on to as many as there are slots, the earliest
-//! first, and sends the others away until the next look.
+//! *A visitor* joins, is told how long it will take, and from then on polls as often as told. An *absent* visitor never polls
+//! again, and tells nobody. At their turn visitors claim a pass, are at the origin within a second and a half, stay for an
+//! exponential time, and the origin tells the room within half a second that they have left, unless it only reports how many slots
+//! are free. In an auction visitors check in instead: the server holds on to as many as there are slots, the earliest first, and
+//! sends the others away until the next poll.
 //!
 //! There is no clock and no chance but the seed, so a sale is the same each time.
 
@@ -37,7 +37,7 @@ const POINT_SPACING_MILLIS: u64 = 10 * SECOND;
 
 /// What the origin tells the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum OriginReports {
     /// Each visit that is over, by name.
     Names,
     /// How many slots are free and how many passes have entered.
@@ -60,7 +60,7 @@ pub(crate) enum Change {
 pub(crate) struct Scenario {
     pub(crate) settings: Settings,
     pub(crate) origin: Origin,
-    pub(crate) telling: Telling,
+    pub(crate) origin_reports: OriginReports,
     /// How many come within the first minute.
     pub(crate) crowd: u64,
     /// Average time between two later ones.
@@ -70,20 +70,20 @@ pub(crate) struct Scenario {
     pub(crate) warm_up_millis: u64,
     /// Nobody comes any more.
     pub(crate) doors_close_millis: u64,
-    /// Whether it is over when the doors close, whoever still waits.
+    /// Whether it is over when the doors close, even if visitors still wait.
     pub(crate) stops: bool,
     /// After the opening.
     pub(crate) changes: Vec<(u64, Change)>,
     pub(crate) seed: u64,
 }
 
-/// Somebody, by position.
+/// A visitor, by position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visitor {
     pub(crate) joined_at: UnixMillis,
-    /// What he was told when he joined.
+    /// The estimate at the join.
     pub(crate) told: Option<Wait>,
-    /// When he got his pass.
+    /// When the pass was issued.
     pub(crate) admitted_at: Option<UnixMillis>,
 }
 
@@ -110,13 +110,13 @@ pub(crate) struct Played {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrive,
-    Look(u64),
+    Poll(u64),
     Deliver(u64),
     Enter(u64),
     Depart(u64),
     Close(u64),
     Sample,
-    Heard { sequence: u64, free: u64, entered: u64, latency_millis: u64, errors_per_million: u32 },
+    ReportArrives { sequence: u64, free: u64, entered: u64, latency_millis: u64, errors_per_million: u32 },
     Round,
     Change(usize),
     Point,
@@ -196,7 +196,7 @@ impl Sale {
             self.schedule(after, Event::Arrive);
             after += self.random.exponential(self.scenario.arrival_spacing_millis);
         }
-        if self.scenario.telling != Telling::Names {
+        if self.scenario.origin_reports != OriginReports::Names {
             self.schedule(0, Event::Sample);
         }
         if let Some(auction) = self.room().auction.as_ref() {
@@ -223,7 +223,7 @@ impl Sale {
     fn run(&mut self) {
         let doors_close = START.plus(self.scenario.doors_close_millis);
         while let Some(Reverse((at, _, event))) = self.events.pop() {
-            // The owner of a room wakes up when its rules have something to do.
+            // The owner of a room runs when its rules have something to do.
             while let Some(due) = self.room().next_due().filter(|&due| due > self.room().clock && due < at) {
                 self.now = due;
                 self.apply(&Operation::Tick).unwrap();
@@ -240,18 +240,18 @@ impl Sale {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Arrive => self.arrive(),
-            Event::Look(position) => self.look(position),
+            Event::Poll(position) => self.poll(position),
             Event::Deliver(position) => self.claim(position),
             Event::Enter(position) => self.enter(position),
             Event::Depart(position) => self.depart(position),
             Event::Close(position) => {
                 let key = self.ticket(position).into_key();
-                // Whoever stayed until his pass ran out is gone already.
+                // A visitor who stayed until the pass ran out is gone already.
                 let _ = self.apply(&Operation::Close { key, outcome: Outcome::Completed });
             }
             Event::Sample => self.sample(),
-            Event::Heard { sequence, free, entered, latency_millis, errors_per_million } => {
-                let by_slots = self.scenario.telling == Telling::Slots;
+            Event::ReportArrives { sequence, free, entered, latency_millis, errors_per_million } => {
+                let by_slots = self.scenario.origin_reports == OriginReports::Slots;
                 let report = Report {
                     reporter: "origin".into(),
                     sequence: Some(sequence),
@@ -311,11 +311,11 @@ impl Sale {
         self.sessions.push(None);
         if !is_absent {
             self.still_waiting += 1;
-            self.look(position);
+            self.poll(position);
         }
     }
 
-    /// What he reads when he joins. Whoever is let in at once is told nothing.
+    /// The estimate that a visitor reads at the join; none if admitted immediately.
     fn tell(&self, position: u64) -> Option<Wait> {
         let (board, ticket) = (Board::of(self.room()), self.ticket(position).into_ticket());
         match board.standing(&ticket, self.now) {
@@ -332,7 +332,7 @@ impl Sale {
         &self.board
     }
 
-    fn look(&mut self, position: u64) {
+    fn poll(&mut self, position: u64) {
         let (now, ticket) = (self.now, self.ticket(position).into_ticket());
         let board = self.read_board();
         let standing = board.standing(&ticket, now);
@@ -344,11 +344,11 @@ impl Sale {
             self.claim(position);
         } else if !self.scenario.settings.is_auction() || !self.checks_in(position) {
             let again = next_poll_seconds(ahead, wait.map(|wait| wait.p50_seconds), position);
-            self.schedule(again * SECOND, Event::Look(position));
+            self.schedule(again * SECOND, Event::Poll(position));
         }
     }
 
-    /// Whether the server holds on to him until the end of the round.
+    /// Whether the server holds on to the visitor until the end of the round.
     fn checks_in(&mut self, position: u64) -> bool {
         let Some(auction) = self.room().auction.as_ref() else { return false };
         let (free, spare) = (auction.free, auction.spare);
@@ -363,7 +363,7 @@ impl Sale {
                 return false;
             }
             let again = next_poll_seconds(0, Some(0), displaced);
-            self.schedule(again * SECOND, Event::Look(displaced));
+            self.schedule(again * SECOND, Event::Poll(displaced));
         }
         true
     }
@@ -387,7 +387,7 @@ impl Sale {
                     let delivery = self.random.between(20, 200);
                     self.schedule(delivery, Event::Deliver(position));
                 } else {
-                    self.schedule(next_poll_seconds(0, Some(0), position) * SECOND, Event::Look(position));
+                    self.schedule(next_poll_seconds(0, Some(0), position) * SECOND, Event::Poll(position));
                 }
             }
         }
@@ -396,8 +396,8 @@ impl Sale {
     }
 
     fn claim(&mut self, position: u64) {
-        // A board may have shown an offer that is gone; whoever is absent for so long is not let in.
-        assert!(self.try_claim(position), "an offer of somebody who looked in time is his");
+        // A board may have shown an offer that is gone; a visitor who is absent for so long is not let in.
+        assert!(self.try_claim(position), "an offer is good for a visitor who polled in time");
     }
 
     fn try_claim(&mut self, position: u64) -> bool {
@@ -423,7 +423,10 @@ impl Sale {
         self.account(self.now);
         self.scenario.origin.enter();
         let session = self.sessions[index_of(position)].as_ref().unwrap();
-        assert!(session.enter_by_seconds.is_none_or(|by| self.now.seconds() <= by), "he came in time");
+        assert!(
+            session.enter_by_seconds.is_none_or(|by| self.now.seconds() <= by),
+            "the visitor came in time"
+        );
         let pass_ends_in = session.ends_at().since(self.now);
         let stay = self.random.exponential(VISIT_MEAN_MILLIS).min(pass_ends_in);
         self.schedule(stay, Event::Depart(position));
@@ -432,7 +435,7 @@ impl Sale {
     fn depart(&mut self, position: u64) {
         self.account(self.now);
         self.scenario.origin.depart();
-        if self.scenario.telling != Telling::Slots {
+        if self.scenario.origin_reports != OriginReports::Slots {
             let delay = self.random.between(50, 500);
             self.schedule(delay, Event::Close(position));
         }
@@ -449,7 +452,7 @@ impl Sale {
     /// The origin counts; what it counted arrives a little later.
     fn sample(&mut self) {
         let origin = &self.scenario.origin;
-        let heard = Event::Heard {
+        let arrival = Event::ReportArrives {
             sequence: self.now.since(START),
             free: origin.slots.saturating_sub(origin.inside),
             entered: origin.entered,
@@ -458,7 +461,7 @@ impl Sale {
         };
         if !self.is_silent {
             let way = self.random.between(20, 400);
-            self.schedule(way, heard);
+            self.schedule(way, arrival);
         }
         self.schedule(REPORT_SPACING_MILLIS, Event::Sample);
     }

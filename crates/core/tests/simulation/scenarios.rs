@@ -4,7 +4,7 @@ use anteroom_core::settings::{Bounded, Seconds};
 use anteroom_core::{Discipline, InletKind, Settings};
 
 use super::origin::Origin;
-use super::sale::{MINUTE, Scenario, Telling};
+use super::sale::{MINUTE, OriginReports, Scenario};
 
 /// How many visitors the origin has slots for.
 pub(crate) const SLOTS: u64 = 500;
@@ -19,41 +19,41 @@ pub(crate) const DOORS_CLOSE_MILLIS: u64 = 150 * MINUTE;
 
 /// How a room is run.
 #[derive(Debug, Clone)]
-pub(crate) struct Way {
+pub(crate) struct Setup {
     pub(crate) name: &'static str,
     pub(crate) settings: Settings,
-    pub(crate) telling: Telling,
+    pub(crate) origin_reports: OriginReports,
     /// How many positions it passes in a minute: as many join, so that the line stays as long as it is.
     pub(crate) positions_per_minute: u64,
 }
 
-pub(crate) fn max_size(name: &'static str, claim_window_seconds: u64, positions_per_minute: u64) -> Way {
+pub(crate) fn max_size(name: &'static str, claim_window_seconds: u64, positions_per_minute: u64) -> Setup {
     let settings = Settings {
         inlet: InletKind::MaxSize,
         total_active_users: Some(SLOTS),
         queue_position_expiry_period: Seconds::new(claim_window_seconds),
         ..Settings::default()
     };
-    Way { name, settings, telling: Telling::Names, positions_per_minute }
+    Setup { name, settings, origin_reports: OriginReports::Names, positions_per_minute }
 }
 
 /// Five-second rounds, on the origin's word alone.
-pub(crate) fn auction_by_reports() -> Way {
+pub(crate) fn auction_by_reports() -> Setup {
     let settings = Settings {
         discipline: Discipline::Auction,
         round_seconds: Bounded::new(5).unwrap(),
         ..Settings::default()
     };
-    Way {
+    Setup {
         name: "auction, the origin reports free slots",
         settings,
-        telling: Telling::Slots,
+        origin_reports: OriginReports::Slots,
         positions_per_minute: 194,
     }
 }
 
 /// Five-second rounds over a capacity that the room keeps.
-pub(crate) fn auction_by_capacity() -> Way {
+pub(crate) fn auction_by_capacity() -> Setup {
     let settings = Settings {
         discipline: Discipline::Auction,
         inlet: InletKind::MaxSize,
@@ -61,26 +61,31 @@ pub(crate) fn auction_by_capacity() -> Way {
         round_seconds: Bounded::new(5).unwrap(),
         ..Settings::default()
     };
-    Way { name: "auction over `max-size`", settings, telling: Telling::Names, positions_per_minute: 194 }
+    Setup {
+        name: "auction over `max-size`",
+        settings,
+        origin_reports: OriginReports::Names,
+        positions_per_minute: 194,
+    }
 }
 
-pub(crate) fn adaptive() -> Way {
+pub(crate) fn adaptive() -> Setup {
     let settings = Settings {
         inlet: InletKind::Adaptive,
         total_active_users: Some(CEILING),
         adaptive_floor: FLOOR,
         ..Settings::default()
     };
-    Way {
+    Setup {
         name: "`adaptive`, claim window 120 s",
         settings,
-        telling: Telling::Health,
+        origin_reports: OriginReports::Health,
         positions_per_minute: 192,
     }
 }
 
 /// So many people in steps of so many seconds.
-pub(crate) fn stepped(inlet: InletKind, people: u64, seconds: u64) -> Way {
+pub(crate) fn stepped(inlet: InletKind, people: u64, seconds: u64) -> Setup {
     let settings = Settings {
         inlet,
         increment_by: Bounded::new(people).unwrap(),
@@ -88,21 +93,21 @@ pub(crate) fn stepped(inlet: InletKind, people: u64, seconds: u64) -> Way {
         interval_seconds: Seconds::new(seconds).unwrap(),
         ..Settings::default()
     };
-    Way {
+    Setup {
         name: "by the clock",
         settings,
-        telling: Telling::Names,
+        origin_reports: OriginReports::Names,
         positions_per_minute: people * 60 / seconds,
     }
 }
 
-impl Way {
+impl Setup {
     /// A sale where those who join wait for about so many minutes.
     pub(crate) fn with_a_line_of(&self, minutes: u64, seed: u64) -> Scenario {
         Scenario {
             settings: self.settings.clone(),
             origin: Origin::with_slots(SLOTS),
-            telling: self.telling,
+            origin_reports: self.origin_reports,
             // The first fill the room, and those among them who are absent make way for as many again.
             crowd: 2 * SLOTS + self.positions_per_minute * minutes,
             arrival_spacing_millis: MINUTE / self.positions_per_minute,

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use anteroom_core::bucket::Taken;
+use anteroom_core::bucket::TakeResult;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::policy::Policy;
@@ -40,11 +40,11 @@ pub struct Quota {
 }
 
 impl Quota {
-    pub(super) fn new(policy: &Arc<Policy>, taken: &Taken, has_legacy_fields: bool) -> Self {
+    pub(super) fn new(policy: &Arc<Policy>, taken: &TakeResult, has_legacy_fields: bool) -> Self {
         Self { first: Standing::new(policy, taken), further: Vec::new(), has_legacy_fields }
     }
 
-    pub(super) fn add(&mut self, policy: &Arc<Policy>, taken: &Taken) {
+    pub(super) fn add(&mut self, policy: &Arc<Policy>, taken: &TakeResult) {
         self.further.push(Standing::new(policy, taken));
     }
 
@@ -100,7 +100,7 @@ impl Quota {
 }
 
 impl Standing {
-    fn new(policy: &Arc<Policy>, taken: &Taken) -> Self {
+    fn new(policy: &Arc<Policy>, taken: &TakeResult) -> Self {
         let more_in_seconds = if taken.allowed {
             policy.next_token_seconds()
         } else {
@@ -132,10 +132,10 @@ mod tests {
         Arc::new(Policy::new(name, By::Ip, budget, vec![charge]).unwrap())
     }
 
-    fn taken(remaining: u64, retry_after_micros: u64) -> Taken {
+    fn taken(remaining: u64, retry_after_micros: u64) -> TakeResult {
         let allowed = retry_after_micros == 0;
         let retry_after_micros = Some(retry_after_micros);
-        Taken { allowed, remaining, retry_after_micros, full_at_micros: 0, now_micros: 0 }
+        TakeResult { allowed, remaining, retry_after_micros, full_at_micros: 0, now_micros: 0 }
     }
 
     fn written(quota: &Quota) -> Vec<String> {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-use anteroom_core::bucket::Taken;
+use anteroom_core::bucket::TakeResult;
 use anteroom_store::buckets::Who;
 
 /// Parts with a lock each.
@@ -52,7 +52,7 @@ impl Refusals {
     }
 
     /// How a refused client stands, if it still is refused.
-    pub(super) fn find(&self, policy: usize, who: Who, now_micros: u64) -> Option<Taken> {
+    pub(super) fn find(&self, policy: usize, who: Who, now_micros: u64) -> Option<TakeResult> {
         let key = (policy, who);
         let mut shard = self.shard(&key);
         let Refusal { until_micros, remaining } = *shard.refusals.get(&key)?;
@@ -60,7 +60,7 @@ impl Refusals {
             shard.refusals.remove(&key);
             return None;
         }
-        Some(Taken {
+        Some(TakeResult {
             allowed: false,
             remaining,
             retry_after_micros: Some(until_micros - now_micros),
@@ -70,7 +70,7 @@ impl Refusals {
     }
 
     /// Remembers a refusal. `asked_micros` is when the store was asked.
-    pub(super) fn note(&self, policy: usize, who: Who, asked_micros: u64, taken: &Taken) {
+    pub(super) fn note(&self, policy: usize, who: Who, asked_micros: u64, taken: &TakeResult) {
         let Some(retry_after_micros) = taken.retry_after_micros.filter(|micros| *micros > 0) else { return };
         let refusal = Refusal {
             until_micros: asked_micros.saturating_add(retry_after_micros),
@@ -115,9 +115,9 @@ mod tests {
         Who::address(IpAddr::V4(Ipv4Addr::from_bits(number)))
     }
 
-    fn refused_for(micros: u64) -> Taken {
+    fn refused_for(micros: u64) -> TakeResult {
         let retry_after_micros = Some(micros);
-        Taken { allowed: false, remaining: 3, retry_after_micros, full_at_micros: 0, now_micros: 0 }
+        TakeResult { allowed: false, remaining: 3, retry_after_micros, full_at_micros: 0, now_micros: 0 }
     }
 
     #[test]
@@ -130,8 +130,8 @@ mod tests {
         assert_eq!(refusals.find(1, who(8), 149), None, "another client");
         assert_eq!(refusals.find(1, who(7), 150), None, "over");
         assert_eq!(refusals.find(1, who(7), 149), None, "and forgotten");
-        refusals.note(1, who(7), 100, &Taken { retry_after_micros: None, ..refused_for(1) });
-        refusals.note(1, who(7), 100, &Taken { allowed: true, ..refused_for(0) });
+        refusals.note(1, who(7), 100, &TakeResult { retry_after_micros: None, ..refused_for(1) });
+        refusals.note(1, who(7), 100, &TakeResult { allowed: true, ..refused_for(0) });
         assert_eq!(refusals.find(1, who(7), 100), None, "nothing to wait for");
     }
 

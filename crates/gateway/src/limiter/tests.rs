@@ -134,13 +134,13 @@ impl Shared {
 
 #[async_trait]
 impl Buckets for Shared {
-    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<Taken, BucketsError> {
+    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         self.reached().await?;
         Ok(self.inner.take_at_once(key, limit, cost).unwrap())
     }
 
-    fn take_at_once(&self, _: &BucketKey, _: &Limit, _: u64) -> Option<Taken> {
+    fn take_at_once(&self, _: &BucketKey, _: &Limit, _: u64) -> Option<TakeResult> {
         None
     }
 
@@ -361,12 +361,12 @@ async fn what_was_decided_before_the_store_failed_is_told() {
     struct Once(Shared);
     #[async_trait]
     impl Buckets for Once {
-        async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<Taken, BucketsError> {
+        async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
             let taken = self.0.take(key, limit, cost).await;
             self.0.put(FAILS);
             taken
         }
-        fn take_at_once(&self, _: &BucketKey, _: &Limit, _: u64) -> Option<Taken> {
+        fn take_at_once(&self, _: &BucketKey, _: &Limit, _: u64) -> Option<TakeResult> {
             None
         }
         async fn probe(&self) -> Result<(), BucketsError> {

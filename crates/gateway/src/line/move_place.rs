@@ -5,7 +5,7 @@
 //! The response to a confirmation can be lost. So the question comes with a cookie that identifies the browser: a
 //! repeated confirmation, or opening the link again, returns the same place (`anteroom_core::moves`).
 
-use anteroom_core::{Answer, Mover, Operation, Place, Recognition, Refusal, Standing, Ticket};
+use anteroom_core::{Answer, Mover, Operation, PlaceStatus, Recognition, Refusal, Standing, Ticket};
 use anteroom_pages::{Page, Situation, qr_svg};
 use anteroom_store::EngineError;
 use anteroom_store::engine::Actor;
@@ -255,7 +255,7 @@ impl Called<'_> {
             return Ok(false);
         }
         match room.handle.place_status(*ticket, now).await {
-            Ok(Place::Claimed(session)) => Ok(session.is_alive(now)),
+            Ok(PlaceStatus::Claimed(session)) => Ok(session.is_alive(now)),
             Ok(_) | Err(EngineError::Refused(_)) => Ok(false),
             Err(error) => Err(error),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anteroom_pages::{Page, Pages, TemplateFailed};
+use anteroom_pages::{Page, Pages, TemplateFailure};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -58,7 +58,7 @@ impl Writer {
 
     fn write(&self, status: StatusCode, page: &Page<'_>, asked: &HeaderMap) -> Response<GatewayBody> {
         let mut response = self.pages.respond(status, page, asked);
-        if let Some(TemplateFailed { name, problem }) = response.extensions_mut().remove() {
+        if let Some(TemplateFailure { name, problem }) = response.extensions_mut().remove() {
             let failed_before = self.template_failures.inc();
             if failed_before.is_multiple_of(FAILURES_PER_WARNING) {
                 let room = page.room.unwrap_or_default();

@@ -205,8 +205,8 @@ impl Place {
     }
 
     /// As pages show it.
-    fn shown(&self, now: UnixMillis) -> anteroom_pages::Place {
-        anteroom_pages::Place {
+    fn shown(&self, now: UnixMillis) -> anteroom_pages::PlaceFigures {
+        anteroom_pages::PlaceFigures {
             position: self.ticket.position.get(),
             people_ahead: self.people_ahead,
             people_ahead_at_first: self.people_ahead_at_first,

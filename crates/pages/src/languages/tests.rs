@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn he_reads_what_he_prefers_of_what_there_is() {
+fn visitors_read_what_they_prefer_of_what_there_is() {
     for (header, tag) in [
         ("", "en"),
         ("ar", "ar"),
@@ -15,6 +15,6 @@ fn he_reads_what_he_prefers_of_what_there_is() {
         ("AR-sa", "ar"),
         (";;;,,,q=", "en"),
     ] {
-        assert_eq!(Language::accepted(header).tag, tag, "{header}");
+        assert_eq!(Language::from_accept_language(header).tag, tag, "{header}");
     }
 }

@@ -106,8 +106,8 @@ fn parts(content: &str) -> Vec<Part<'_>> {
             parts.push(Part::Literal(&text[..length]));
             // Without its other quote, it is as long as the tag.
             (length + 2).min(rest.len())
-        } else if is_of_word(first) {
-            let length = rest.find(|letter: char| !is_of_word(letter)).unwrap_or(rest.len());
+        } else if is_word_character(first) {
+            let length = rest.find(|letter: char| !is_word_character(letter)).unwrap_or(rest.len());
             parts.push(Part::Word(&rest[..length]));
             length
         } else {
@@ -120,7 +120,7 @@ fn parts(content: &str) -> Vec<Part<'_>> {
 }
 
 /// The engine takes letters of all scripts for names.
-fn is_of_word(letter: char) -> bool {
+fn is_word_character(letter: char) -> bool {
     letter == '_' || letter.is_alphanumeric()
 }
 

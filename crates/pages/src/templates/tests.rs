@@ -10,7 +10,7 @@ fn documented() -> String {
 }
 
 fn write_one(source: &str, page: &Page<'_>) -> Result<String, TemplateProblem> {
-    preview(source, &Written::new(page, Language::english(), "abc"))
+    preview(source, &LocalizedPage::new(page, Language::english(), "abc"))
 }
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {
@@ -32,7 +32,7 @@ fn the_documented_page_is_written_in_every_situation() {
 }
 
 #[test]
-fn what_operators_wrote_elsewhere_is_escaped() {
+fn what_operators_wrote_in_settings_is_escaped() {
     let settings = settings(&[("notice", "<script>alert(1)</script>"), ("page_heading", "A & \"B\"")]);
     let page = sample(Situation::Waiting, Some(&settings));
     let html = write_one("<p title=\"{{ heading }}\">{{ notice }}</p>", &page).unwrap();

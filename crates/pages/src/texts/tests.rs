@@ -70,7 +70,7 @@ fn every_plural_of_a_language_is_written() {
 
 #[test]
 fn nothing_is_left_untranslated_or_empty() {
-    let english = Language::named("en").unwrap();
+    let english = Language::from_tag("en").unwrap();
     for language in Language::all().iter().skip(1) {
         let same =
             language.texts.all().filter(|(name, pattern)| english.texts.pattern(name) == *pattern).count();
@@ -131,8 +131,8 @@ fn plurals_are_those_of_the_language() {
 #[test]
 fn a_message_is_written_with_its_number() {
     let say = |tag: &str, count: u64| {
-        let language = Language::named(tag).unwrap();
-        language.texts.counted("people-ahead-of-you", count, &number(language, count))
+        let language = Language::from_tag(tag).unwrap();
+        language.texts.text_with_count("people-ahead-of-you", count, &number(language, count))
     };
     assert_eq!(say("en", 0), "You are next");
     assert_eq!(say("en", 1), "1 person ahead of you");
@@ -195,8 +195,10 @@ fn a_browser_counts_and_writes_numbers_in_every_language_as_we_do() {
                 differences.push(format!("{tag}: {} here, {written} there", number(language, count)));
             }
             for (name, pattern) in language.texts.all() {
-                let (by_server, by_script) =
-                    (language.texts.counted(name, count, NUMBER), by_script(pattern, count, category));
+                let (by_server, by_script) = (
+                    language.texts.text_with_count(name, count, NUMBER),
+                    by_script(pattern, count, category),
+                );
                 if by_server != by_script {
                     differences
                         .push(format!("{tag} {name} {count}: {by_server:?} here, {by_script:?} there"));

@@ -55,7 +55,7 @@ pub(crate) async fn notify(State(app): Shared, principal: Principal, request: Re
     }
     app.alarms.tell_rooms(&app.engine).await;
     let told = json!({
-        "received": heard.received(),
+        "received": heard.alerts_received(),
         "firing": heard.firing,
         "resolved": heard.resolved,
         "ignored": heard.ignored,

@@ -11,7 +11,7 @@ mod view;
 use std::sync::Arc;
 
 use anteroom_admission::Proof;
-use anteroom_core::{Answer, Operation, Outcome, Refusal, Reported, SessionKey};
+use anteroom_core::{Answer, Operation, Outcome, Refusal, ReportOutcome, SessionKey};
 use anteroom_store::EngineError;
 use anteroom_tokens::request_id;
 use axum::body::Body;
@@ -53,7 +53,7 @@ pub(crate) async fn post(
     let told = match said {
         Said::Report(report) => {
             let answered = room.handle.operate(Operation::Report(report), principal.actor()).await?;
-            let reported = if answered == Answer::Reported(Reported::Late) { "late" } else { "taken" };
+            let reported = if answered == Answer::Reported(ReportOutcome::Late) { "late" } else { "taken" };
             let board = room.handle.board();
             let figures = figures(&board, app.now().max(board.clock));
             CapacityAnswer::Report(ReportAnswer { reported, figures })

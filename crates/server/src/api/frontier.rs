@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use anteroom_core::{Adaptive, Adjustment, Auction, Board, Forecast, Move, MovedBy, Standstill, UnixMillis};
+use anteroom_core::{
+    Adaptive, Adjustment, Auction, Board, Forecast, FrontierMove, MovedBy, Standstill, UnixMillis,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -35,7 +37,7 @@ pub(crate) struct PublicMove {
 }
 
 impl PublicMove {
-    pub(crate) fn of(moved: &Move) -> Self {
+    pub(crate) fn of(moved: &FrontierMove) -> Self {
         Self { by: moved.by.as_str(), at: rfc3339(moved.at) }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) async fn preview(
     let asked: PreviewBody = read_optional_json(request).await?;
     let settings = room.handle.with_board(|board| Arc::clone(&board.settings));
     let name = asked.situation.as_deref().unwrap_or(Situation::Waiting.name());
-    let situation = Situation::named(name).ok_or_else(|| {
+    let situation = Situation::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = Situation::ALL.iter().map(|situation| situation.name()).collect();
         ApiError::bad_request(format!("`situation` must be one of {}", names.join(", ")))
     })?;

@@ -2,7 +2,7 @@
 //! frontier costs one look-up in its room, remembered for a second.
 
 use anteroom_admission::{AdmissionError, PresentedTicket};
-use anteroom_core::{Place, RoomState, Standing};
+use anteroom_core::{PlaceStatus, RoomState, Standing};
 
 use crate::app::App;
 
@@ -46,20 +46,20 @@ pub(crate) async fn state_from_room(
     Ok(state_of(&place, presented, app))
 }
 
-fn state_of(place: &Place, presented: &PresentedTicket, app: &App) -> TicketState {
+fn state_of(place: &PlaceStatus, presented: &PresentedTicket, app: &App) -> TicketState {
     let closed = presented.board.state == RoomState::Closed;
     match place {
-        Place::Waiting | Place::Offered if closed => TicketState::Closed,
-        Place::Waiting => TicketState::Waiting,
-        Place::Offered => match presented.board.standing(&presented.ticket, app.now()) {
+        PlaceStatus::Waiting | PlaceStatus::Offered if closed => TicketState::Closed,
+        PlaceStatus::Waiting => TicketState::Waiting,
+        PlaceStatus::Offered => match presented.board.standing(&presented.ticket, app.now()) {
             Standing::Offered { remaining_millis } => TicketState::Active { remaining_millis },
             // A win that was not claimed is over, and its holder waits on.
             _ if presented.board.auction.is_some() => TicketState::Waiting,
             // The window has run out since; the room will say so in a moment.
             _ => TicketState::Expired,
         },
-        Place::Claimed(session) if session.is_alive(app.now()) => TicketState::Admitted,
-        Place::Claimed(_) | Place::Gone => TicketState::Expired,
+        PlaceStatus::Claimed(session) if session.is_alive(app.now()) => TicketState::Admitted,
+        PlaceStatus::Claimed(_) | PlaceStatus::Gone => TicketState::Expired,
     }
 }
 

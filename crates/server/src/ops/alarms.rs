@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::alarms::{
-    AlarmBook, AlarmsFull, Alert, Heard, OPERATIONS, OutsideAlarm, OutsideAlarms, OwnAlarm, OwnAlarms,
-    RESOURCES, Totals,
+    AlarmBook, AlarmsFull, Alert, NotificationOutcome, OPERATIONS, OutsideAlarm, OutsideAlarms, OwnAlarm,
+    OwnAlarms, RESOURCES, Totals,
 };
 use anteroom_core::{Board, Operation, UnixMillis};
 use anteroom_store::engine::{Actor, OperationFailures};
@@ -112,12 +112,12 @@ impl Alarms {
         alerts: Vec<Alert>,
         actor: &str,
         now: UnixMillis,
-    ) -> Result<Heard, HearError> {
+    ) -> Result<NotificationOutcome, HearError> {
         let own: BTreeSet<String> = self.book().own.iter().map(|alarm| alarm.name.clone()).collect();
         let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let (mut outside, before) = self.stored().await?;
-            let heard = outside.hear(now, alerts.clone(), |name| own.contains(name))?;
+            let heard = outside.receive(now, alerts.clone(), |name| own.contains(name))?;
             let audit = audit(&heard, actor, now);
             let after = written(&outside);
             if self.store.replace_value(ALARMS_VALUE, before.as_deref(), &after, audit.as_ref()).await? {
@@ -313,7 +313,7 @@ fn named_by(board: &Board) -> &[String] {
 }
 
 /// The record of what began and ended to fire; a mere repetition is not worth one.
-fn audit(heard: &Heard, actor: &str, now: UnixMillis) -> Option<AuditRecord> {
+fn audit(heard: &NotificationOutcome, actor: &str, now: UnixMillis) -> Option<AuditRecord> {
     let mut changes = vec![];
     for (names, what) in [(&heard.began, "fires"), (&heard.ended, "is OK")] {
         changes.extend(names.iter().map(|name| format!("{name} {what}")));

@@ -15,7 +15,7 @@ const ATTEMPTS_MAX: u32 = 8;
 /// Whether a backup was taken with one of this server's master secrets.
 pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, secrets: &MasterSecrets) -> Result<(), String> {
     let check = values.get(CHECK_VALUE).ok_or("The backup holds no check value of a master secret")?;
-    secrets.matching(check).ok_or(
+    secrets.index_of_check_value(check).ok_or(
         "The backup was taken with another master secret; give this server that one too, in its list of secrets",
     )?;
     Ok(())
@@ -49,7 +49,7 @@ pub(crate) enum Compared {
 /// Compares the secrets with what the store knows of its own; fails where none of them fits.
 pub(crate) async fn compare_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<Compared> {
     let stored = store.value(CHECK_VALUE).await?;
-    match stored.as_deref().map(|stored| secrets.matching(stored)) {
+    match stored.as_deref().map(|stored| secrets.index_of_check_value(stored)) {
         Some(Some(0)) => Ok(Compared::First),
         None | Some(Some(_)) => Ok(Compared::Other { stored }),
         Some(None) => Err(Hinted {

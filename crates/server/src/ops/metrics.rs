@@ -167,7 +167,7 @@ impl Collector for Figures {
         counter(
             "passes_shared",
             "Passes given to somebody who asked while or after they were signed",
-            app.admission.signer.shared(),
+            app.admission.signer.answers_shared(),
         )?;
         counter("store_commits", "Commits and batches of joins written", load(&engine.commits))?;
         counter("store_commit_microseconds", "Time spent waiting for them", load(&engine.commit_micros))?;

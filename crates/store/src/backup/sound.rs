@@ -12,7 +12,7 @@ use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::segment::STEPS_MAX;
 use anteroom_core::session::DEPARTED_MAX;
-use anteroom_core::taken::chunk_of;
+use anteroom_core::taken_positions::chunk_of;
 use anteroom_core::{Counts, Generation, MAX_POSITION, Room, Segment, Session, SessionStatus, UnixMillis};
 
 use crate::contract::Trace;

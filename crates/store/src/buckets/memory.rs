@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anteroom_core::bucket::{Bucket, Limit, Taken, take};
+use anteroom_core::bucket::{Bucket, Limit, TakeResult, take};
 use async_trait::async_trait;
 
 use super::{BucketKey, Buckets, BucketsError, PolicyName, Who};
@@ -102,7 +102,7 @@ impl MemoryBuckets {
     }
 
     /// Takes at a moment that the caller names, for tests and simulations.
-    pub fn take_at(&self, key: &BucketKey, limit: &Limit, cost: u64, now_micros: u64) -> Taken {
+    pub fn take_at(&self, key: &BucketKey, limit: &Limit, cost: u64, now_micros: u64) -> TakeResult {
         let index = usize::try_from(self.hasher.hash_one(key.who) >> 32).unwrap_or_default();
         let mut shard = locked(&self.shards[index % self.shards.len()]);
         let policy = shard.policy(&key.policy, limit);
@@ -211,11 +211,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[async_trait]
 impl Buckets for MemoryBuckets {
-    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<Taken, BucketsError> {
+    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
         Ok(self.take_at(key, limit, cost, self.now_micros()))
     }
 
-    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<Taken> {
+    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<TakeResult> {
         Some(self.take_at(key, limit, cost, self.now_micros()))
     }
 

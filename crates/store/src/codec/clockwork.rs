@@ -4,8 +4,8 @@ use anteroom_core::auction::ROUND_WINNERS_MAX;
 use anteroom_core::forecast::{Note, WIDTH_MAX_THOUSANDTHS, WIDTH_MIN_THOUSANDTHS};
 use anteroom_core::reports::Issue;
 use anteroom_core::{
-    Adaptive, Adjustment, Auction, Forecast, Generation, Move, MovedBy, Position, Report, Reporter, Reports,
-    Room, SessionKey, UnixMillis,
+    Adaptive, Adjustment, Auction, Forecast, FrontierMove, Generation, MovedBy, Position, Report, Reporter,
+    Reports, Room, SessionKey, UnixMillis,
 };
 
 use super::{Corrupt, Reader, Writer};
@@ -126,7 +126,7 @@ fn encode_reports(writer: &mut Writer, reports: &Reports) {
         }
         writer.number(reporter.heard_at.0);
     }
-    writer.numbers(&[reports.issued, reports.entered, reports.dead]);
+    writer.numbers(&[reports.issued, reports.entered, reports.unused]);
     writer.number(reports.recent.len() as u64);
     for issue in &reports.recent {
         writer.number(issue.at.0);
@@ -185,7 +185,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Cor
     room.stopped_by = reader.optional_text()?;
     room.last_move = if reader.flag()? {
         let by = *MovedBy::ALL.get(usize::from(reader.byte()?)).ok_or(Corrupt("room"))?;
-        Some(Move { by, at: reader.moment()?, from: reader.number()?, to: reader.number()? })
+        Some(FrontierMove { by, at: reader.moment()?, from: reader.number()?, to: reader.number()? })
     } else {
         None
     };
@@ -207,12 +207,12 @@ fn decode_reports(reader: &mut Reader<'_>) -> Result<Reports, Corrupt> {
         };
         Ok(Reporter { last, heard_at: reader.moment()? })
     })?;
-    let [issued, entered, dead] = [reader.number()?, reader.number()?, reader.number()?];
+    let [issued, entered, unused] = [reader.number()?, reader.number()?, reader.number()?];
     let recent = reader.list(|reader| Ok(Issue { at: reader.moment()?, issued: reader.number()? }))?;
-    if recent.iter().any(|issue| issue.issued > issued) || entered.checked_add(dead).is_none() {
+    if recent.iter().any(|issue| issue.issued > issued) || entered.checked_add(unused).is_none() {
         return Err(Corrupt("room"));
     }
-    Ok(Reports { reporters, issued, recent: recent.into(), entered, dead })
+    Ok(Reports { reporters, issued, recent: recent.into(), entered, unused })
 }
 
 fn decode_auction(reader: &mut Reader<'_>) -> Result<Auction, Corrupt> {

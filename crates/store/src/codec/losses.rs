@@ -1,6 +1,6 @@
 //! What a room must make up for after its store has lost something, and a round's check-ins, as bytes.
 
-use anteroom_core::auction::Collected;
+use anteroom_core::auction::CollectedAttendance;
 use anteroom_core::{Losses, Position, Room, SessionKey, UnixMillis};
 
 use super::{Corrupt, Reader, Writer};
@@ -20,7 +20,7 @@ pub(super) fn encode(writer: &mut Writer, room: &Room) {
     }
     let collected = room.auction.as_ref().and_then(|auction| auction.collected.as_ref());
     writer.byte(u8::from(collected.is_some()));
-    if let Some(Collected { present, turned_away }) = collected {
+    if let Some(CollectedAttendance { present, turned_away }) = collected {
         writer.byte(u8::from(*turned_away));
         writer.number(present.len() as u64);
         for key in present {
@@ -49,7 +49,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Cor
             })
             .collect::<Result<_, Corrupt>>()?;
         let auction = room.auction.as_mut().ok_or(Corrupt("room"))?;
-        auction.collected = Some(Collected { present, turned_away });
+        auction.collected = Some(CollectedAttendance { present, turned_away });
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anteroom_core::ids::COPY_MAX;
 use anteroom_core::moves::MOVED_MAX;
-use anteroom_core::{Moved, Mover, Position, Room, SessionKey};
+use anteroom_core::{MoveRecord, Mover, Position, Room, SessionKey};
 
 use super::{Corrupt, Reader, Writer};
 
@@ -29,7 +29,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room, has_movers: bool)
         let position = Position::new(reader.number()?).ok_or(Corrupt("room"))?;
         let copy = decode_copy(reader)?;
         let by = if has_movers { Mover(reader.number()?) } else { Mover::UNNAMED };
-        Ok((SessionKey { generation, position }, Moved { copy, by }))
+        Ok((SessionKey { generation, position }, MoveRecord { copy, by }))
     });
     room.moved = Arc::new(moved.collect::<Result<_, Corrupt>>()?);
     Ok(())
@@ -57,8 +57,8 @@ mod tests {
         SessionKey { generation: room().newest().generation, position: Position::new(position).unwrap() }
     }
 
-    fn moved(copy: u8, by: u64) -> Moved {
-        Moved { copy, by: Mover(by) }
+    fn moved(copy: u8, by: u64) -> MoveRecord {
+        MoveRecord { copy, by: Mover(by) }
     }
 
     fn session() -> Session {
@@ -127,7 +127,7 @@ mod tests {
             older.extend_from_slice(&entry[..18]);
         }
         let read = decode_room(&older).unwrap();
-        let unnamed = Moved { copy: 2, by: Mover::UNNAMED };
+        let unnamed = MoveRecord { copy: 2, by: Mover::UNNAMED };
         assert_eq!(read.moved, Arc::new((1..=3).map(|position| (key(position), unnamed)).collect()));
         assert_eq!(encode_room(&read)[0], 6);
         for length in 0..older.len() {

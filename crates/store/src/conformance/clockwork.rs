@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anteroom_core::forecast::Note;
 use anteroom_core::settings::{AlarmNames, Bounded, Notice, Seconds};
 use anteroom_core::{
-    Adaptive, Adjustment, Answer, Discipline, InletKind, Move, MovedBy, Operation, Report, Reported, Room,
-    SessionKey, Settings, UnixMillis,
+    Adaptive, Adjustment, Answer, Discipline, FrontierMove, InletKind, MovedBy, Operation, Report,
+    ReportOutcome, Room, SessionKey, Settings, UnixMillis,
 };
 
 use super::backups::{read, restore};
@@ -69,7 +69,7 @@ fn everything_set(mut room: Room) -> Room {
     });
     room.firing = vec!["Disk full".into(), "Somebody else's".into()];
     room.stopped_by = Some("anna".into());
-    room.last_move = Some(Move { by: MovedBy::Auction, at: now, from: 1, to: 2 });
+    room.last_move = Some(FrontierMove { by: MovedBy::Auction, at: now, from: 1, to: 2 });
     room.moves = [1, 2, 3, 4, 5, 6, 7];
     room.forecast.checked = 12;
     room.forecast.within_p90 = 11;
@@ -137,14 +137,14 @@ pub(super) async fn after_a_restore_reporters_are_silent_until_they_are_heard_ag
     let room = engine.room("room").unwrap();
     let board = room.board();
     assert_eq!(board.reports.reporters.len(), 1, "it is remembered");
-    assert!(!board.reports.is_heard(&board.settings, SystemClock.now()));
+    assert!(!board.reports.has_live_reporter(&board.settings, SystemClock.now()));
     room.join().await.unwrap();
     assert_eq!(
         (room.board().serving, room.board().standstill),
         (0, Some(anteroom_core::Standstill::NoReport))
     );
     // The same number again: after a silence, a reporter may have begun anew.
-    assert_eq!(operate_with_retries(&room, report(1, 4)).await, Answer::Reported(Reported::Taken));
+    assert_eq!(operate_with_retries(&room, report(1, 4)).await, Answer::Reported(ReportOutcome::Accepted));
     assert_eq!(room.board().serving, 1);
     engine.stop().await;
 }

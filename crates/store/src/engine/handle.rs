@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{
-    Answer, Board, Operation, Place, Room, RoomId, RoomState, Settings, Standing, Ticket, UnixMillis,
+    Answer, Board, Operation, PlaceStatus, Room, RoomId, RoomState, Settings, Standing, Ticket, UnixMillis,
 };
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -230,7 +230,7 @@ impl RoomHandle {
 
     /// Where a served ticket stands, as the room itself knows it; asked at most once a second for each ticket. What this node has
     /// done to the place is seen at once.
-    pub async fn place_status(&self, ticket: Ticket, now: UnixMillis) -> Result<Place, EngineError> {
+    pub async fn place_status(&self, ticket: Ticket, now: UnixMillis) -> Result<PlaceStatus, EngineError> {
         let is_offered =
             self.with_board(|board| matches!(board.standing(&ticket, now), Standing::Offered { .. }));
         let inspection = match self.place_statuses.look_up(&ticket, is_offered, now) {

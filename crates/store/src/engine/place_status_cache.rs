@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use anteroom_core::{Operation, Place, Refusal, SessionKey, Ticket, UnixMillis};
+use anteroom_core::{Operation, PlaceStatus, Refusal, SessionKey, Ticket, UnixMillis};
 
 /// How long a status is fresh.
 const FRESH_MILLIS: u64 = 1_000;
@@ -15,7 +15,7 @@ const FRESH_MILLIS: u64 = 1_000;
 const ENTRIES_MAX: usize = 4_096;
 
 /// The answer of a room about a place.
-pub(super) type PlaceResult = Result<Place, Refusal>;
+pub(super) type PlaceResult = Result<PlaceStatus, Refusal>;
 
 /// The cached statuses of one room.
 #[derive(Default)]
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn an_answer_is_cached_for_a_second_and_a_refusal_too() {
         let cache = PlaceStatusCache::default();
-        for (position, result) in [(1, Ok(Place::Offered)), (2, Err(Refusal::Moved))] {
+        for (position, result) in [(1, Ok(PlaceStatus::Offered)), (2, Err(Refusal::Moved))] {
             let ticket = ticket(position);
             cache.insert(&ticket, begin(&cache, &ticket, NOW), &result);
             assert_eq!(cache.look_up(&ticket, true, NOW.plus(999)), Lookup::Hit(result));
@@ -169,14 +169,16 @@ mod tests {
         }
         // A clock that was set back does not make it last.
         let early = ticket(3);
-        cache.insert(&early, begin(&cache, &early, NOW), &Ok(Place::Offered));
+        cache.insert(&early, begin(&cache, &early, NOW), &Ok(PlaceStatus::Offered));
         begin(&cache, &early, UnixMillis(NOW.0 - 1));
     }
 
     #[test]
     fn no_turn_waits_for_what_is_cached() {
         let (cache, ticket) = (PlaceStatusCache::default(), ticket(1));
-        for (result, is_offered) in [(Place::Waiting, false), (Place::Offered, true), (Place::Gone, false)] {
+        for (result, is_offered) in
+            [(PlaceStatus::Waiting, false), (PlaceStatus::Offered, true), (PlaceStatus::Gone, false)]
+        {
             let Lookup::Miss(number) = cache.look_up(&ticket, is_offered, NOW) else {
                 panic!("the board has changed");
             };
@@ -188,7 +190,7 @@ mod tests {
     #[test]
     fn another_copy_of_a_ticket_gets_nothing_of_it() {
         let (cache, old) = (PlaceStatusCache::default(), ticket(1));
-        cache.insert(&old, begin(&cache, &old, NOW), &Ok(Place::Offered));
+        cache.insert(&old, begin(&cache, &old, NOW), &Ok(PlaceStatus::Offered));
         begin(&cache, &Ticket { copy: 1, ..old }, NOW);
     }
 
@@ -196,7 +198,7 @@ mod tests {
     fn what_happens_to_a_place_is_seen_at_once() {
         let (cache, own, other) = (PlaceStatusCache::default(), ticket(1), ticket(2));
         for ticket in [&own, &other] {
-            cache.insert(ticket, begin(&cache, ticket, NOW), &Ok(Place::Offered));
+            cache.insert(ticket, begin(&cache, ticket, NOW), &Ok(PlaceStatus::Offered));
         }
         drop(cache.invalidate_on_drop(Invalidation::of(&Operation::Leave { ticket: own })));
         // An inspection that began before something else happened is not cached either.
@@ -204,11 +206,11 @@ mod tests {
         drop(
             cache.invalidate_on_drop(Invalidation::of(&Operation::Move { ticket: own, by: Mover::UNNAMED })),
         );
-        cache.insert(&own, number, &Ok(Place::Offered));
+        cache.insert(&own, number, &Ok(PlaceStatus::Offered));
         begin(&cache, &own, NOW);
-        assert_eq!(cache.look_up(&other, true, NOW), Lookup::Hit(Ok(Place::Offered)));
+        assert_eq!(cache.look_up(&other, true, NOW), Lookup::Hit(Ok(PlaceStatus::Offered)));
         drop(cache.invalidate_on_drop(Invalidation::of(&Operation::Tick)));
-        assert_eq!(cache.look_up(&other, true, NOW), Lookup::Hit(Ok(Place::Offered)));
+        assert_eq!(cache.look_up(&other, true, NOW), Lookup::Hit(Ok(PlaceStatus::Offered)));
         drop(cache.invalidate_on_drop(Invalidation::of(&Operation::Advance { by: -1 })));
         begin(&cache, &other, NOW);
     }

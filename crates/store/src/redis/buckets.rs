@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use anteroom_core::bucket::{Limit, Taken};
+use anteroom_core::bucket::{Limit, TakeResult};
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use redis::Value;
@@ -53,11 +53,11 @@ impl RedisBuckets {
         limit: &Limit,
         cost: u64,
         now_micros: u64,
-    ) -> Result<Taken, BucketsError> {
+    ) -> Result<TakeResult, BucketsError> {
         self.ask(take(&key.to_string(), limit, cost).arg(now_micros)).await
     }
 
-    async fn ask(&self, command: Command) -> Result<Taken, BucketsError> {
+    async fn ask(&self, command: Command) -> Result<TakeResult, BucketsError> {
         let connections = self.connections.load_full();
         let not_yet = || BucketsError::Unavailable("not connected yet".into());
         let answer = connections.ok_or_else(not_yet)?.quick(command).await?;
@@ -82,7 +82,7 @@ fn take(key: &str, limit: &Limit, cost: u64) -> Command {
     command.arg(limit.tokens()).arg(limit.micros()).arg(limit.burst()).arg(cost)
 }
 
-fn read_taken(answer: Value) -> Result<Taken, StoreError> {
+fn read_taken(answer: Value) -> Result<TakeResult, StoreError> {
     let mut parts = Parts::of(answer)?;
     let allowed = parts.next::<u64>()? == 1;
     let remaining = parts.next()?;
@@ -90,7 +90,7 @@ fn read_taken(answer: Value) -> Result<Taken, StoreError> {
         -1 => None,
         micros => Some(u64::try_from(micros).map_err(|_| strange())?),
     };
-    Ok(Taken {
+    Ok(TakeResult {
         allowed,
         remaining,
         retry_after_micros,
@@ -122,11 +122,11 @@ fn probes(connections: &Connections) -> Vec<Command> {
 
 #[async_trait]
 impl Buckets for RedisBuckets {
-    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<Taken, BucketsError> {
+    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
         self.ask(take(&key.to_string(), limit, cost).arg("")).await
     }
 
-    fn take_at_once(&self, _key: &BucketKey, _limit: &Limit, _cost: u64) -> Option<Taken> {
+    fn take_at_once(&self, _key: &BucketKey, _limit: &Limit, _cost: u64) -> Option<TakeResult> {
         None
     }
 

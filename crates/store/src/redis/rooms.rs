@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anteroom_core::taken::Chunk;
+use anteroom_core::taken_positions::Chunk;
 use anteroom_core::{Generation, MAX_POSITION, Room, RoomId, Session, SessionStatus};
 use redis::Value;
 

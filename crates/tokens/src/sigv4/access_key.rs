@@ -103,7 +103,7 @@ impl SecretAccessKey {
         }
     }
 
-    /// The secret itself, to be shown once to whoever made it.
+    /// The secret itself, to be shown once to the operator who made it.
     pub fn reveal(&self) -> &str {
         self.0.expose_secret()
     }

@@ -45,7 +45,7 @@ pub struct Authorization {
 
 impl Authorization {
     /// Whether a header is meant for this module: an AWS signature of any version, readable or not.
-    pub fn is_meant(header: &str) -> bool {
+    pub fn is_aws_signature(header: &str) -> bool {
         header.get(..FAMILY.len()).is_some_and(|start| start.eq_ignore_ascii_case(FAMILY))
     }
 
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn other_schemes_are_told_apart() {
         for header in ["AWS4-HMAC-SHA256 x", "aws4-hmac-sha256", "AWS4-ECDSA-P256-SHA256 Credential=a"] {
-            assert!(Authorization::is_meant(header), "{header}");
+            assert!(Authorization::is_aws_signature(header), "{header}");
         }
         for header in ["", "AWS4", "Bearer AWS4-HMAC-SHA256", "AWS AKID:signature", "é", "AWS\u{e9}4-"] {
-            assert!(!Authorization::is_meant(header), "{header}");
+            assert!(!Authorization::is_aws_signature(header), "{header}");
         }
         for start in
             ["AWS4-ECDSA-P256-SHA256 ", "aws4-hmac-sha256 ", "AWS4-HMAC-SHA2567 ", "AWS4-HMAC-SHA256"]
@@ -332,7 +332,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_text_never_panics(text: String) {
-            Authorization::is_meant(&text);
+            Authorization::is_aws_signature(&text);
             prop_assert!(parse(&text).is_err());
             let with_algorithm = format!("{ALGORITHM} {text}");
             prop_assert!(parse(&with_algorithm).is_err());

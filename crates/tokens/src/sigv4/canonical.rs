@@ -28,12 +28,12 @@ pub(super) fn paths(path: &str) -> Result<Vec<String>, SigV4Error> {
         encode(&mut double_encoded, byte, b"/");
     }
     let mut forms = vec![double_encoded];
-    forms.extend(single_encoded(path).filter(|form| *form != forms[0]));
+    forms.extend(encode_once(path).filter(|form| *form != forms[0]));
     Ok(forms)
 }
 
 /// The path with its escapes as they are. None if one of them is broken or stands for a `%`.
-fn single_encoded(path: &str) -> Option<String> {
+fn encode_once(path: &str) -> Option<String> {
     let mut encoded = String::new();
     let mut rest = path.as_bytes();
     while let [byte, after @ ..] = rest {
@@ -52,9 +52,9 @@ fn single_encoded(path: &str) -> Option<String> {
 /// 1. Every parameter is decoded as forms are and encoded anew, as AWS says and aws4fetch does.
 /// 2. The parameters stay as they were sent, as boto's signer and aws-requests-auth do.
 pub(super) fn queries(query: &str) -> Vec<String> {
-    let encoded = parameters(query).map(|(name, value)| (encoded_anew(name), encoded_anew(value)));
-    let mut forms = vec![joined(encoded.collect())];
-    let as_sent = joined(parameters(query).collect());
+    let encoded = parameters(query).map(|(name, value)| (reencode(name), reencode(value)));
+    let mut forms = vec![join_parameters(encoded.collect())];
+    let as_sent = join_parameters(parameters(query).collect());
     if as_sent != forms[0] {
         forms.push(as_sent);
     }
@@ -63,7 +63,7 @@ pub(super) fn queries(query: &str) -> Vec<String> {
 
 /// Whether the query carries a signature of its own.
 pub(super) fn is_presigned(query: &str) -> bool {
-    let names = parameters(query).map(|(name, _)| decoded(name));
+    let names = parameters(query).map(|(name, _)| percent_decode(name));
     let is_one =
         |name: &Vec<u8>| PRESIGNED_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
     names.into_iter().any(|name| is_one(&name))
@@ -104,30 +104,30 @@ fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
     query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-fn joined<Text: AsRef<str> + Ord>(mut parameters: Vec<(Text, Text)>) -> String {
+fn join_parameters<Text: AsRef<str> + Ord>(mut parameters: Vec<(Text, Text)>) -> String {
     parameters.sort();
     let pairs = parameters.iter().map(|(name, value)| format!("{}={}", name.as_ref(), value.as_ref()));
     pairs.collect::<Vec<_>>().join("&")
 }
 
-fn encoded_anew(text: &str) -> String {
+fn reencode(text: &str) -> String {
     let mut encoded = String::new();
-    for byte in decoded(text) {
+    for byte in percent_decode(text) {
         encode(&mut encoded, byte, b"");
     }
     encoded
 }
 
 /// The bytes a form means by `text`: escapes undone, `+` a space, a `%` that begins no escape itself.
-fn decoded(text: &str) -> Vec<u8> {
+fn percent_decode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [byte, after @ ..] = rest {
         let escape = (*byte == b'%').then(|| after.split_first_chunk::<2>()).flatten();
         let value = escape.and_then(|(digits, after)| Some((hexadecimal_value(*digits)?, after)));
         let plain = if *byte == b'+' { b' ' } else { *byte };
-        let (decoded, after) = value.unwrap_or((plain, after));
-        bytes.push(decoded);
+        let (byte, after) = value.unwrap_or((plain, after));
+        bytes.push(byte);
         rest = after;
     }
     bytes
@@ -235,7 +235,7 @@ mod tests {
 
     /// What a form of a path means, segment by segment, when it is read back once.
     fn meaning(form: &str) -> Vec<Vec<u8>> {
-        form.split('/').map(|segment| decoded(&segment.replace('+', "%2B"))).collect()
+        form.split('/').map(|segment| percent_decode(&segment.replace('+', "%2B"))).collect()
     }
 
     proptest! {
@@ -257,7 +257,7 @@ mod tests {
         #[test]
         fn every_form_of_a_query_means_the_query(query in "(a|b|=|&|\\+|é|%20|%2B|%26|%3D|%|2|5){0,12}") {
             let pairs = |text: &str| {
-                let mut pairs: Vec<_> = parameters(text).map(|(name, value)| (decoded(name), decoded(value))).collect();
+                let mut pairs: Vec<_> = parameters(text).map(|(name, value)| (percent_decode(name), percent_decode(value))).collect();
                 pairs.sort();
                 pairs
             };

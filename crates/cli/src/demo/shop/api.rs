@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::http_client::HttpClient;
 
 use super::super::{ADMIN_KEY, ROOM, client};
-use super::passes::{Pass, Passes, Refused};
+use super::passes::{Pass, PassRefusal, Passes};
 use super::{Answer, goods, text_of, value_of};
 
 /// The most used passes that are remembered; those that have run out are forgotten first.
@@ -33,7 +33,7 @@ pub(super) struct Api {
     used: Mutex<HashMap<String, u64>>,
 }
 
-/// What somebody buys.
+/// What a caller buys.
 #[derive(Deserialize)]
 struct Order {
     product: String,
@@ -51,7 +51,7 @@ impl Api {
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
         let pass = match self.pass(request.headers()).await {
             Ok(pass) => pass,
-            Err(Refused::KeysUnknown) => {
+            Err(PassRefusal::KeysUnknown) => {
                 return refusal(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "The keys of passes cannot be read just now; try again",
@@ -71,16 +71,16 @@ impl Api {
         }
     }
 
-    /// Who calls, if he may.
-    async fn pass(&self, headers: &HeaderMap) -> Result<Pass, Refused> {
-        let shown = headers.get(header::AUTHORIZATION).ok_or(Refused::Missing)?;
+    /// The caller's pass, if it is good.
+    async fn pass(&self, headers: &HeaderMap) -> Result<Pass, PassRefusal> {
+        let shown = headers.get(header::AUTHORIZATION).ok_or(PassRefusal::Missing)?;
         let token = shown.to_str().ok().and_then(|text| {
             let (scheme, token) = text.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
         });
-        let pass = self.passes.verify(token.ok_or(Refused::Missing)?).await?;
+        let pass = self.passes.verify(token.ok_or(PassRefusal::Missing)?).await?;
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.contains_key(&pass.subject) { Err(Refused::Used) } else { Ok(pass) }
+        if used.contains_key(&pass.subject) { Err(PassRefusal::Used) } else { Ok(pass) }
     }
 
     async fn checkout(&self, request: Request<Incoming>, pass: &Pass) -> Answer {
@@ -93,7 +93,7 @@ impl Api {
         };
         match self.complete(&pass.subject).await {
             Ok(StatusCode::OK) => {}
-            Ok(StatusCode::NOT_FOUND) => return without_pass(&Refused::Used.to_string()),
+            Ok(StatusCode::NOT_FOUND) => return without_pass(&PassRefusal::Used.to_string()),
             _ => {
                 return refusal(
                     StatusCode::SERVICE_UNAVAILABLE,
@@ -106,11 +106,11 @@ impl Api {
     }
 
     /// Tells the server that a visit is over: the place is free for the next.
-    async fn complete(&self, request_id: &str) -> Result<StatusCode, Refused> {
+    async fn complete(&self, request_id: &str) -> Result<StatusCode, PassRefusal> {
         let body = json!({ "event_id": ROOM, "request_id": request_id, "status": 1 }).to_string();
         let sent =
             self.private.request(Method::POST, "/update_session", HeaderMap::new(), Some(Bytes::from(body)));
-        Ok(sent.await.map_err(|_| Refused::KeysUnknown)?.status)
+        Ok(sent.await.map_err(|_| PassRefusal::KeysUnknown)?.status)
     }
 
     fn remember(&self, pass: &Pass) {

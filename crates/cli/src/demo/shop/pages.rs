@@ -16,14 +16,14 @@ const STYLE: &str = include_str!("shop.css");
 const COME_BACK: &str = "<p><a href=\"/\">Come back</a>: if there is a line, you stand at its end.</p>";
 const SEE_EVERYTHING: &str = "<p><a href=\"/\">Back to all tickets</a></p>";
 
-/// How whoever reads a page stands to the shop.
+/// How the reader of a page stands to the shop.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Standing {
-    /// In the middle of his visit, one of so many.
+    /// In the middle of a visit, one of so many.
     Inside { visitors: u64 },
-    /// His visit has just ended: there is nothing left to leave.
+    /// The visit has just ended: there is nothing left to leave.
     Over,
-    /// He came with a pass, to a page that Anteroom is not before.
+    /// With a pass, on a page that Anteroom is not before.
     WithPass,
     /// Past Anteroom, to the shop's own address: there is no visit.
     BackDoor,
@@ -44,7 +44,7 @@ impl Standing {
         }
     }
 
-    /// The button for whoever has a place to give up.
+    /// The button for a visitor who has a place to give up.
     fn leave_form(self) -> &'static str {
         match self {
             Self::Inside { .. } => {
@@ -56,7 +56,7 @@ impl Standing {
 }
 
 /// Everything there is.
-pub(super) fn front(standing: Standing) -> Answer {
+pub(super) fn front_page(standing: Standing) -> Answer {
     let content = format!(
         "<p class=lead>One night only. Choose your place.</p>{}{}",
         search_box(""),
@@ -66,7 +66,7 @@ pub(super) fn front(standing: Standing) -> Answer {
 }
 
 /// What was found.
-pub(super) fn found(standing: Standing, wanted: &str) -> Answer {
+pub(super) fn search_results(standing: Standing, wanted: &str) -> Answer {
     let found = goods::search(wanted);
     let shown = if found.is_empty() {
         format!("<p>Nothing here is called “{}”. <a href=\"/\">See everything</a></p>", escaped(wanted))
@@ -112,14 +112,14 @@ pub(super) fn bought(standing: Standing, good: &Good) -> Answer {
 }
 
 /// The end of a visit without a purchase.
-pub(super) fn left() -> Answer {
+pub(super) fn farewell() -> Answer {
     let content =
         format!("<p>You have left the shop. Your place is free for the next in line.</p>{COME_BACK}");
     page(StatusCode::OK, Standing::Over, "Goodbye", &content)
 }
 
-/// What whoever has a pass sees.
-pub(super) fn premiere() -> Answer {
+/// What a visitor with a pass sees.
+pub(super) fn premiere_page() -> Answer {
     let content = "<p class=lead>Anteroom does not stand before this page. You came without a pass, so the site sent you to the waiting \
          room, and you came back with a one-time code.</p>\
          <p>The site has exchanged the code for a signed pass, has verified that, and keeps it in a cookie for five minutes.</p>";
@@ -127,7 +127,7 @@ pub(super) fn premiere() -> Answer {
 }
 
 /// A method or a body that nobody's browser sends.
-pub(super) fn not_like_that(standing: Standing) -> Answer {
+pub(super) fn bad_request_page(standing: Standing) -> Answer {
     let content = "<p>That is not how this shop works. <a href=\"/\">Back</a></p>";
     page(StatusCode::METHOD_NOT_ALLOWED, standing, "Not like that", content)
 }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_typed_stays_text() {
+    fn what_a_visitor_typed_stays_text() {
         assert_eq!(escaped("<b class=\"x\" id='y'>&"), "&lt;b class=&quot;x&quot; id=&#39;y&#39;&gt;&amp;");
     }
 }

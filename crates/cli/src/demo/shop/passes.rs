@@ -29,9 +29,9 @@ pub(super) struct Pass {
     pub(super) expires_at_seconds: u64,
 }
 
-/// Why somebody is not served.
+/// Why a caller is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum PassRefusal {
     #[error(
         "No pass. Join the room `{ROOM}`, wait, claim a pass, and show it: Authorization: Bearer ACCESS_TOKEN"
     )]
@@ -76,17 +76,17 @@ impl Passes {
     }
 
     /// The pass that this token is, or why it is none.
-    pub(super) async fn verify(&self, token: &str) -> Result<Pass, Refused> {
+    pub(super) async fn verify(&self, token: &str) -> Result<Pass, PassRefusal> {
         if token.len() > TOKEN_MAX_BYTES {
-            return Err(Refused::NotOurs);
+            return Err(PassRefusal::NotOurs);
         }
-        let header = jsonwebtoken::decode_header(token).map_err(|_| Refused::NotOurs)?;
-        let key = self.key(&header.kid.ok_or(Refused::NotOurs)?).await?;
+        let header = jsonwebtoken::decode_header(token).map_err(|_| PassRefusal::NotOurs)?;
+        let key = self.key(&header.kid.ok_or(PassRefusal::NotOurs)?).await?;
         judge(token, &key, &self.issuer, self.room)
     }
 
     /// The key of this name, read anew if it is not known.
-    async fn key(&self, kid: &str) -> Result<Jwk, Refused> {
+    async fn key(&self, kid: &str) -> Result<Jwk, PassRefusal> {
         let now = self.clock.elapsed();
         {
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,37 +96,38 @@ impl Passes {
             let asked_lately =
                 keys.asked_at.is_some_and(|asked_at| now.saturating_sub(asked_at) < KEYS_INTERVAL);
             if keys.set.is_some() && asked_lately {
-                return Err(Refused::NotOurs);
+                return Err(PassRefusal::NotOurs);
             }
             keys.asked_at = Some(now);
         }
         let reply = self.public.request(Method::GET, KEYS_PATH, HeaderMap::new(), None).await;
-        let reply = reply.ok().filter(|reply| reply.status == StatusCode::OK).ok_or(Refused::KeysUnknown)?;
-        let set: JwkSet = serde_json::from_slice(&reply.body).map_err(|_| Refused::KeysUnknown)?;
+        let reply =
+            reply.ok().filter(|reply| reply.status == StatusCode::OK).ok_or(PassRefusal::KeysUnknown)?;
+        let set: JwkSet = serde_json::from_slice(&reply.body).map_err(|_| PassRefusal::KeysUnknown)?;
         let found = set.find(kid).cloned();
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).set = Some(set);
-        found.ok_or(Refused::NotOurs)
+        found.ok_or(PassRefusal::NotOurs)
     }
 }
 
 /// Whether this key signed the token for this room, and whether it is still good.
-fn judge(token: &str, key: &Jwk, issuer: &str, room: &str) -> Result<Pass, Refused> {
+fn judge(token: &str, key: &Jwk, issuer: &str, room: &str) -> Result<Pass, PassRefusal> {
     // The algorithm is what the key says, never what the token says.
     let algorithm = key.common.key_algorithm.and_then(|name| name.to_string().parse::<Algorithm>().ok());
-    let mut validation = Validation::new(algorithm.ok_or(Refused::NotOurs)?);
+    let mut validation = Validation::new(algorithm.ok_or(PassRefusal::NotOurs)?);
     validation.set_audience(&[room]);
     validation.set_issuer(&[issuer]);
     validation.set_required_spec_claims(&["aud", "exp", "iss", "sub"]);
     validation.leeway = 0;
-    let key = DecodingKey::from_jwk(key).map_err(|_| Refused::NotOurs)?;
+    let key = DecodingKey::from_jwk(key).map_err(|_| PassRefusal::NotOurs)?;
     match jsonwebtoken::decode::<Claims>(token, &key, &validation) {
         Ok(data) if data.claims.token_use == "access" => {
             Ok(Pass { subject: data.claims.sub, expires_at_seconds: data.claims.exp })
         }
-        Ok(_) => Err(Refused::NotOurs),
+        Ok(_) => Err(PassRefusal::NotOurs),
         Err(error) => match error.kind() {
-            jsonwebtoken::errors::ErrorKind::ExpiredSignature => Err(Refused::Expired),
-            _ => Err(Refused::NotOurs),
+            jsonwebtoken::errors::ErrorKind::ExpiredSignature => Err(PassRefusal::Expired),
+            _ => Err(PassRefusal::NotOurs),
         },
     }
 }

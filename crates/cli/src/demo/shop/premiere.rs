@@ -1,4 +1,4 @@
-//! `/premiere`: the second way to integrate, on a page that Anteroom does not stand before. Whoever comes without a pass is sent to the
+//! `/premiere`: the second way to integrate, on a page that Anteroom does not stand before. A visitor without a pass is sent to the
 //! waiting page, and comes back from there with a one-time code; the shop exchanges it for the pass, and keeps that in a cookie of its own.
 
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use serde_json::json;
 
 use crate::http_client::HttpClient;
 
-use super::super::{PASS_SECONDS, ROOM_ELSEWHERE, client};
+use super::super::{PASS_SECONDS, ROOM_OF_OTHER_HOST, client};
 use super::passes::{Pass, Passes};
 use super::{Answer, pages, value_of};
 
 /// Where it is.
 pub(super) const PATH: &str = "/premiere";
-/// The parameter in which the visitor brings his code.
+/// The parameter in which the visitor brings the code.
 const CODE: &str = "anteroom_code";
 /// The shop's cookie for the pass.
 const COOKIE: &str = "premiere-pass";
@@ -41,7 +41,7 @@ pub(super) struct Premiere {
 
 /// What is read of a claim's answer.
 #[derive(Deserialize)]
-struct Claimed {
+struct ClaimAnswer {
     access_token: String,
 }
 
@@ -50,32 +50,35 @@ impl Premiere {
         let public = &addresses.public;
         Ok(Self {
             public: client(public, None, CONNECTIONS)?,
-            passes: Passes::new(client(public, None, CONNECTIONS)?, public, ROOM_ELSEWHERE),
-            waiting_page: format!("{public}/.anteroom/wait/{ROOM_ELSEWHERE}?return={}", premiere_url(shop)),
+            passes: Passes::new(client(public, None, CONNECTIONS)?, public, ROOM_OF_OTHER_HOST),
+            waiting_page: format!(
+                "{public}/.anteroom/wait/{ROOM_OF_OTHER_HOST}?return={}",
+                premiere_url(shop)
+            ),
         })
     }
 
     pub(super) async fn answer(&self, request: &Request<Incoming>) -> Answer {
         let code = value_of(CODE, request.uri().query());
         if !code.is_empty() {
-            // A code that is too old, or was used: the waiting page knows whether he has still to wait.
+            // A code that is too old, or was used: the waiting page knows whether the visitor has still to wait.
             return match self.exchange(&code).await {
                 Some(pass) => with_pass(&pass),
                 None => see_other(&self.waiting_page),
             };
         }
         match self.pass_of(request.headers()).await {
-            Some(_) => pages::premiere(),
+            Some(_) => pages::premiere_page(),
             None => see_other(&self.waiting_page),
         }
     }
 
     /// The pass that a code stands for.
     async fn exchange(&self, code: &str) -> Option<String> {
-        let body = Bytes::from(json!({ "room": ROOM_ELSEWHERE, "code": code }).to_string());
+        let body = Bytes::from(json!({ "room": ROOM_OF_OTHER_HOST, "code": code }).to_string());
         let claim = self.public.request(Method::POST, "/.anteroom/claim", HeaderMap::new(), Some(body));
         let reply = claim.await.ok().filter(|reply| reply.status == StatusCode::OK)?;
-        let claimed: Claimed = serde_json::from_slice(&reply.body).ok()?;
+        let claimed: ClaimAnswer = serde_json::from_slice(&reply.body).ok()?;
         Some(claimed.access_token)
     }
 

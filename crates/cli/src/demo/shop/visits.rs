@@ -1,7 +1,7 @@
 //! The shop's own count of its visitors, independent of what the server counts: by the name that the gateway gives each visit.
 //!
-//! *Invariant:* never more than hold a place. Whoever has not been seen for a while may have lost his, so he is not counted any more, a
-//! little too soon rather than too late; with his next request he is.
+//! *Invariant:* never more than hold a place. A visitor who has not been seen for a while may have lost the place, so is not counted any
+//! more, a little too soon rather than too late; the next request counts the visitor again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use super::super::SESSION_SECONDS;
 /// After this long without a request the shop takes a visitor for gone. The server frees a place at the end of the session at the
 /// earliest, counted from one of the visitor's last requests; so the shop lets go a little before.
 const GONE_AFTER: Duration = Duration::from_secs(SESSION_SECONDS - 20);
-/// The same for whoever has asked for one page and nothing since. He may have been let in provisionally, and the server frees such
-/// a place soon after half a minute; the shop cannot tell, so it counts those it has seen lately rather than those it may have lost.
+/// The same for a visitor who has asked for one page and nothing since. That visitor may have been let in provisionally, and the server
+/// frees such a place soon after half a minute; the shop cannot tell, so it counts those it has seen lately rather than those it may have lost.
 const GONE_AFTER_ONE_REQUEST: Duration = Duration::from_secs(30);
 /// How often those who are gone are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,11 +26,11 @@ const VISITS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub(super) struct Visits {
     clock: Stopwatch,
-    known: Mutex<Known>,
+    known: Mutex<KnownVisits>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownVisits {
     visits: HashMap<String, Visit>,
     inside: u64,
     most_inside: u64,
@@ -42,7 +42,7 @@ struct Known {
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     last_seen: Duration,
-    /// Whether more than one request has come: then his cookie has come back, and his place is no longer provisional.
+    /// Whether more than one request has come: then the cookie has come back, and the place is no longer provisional.
     has_returned: bool,
     is_over: bool,
 }
@@ -75,7 +75,7 @@ impl Visits {
     }
 
     /// A request of this visit has come.
-    pub(super) fn seen(&self, visit: &str) {
+    pub(super) fn record_request(&self, visit: &str) {
         let now = self.clock.elapsed();
         let mut known = self.known();
         known.sweep(now);
@@ -92,7 +92,7 @@ impl Visits {
     }
 
     /// The visit is over by the shop's own word.
-    pub(super) fn ended(&self, visit: &str) {
+    pub(super) fn record_end(&self, visit: &str) {
         let mut known = self.known();
         let Some(found) = known.visits.get_mut(visit) else { return };
         if !std::mem::replace(&mut found.is_over, true) {
@@ -100,12 +100,12 @@ impl Visits {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownVisits> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl KnownVisits {
     /// Forgets who has not been seen for long.
     fn sweep(&mut self, now: Duration) {
         if now.saturating_sub(self.swept_at) < SWEEP_INTERVAL {
@@ -134,20 +134,20 @@ mod tests {
     fn visits_are_counted_once_and_end_once() {
         let visits = Visits::new();
         for visit in ["a", "b", "a"] {
-            visits.seen(visit);
+            visits.record_request(visit);
         }
         assert_eq!((visits.inside(), visits.most_inside()), (2, 2));
         for visit in ["a", "a", "unknown"] {
-            visits.ended(visit);
+            visits.record_end(visit);
         }
-        visits.seen("a");
-        visits.seen("c");
+        visits.record_request("a");
+        visits.record_request("c");
         assert_eq!((visits.inside(), visits.most_inside()), (2, 2), "a late request is no new visit");
     }
 
     #[test]
     fn who_is_not_seen_for_long_is_gone() {
-        let mut known = Known { inside: 2, ..Known::default() };
+        let mut known = KnownVisits { inside: 2, ..KnownVisits::default() };
         let visit = |has_returned, is_over| Visit { last_seen: Duration::ZERO, has_returned, is_over };
         known.visits.extend([
             ("a".to_owned(), visit(true, false)),
@@ -157,7 +157,7 @@ mod tests {
         known.sweep(GONE_AFTER_ONE_REQUEST.saturating_sub(SWEEP_INTERVAL));
         assert_eq!((known.inside, known.visits.len()), (2, 3));
         known.sweep(GONE_AFTER.saturating_sub(SWEEP_INTERVAL));
-        assert_eq!((known.inside, known.visits.len()), (1, 2), "his place may be somebody else's by now");
+        assert_eq!((known.inside, known.visits.len()), (1, 2), "the place may be another visitor's by now");
         known.sweep(GONE_AFTER);
         assert_eq!((known.inside, known.visits.len()), (0, 0));
     }

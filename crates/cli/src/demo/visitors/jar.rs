@@ -2,7 +2,7 @@
 
 use hyper::header::{HeaderMap, HeaderValue, SET_COOKIE};
 
-/// The most cookies that somebody keeps.
+/// The most cookies that a visitor keeps.
 const COOKIES_MAX: usize = 8;
 
 /// What one browser remembers.

@@ -1,15 +1,15 @@
 //! Each check must be able to fail: runs that went wrong in exactly one way.
 
 use super::super::ledger::{Ledger, Step};
-use super::super::record::Place;
+use super::super::record::PlaceInLine;
 use super::*;
 
 fn at(microseconds: u64) -> Moment {
     Moment::from_microseconds(microseconds)
 }
 
-fn place(position: u64) -> Place {
-    Place { generation: 0, position }
+fn place(position: u64) -> PlaceInLine {
+    PlaceInLine { generation: 0, position }
 }
 
 /// Ten visitors, one after the other: joined at 100, 200, …, admitted from 10,100 on.
@@ -30,21 +30,21 @@ fn good_records() -> Vec<Record> {
 }
 
 /// The frontier moved by one place each time just before its visitor looked.
-fn good_let_out() -> LetOut {
+fn good_let_out() -> FrontierSteps {
     let steps = (0..10).map(|index| (at(9_950 + index * 100), index + 1)).collect();
-    LetOut { start: 0, steps, alone: true }
+    FrontierSteps { start: 0, steps, alone: true }
 }
 
 fn good_ledger() -> Ledger {
     let ledger = Ledger::new();
     for index in 0..10 {
-        ledger.read_frontier(index + 1, at(9_960 + index * 100), at(10_000 + index * 100));
-        ledger.answered(Step::ServingNum, 40);
+        ledger.record_polled_frontier(index + 1, at(9_960 + index * 100), at(10_000 + index * 100));
+        ledger.record_answer(Step::ServingNum, 40);
     }
     ledger
 }
 
-fn judged(records: &[Record], ledger: &Ledger, let_out: Option<&LetOut>) -> Vec<Check> {
+fn judged(records: &[Record], ledger: &Ledger, let_out: Option<&FrontierSteps>) -> Vec<Check> {
     all(records, &ledger.close(), let_out, Duration::ZERO)
 }
 
@@ -63,8 +63,8 @@ fn check_of<'a>(checks: &'a [Check], names: (&str, &str)) -> &'a Check {
 #[test]
 fn a_run_without_fault_is_green_and_everything_was_looked_at() {
     let mut records = good_records();
-    records[3].pass_again = Again::Same;
-    records[3].place_again = Again::Same;
+    records[3].pass_again = Repetition::Same;
+    records[3].place_again = Repetition::Same;
     let checks = judged(&records, &good_ledger(), Some(&good_let_out()));
     assert_eq!(red(&checks), Vec::<&str>::new());
     let judged: Vec<u64> = checks.iter().map(|check| check.judged).collect();
@@ -132,11 +132,11 @@ fn a_pass_before_the_line_was_moved_there_is_red() {
     assert!(
         check_of(&checks, NOBODY_EARLY).first_offender.as_ref().unwrap().contains("visitor 9 with place 10")
     );
-    // Somebody else moves the line: what others were told afterwards is the proof.
+    // Another operator moves the line: what others were told afterwards is the proof.
     let checks = judged(&records, &good_ledger(), None);
     assert_eq!(red(&checks), [NOBODY_EARLY.0]);
-    // Whoever also moves it makes the operator's own steps worthless as a proof.
-    let not_alone = LetOut { alone: false, ..only_operator };
+    // Where others move it too, the operator's own steps are no proof.
+    let not_alone = FrontierSteps { alone: false, ..only_operator };
     assert_eq!(red(&judged(&records, &Ledger::new(), Some(&not_alone))), Vec::<&str>::new());
 }
 
@@ -145,17 +145,17 @@ fn a_reading_that_was_under_way_accuses_nobody() {
     let records = good_records();
     let ledger = good_ledger();
     // Asked before the tenth was admitted, answered long after, with a low number: it was read when it was asked.
-    ledger.read_frontier(9, at(10_900), at(20_000));
+    ledger.record_polled_frontier(9, at(10_900), at(20_000));
     assert_eq!(red(&judged(&records, &ledger, None)), Vec::<&str>::new());
     // Asked a moment after: now it is a proof, of a frontier that went back or of an early pass.
     let ledger = good_ledger();
-    ledger.read_frontier(9, at(10_951), at(10_960));
+    ledger.record_polled_frontier(9, at(10_951), at(10_960));
     let checks = judged(&records, &ledger, None);
     assert_eq!(red(&checks), [FRONTIER_FORWARD.0]);
     assert!(matches!(check_of(&checks, NOBODY_EARLY).verdict, Verdict::NotJudged(_)));
     // Unless figures may be old.
     let ledger = good_ledger();
-    ledger.read_frontier(9, at(10_951), at(10_960));
+    ledger.record_polled_frontier(9, at(10_951), at(10_960));
     let checks = all(&records, &ledger.close(), None, Duration::from_millis(1));
     assert_eq!(red(&checks), Vec::<&str>::new());
 }
@@ -163,7 +163,7 @@ fn a_reading_that_was_under_way_accuses_nobody() {
 #[test]
 fn two_generations_in_one_run_are_not_judged_for_early_admission() {
     let mut records = good_records();
-    records[9].place = Some(Place { generation: 1, position: 1 });
+    records[9].place = Some(PlaceInLine { generation: 1, position: 1 });
     let checks = judged(&records, &good_ledger(), Some(&good_let_out()));
     assert_eq!(red(&checks), Vec::<&str>::new());
     assert!(matches!(check_of(&checks, NOBODY_EARLY).verdict, Verdict::NotJudged(_)));
@@ -172,17 +172,17 @@ fn two_generations_in_one_run_are_not_judged_for_early_admission() {
 #[test]
 fn another_place_or_another_pass_the_second_time_is_red() {
     let mut records = good_records();
-    records[2].place_again = Again::Different("first 3, then 4".to_owned());
+    records[2].place_again = Repetition::Different("first 3, then 4".to_owned());
     assert_eq!(red(&judged(&records, &good_ledger(), None)), [PLACE_STAYS.0]);
     let mut records = good_records();
-    records[2].pass_again = Again::Different("the id_token is another one".to_owned());
+    records[2].pass_again = Repetition::Different("the id_token is another one".to_owned());
     assert_eq!(red(&judged(&records, &good_ledger(), None)), [PASS_STAYS.0]);
 }
 
 #[test]
 fn an_unexpected_answer_is_red() {
     let ledger = good_ledger();
-    ledger.unexpected(Step::ServingNum, 500, b"{\"error\": \"oops\"}");
+    ledger.record_unexpected(Step::ServingNum, 500, b"{\"error\": \"oops\"}");
     let checks = judged(&good_records(), &ledger, None);
     assert_eq!(red(&checks), [NO_SURPRISE.0]);
     let offender = check_of(&checks, NO_SURPRISE).first_offender.clone().unwrap();
@@ -190,7 +190,7 @@ fn an_unexpected_answer_is_red() {
 }
 
 #[test]
-fn whoever_gave_up_or_still_waits_is_red_and_whoever_left_or_was_refused_is_not() {
+fn giving_up_or_still_waiting_is_red_and_leaving_or_being_refused_is_not() {
     let mut records = good_records();
     records[0].outcome = Outcome::Left;
     records[1].outcome = Outcome::Refused("410 place-gone".to_owned());

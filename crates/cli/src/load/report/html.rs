@@ -40,7 +40,7 @@ impl Page {
     }
 }
 
-/// Text from elsewhere as text, whatever it contains.
+/// Text from outside as text, whatever it contains.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -50,7 +50,7 @@ fn head(page: &mut Page, report: &Report) {
     let (mark, said) = if report.is_green() {
         ("✓", "all checks green".to_owned())
     } else {
-        ("✗", format!("red: {}", report.what_is_red()))
+        ("✗", format!("red: {}", report.red_checks()))
     };
     page.add(&format!(
         "<header>\n<h1>Load report</h1>\n<p class=\"verdict {}\">{mark} {}</p>\n</header>\n",

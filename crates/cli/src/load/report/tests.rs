@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::super::arguments::Arguments;
 use super::super::drive::Sample;
 use super::super::ledger::{Ledger, Step};
-use super::super::operator::LetOut;
-use super::super::record::Place;
+use super::super::operator::FrontierSteps;
+use super::super::record::PlaceInLine;
 use super::*;
 
 #[derive(Parser)]
@@ -29,7 +29,7 @@ fn at(milliseconds: u64) -> Moment {
 }
 
 /// Four visitors, the last of whom was refused with words that must not become HTML.
-fn made_up() -> Report {
+fn sample_report() -> Report {
     let ledger = Arc::new(Ledger::new());
     let mut records = Vec::new();
     for index in 0..4 {
@@ -37,24 +37,24 @@ fn made_up() -> Report {
         record.set_out = Some(at(index * 500 + 1));
         record.sent = record.set_out;
         record.answered = Some(at(index * 500 + 11));
-        record.place = Some(Place { generation: 0, position: index + 1 });
+        record.place = Some(PlaceInLine { generation: 0, position: index + 1 });
         record.outcome = Outcome::Refused("410 <b>gone</b>".to_owned());
         if index < 3 {
             record.seen_served = Some(at(index * 1000 + 1500));
             record.admitted = Some(at(index * 1000 + 1600));
             record.outcome = Outcome::Admitted;
         }
-        ledger.arrived();
-        ledger.answered(Step::AssignQueueNum, 1_000);
-        ledger.ended(&record.outcome);
+        ledger.record_arrival();
+        ledger.record_answer(Step::AssignQueueNum, 1_000);
+        ledger.record_end(&record.outcome);
         records.push(record);
     }
     let sample = Sample { at: at(4000), figures: ledger.figures(), second: ledger.take_second() };
     let steps = (0..3).map(|index| (at(index * 1000 + 1400), index + 1)).collect();
-    let driven = Driven {
+    let driven = RunResult {
         records,
         samples: vec![sample],
-        let_out: Some(LetOut { start: 0, steps, alone: true }),
+        let_out: Some(FrontierSteps { start: 0, steps, alone: true }),
         auction: None,
         end: End::Finished,
         duration: at(4000),
@@ -82,7 +82,7 @@ fn keys(value: &Value, path: &str, found: &mut Vec<String>) {
 
 #[test]
 fn the_keys_of_the_json_report_are_these() {
-    let report: Value = serde_json::from_str(&made_up().to_json()).unwrap();
+    let report: Value = serde_json::from_str(&sample_report().to_json()).unwrap();
     let mut found = Vec::new();
     keys(&report, "", &mut found);
     found.sort_unstable();
@@ -103,12 +103,12 @@ fn the_keys_of_the_json_report_are_these() {
     assert_eq!(found.join(" "), expected.split_whitespace().collect::<Vec<_>>().join(" "));
     assert_eq!(report["started_at"], "2025-11-16T20:00:00.123Z");
     assert_eq!(report["verdict"], "green");
-    assert!(!made_up().without_series().to_json().contains("at_seconds"));
+    assert!(!sample_report().without_series().to_json().contains("at_seconds"));
 }
 
 #[test]
 fn figures_are_those_of_the_run() {
-    let report = made_up();
+    let report = sample_report();
     assert_eq!((report.visitors.arrived, report.visitors.admitted, report.visitors.refused), (4, 3, 1));
     assert_eq!(report.order.position_vs_arrival, Some(1.0));
     assert!((report.per_second.arrivals - 2.0).abs() < 0.01, "{:?}", report.per_second);
@@ -121,7 +121,7 @@ fn figures_are_those_of_the_run() {
 
 #[test]
 fn the_text_has_a_table_and_every_check() {
-    let report = made_up();
+    let report = sample_report();
     let text = text::render(&report);
     let row = text.lines().find(|line| line.starts_with("assign_queue_num")).unwrap();
     assert_eq!(row.split_whitespace().skip(1).take(3).collect::<Vec<_>>(), ["4", "0", "1.00"]);
@@ -131,7 +131,7 @@ fn the_text_has_a_table_and_every_check() {
 
 #[test]
 fn the_page_fetches_nothing_runs_nothing_and_shows_text_as_text() {
-    let page = html::render(&made_up());
+    let page = html::render(&sample_report());
     for forbidden in ["<script", "<b>gone", "<Sale>", "href=", "src=", "url(", "@import", "NaN", "inf"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
@@ -148,7 +148,7 @@ fn the_page_fetches_nothing_runs_nothing_and_shows_text_as_text() {
 #[test]
 fn an_empty_run_has_a_report_too() {
     let ledger = Ledger::new();
-    let driven = Driven {
+    let driven = RunResult {
         records: Vec::new(),
         samples: Vec::new(),
         let_out: None,
@@ -157,7 +157,7 @@ fn an_empty_run_has_a_report_too() {
         duration: Moment::default().after(Duration::from_millis(5)),
     };
     let report = Report::new(&plan(), "http://127.0.0.1:1", UnixMillis(0), &driven, &ledger.close());
-    assert!(!report.is_green() && report.what_is_red().contains("deadline"));
+    assert!(!report.is_green() && report.red_checks().contains("deadline"));
     let page = html::render(&report);
     assert!(page.contains("<svg") && !page.contains("NaN"));
     assert!(text::render(&report).contains("verdict: red"));

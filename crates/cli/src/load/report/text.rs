@@ -41,9 +41,9 @@ pub(in super::super) fn render(report: &Report) -> String {
         "arrivals {:.1}/s, admissions {:.1}/s, answers {:.0}/s",
         rates.arrivals, rates.admissions, rates.answers
     ));
-    line(format!("waited {}", waited(&report.wait)));
+    line(format!("waited {}", wait_text(&report.wait)));
     if let Some(seen) = &report.served_until_seen {
-        line(format!("served until seen {}", waited(seen)));
+        line(format!("served until seen {}", wait_text(seen)));
     }
     line(String::new());
     for row in table(&report.steps) {
@@ -69,7 +69,7 @@ pub(in super::super) fn render(report: &Report) -> String {
     ));
     line(String::new());
     for check in &report.checks {
-        line(checked(check));
+        line(check_text(check));
     }
     line(format!("verdict: {}", report.verdict));
     out
@@ -79,7 +79,7 @@ fn scale_note(time_scale: f64) -> String {
     if (time_scale - 1.0).abs() < f64::EPSILON { String::new() } else { format!(" (time x {time_scale})") }
 }
 
-fn waited(spread: &Spread) -> String {
+fn wait_text(spread: &Spread) -> String {
     let seconds = |milliseconds: f64| milliseconds / 1000.0;
     format!(
         "p50 {:.2} s, p90 {:.2} s, p99 {:.2} s, max {:.2} s",
@@ -118,7 +118,7 @@ fn table(steps: &[StepReport]) -> Vec<String> {
         .collect()
 }
 
-fn checked(check: &CheckReport) -> String {
+fn check_text(check: &CheckReport) -> String {
     let result = match (&check.note, &check.first_offender) {
         (Some(note), _) => note.clone(),
         (None, Some(first)) => format!("{} of {}; first: {first}", check.offences, check.judged),

@@ -6,14 +6,14 @@ use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::{Value, json};
 
 use super::super::ledger::Step;
-use super::super::record::{Again, CheckIn, Outcome, Place};
+use super::super::record::{CheckIn, Outcome, PlaceInLine, Repetition};
 use super::super::visitor::{Visitor, claims_of};
 use super::super::wire::{Call, Exchange};
-use super::native::refused_or_surprised;
+use super::native::refusal_or_give_up;
 
 /// How often in a row a check-in may go unanswered before a visitor gives up.
 const ATTEMPTS_MAX: u32 = 12;
-/// The pause of somebody who was told to come back, but not when.
+/// The pause of a visitor who was told to come back, but not when.
 const PAUSE_DEFAULT: Duration = Duration::from_secs(1);
 
 /// A visit.
@@ -25,7 +25,7 @@ pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, 
     let won = loop {
         if visitor.random.chance(visitor.shared.plan.absent_share) {
             // Absent this time. The place must not suffer from it.
-            due = visitor.next_look(visitor.shared.plan.poll);
+            due = visitor.next_poll(visitor.shared.plan.poll);
             visitor.shared.clock.sleep_until(due).await;
             continue;
         }
@@ -41,7 +41,7 @@ pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, 
                 break exchange;
             }
             if !told_to_return && !exchange.is_busy() {
-                return Err(refused_or_surprised(&visitor, call.step, &exchange));
+                return Err(refusal_or_give_up(&visitor, call.step, &exchange));
             }
             let pause = exchange.retry_after.unwrap_or(PAUSE_DEFAULT);
             due = visitor.now().after(pause);
@@ -67,8 +67,8 @@ pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, 
     if let Some(again) = again.transpose()? {
         let same = again.status == 200 && again.json()["accessToken"] == won.json()["accessToken"];
         let difference =
-            || Again::Different(format!("{}, and not the pass of the first answer", again.status));
-        visitor.record.pass_again = if same { Again::Same } else { difference() };
+            || Repetition::Different(format!("{}, and not the pass of the first answer", again.status));
+        visitor.record.pass_again = if same { Repetition::Same } else { difference() };
     }
     Ok(Outcome::Admitted)
 }
@@ -86,10 +86,10 @@ async fn join(visitor: &mut Visitor<'_>) -> Result<Option<String>, Outcome> {
         (None, None) => None,
     };
     let (200, Some(position)) = (exchange.status, position) else {
-        return Err(refused_or_surprised(visitor, call.step, &exchange));
+        return Err(refusal_or_give_up(visitor, call.step, &exchange));
     };
-    visitor.has_ticket(&exchange);
-    visitor.has_place(Place { generation: 0, position });
+    visitor.record_ticket(&exchange);
+    visitor.record_place(PlaceInLine { generation: 0, position });
     let ticket = body["queueToken"].as_str().map(str::to_owned);
     if ticket.is_none() {
         enter(visitor, &exchange);
@@ -99,10 +99,10 @@ async fn join(visitor: &mut Visitor<'_>) -> Result<Option<String>, Outcome> {
 }
 
 fn checking_in(step: Step, ticket: &str) -> Call {
-    shown(Call::post(step, "/auction", &json!({})), ticket)
+    with_ticket(Call::post(step, "/auction", &json!({})), ticket)
 }
 
-fn shown(mut call: Call, ticket: &str) -> Call {
+fn with_ticket(mut call: Call, ticket: &str) -> Call {
     let mut value =
         HeaderValue::from_str(&format!("Bearer {ticket}")).expect("a ticket is visible characters");
     value.set_sensitive(true);
@@ -113,7 +113,7 @@ fn shown(mut call: Call, ticket: &str) -> Call {
 /// The pass is there: the visit begins.
 fn enter(visitor: &mut Visitor<'_>, exchange: &Exchange) {
     let pass = exchange.json()["accessToken"].clone();
-    visitor.is_admitted(exchange.answered, &json!({ "access_token": pass }));
+    visitor.record_admission(exchange.answered, &json!({ "access_token": pass }));
     let claims: Value = pass.as_str().map(claims_of).unwrap_or_default();
     let validity =
         claims["exp"].as_u64().zip(claims["iat"].as_u64()).map(|(end, start)| end.saturating_sub(start));
@@ -121,20 +121,20 @@ fn enter(visitor: &mut Visitor<'_>, exchange: &Exchange) {
     visitor.record.inside_until = validity.map(|seconds| exchange.sent.after(Duration::from_secs(seconds)));
 }
 
-/// The visitor has asked all he wanted to: the operator may end the visit.
+/// The visitor has no more questions: the operator may end the visit.
 fn may_be_ended(visitor: &Visitor<'_>, exchange: &Exchange) {
     let claims = exchange.json()["accessToken"].as_str().map(claims_of).unwrap_or_default();
     if let Some(subject) = claims["sub"].as_str() {
-        visitor.shared.ledger.entered(visitor.record.index, subject);
+        visitor.shared.ledger.record_entry(visitor.record.index, subject);
     }
 }
 
 /// POST `/leave`.
 async fn leave(visitor: &mut Visitor<'_>, ticket: &str) -> Result<Outcome, Outcome> {
-    let call = shown(Call::post(Step::Leave, "/leave", &json!({})), ticket);
+    let call = with_ticket(Call::post(Step::Leave, "/leave", &json!({})), ticket);
     let exchange = visitor.ask(&call, visitor.now()).await?;
     if exchange.status == 200 {
         return Ok(Outcome::Left);
     }
-    Err(refused_or_surprised(visitor, call.step, &exchange))
+    Err(refusal_or_give_up(visitor, call.step, &exchange))
 }

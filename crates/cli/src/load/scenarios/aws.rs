@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::http_client::percent_encode;
 
 use super::super::ledger::Step;
-use super::super::record::{Outcome, Place};
+use super::super::record::{Outcome, PlaceInLine};
 use super::super::visitor::Visitor;
 use super::super::wire::{Call, Exchange};
 
@@ -44,11 +44,11 @@ async fn assign(visitor: &mut Visitor<'_>, event: &str) -> Result<String, Outcom
     let exchange = visitor.ask(&call, due).await?;
     match (exchange.status, exchange.json()["api_request_id"].as_str()) {
         (200, Some(request_id)) => {
-            visitor.has_ticket(&exchange);
+            visitor.record_ticket(&exchange);
             Ok(request_id.to_owned())
         }
         (403 | 409 | 410, _) => Err(refusal(&exchange)),
-        _ => Err(visitor.surprised(call.step, &exchange)),
+        _ => Err(visitor.give_up_after(call.step, &exchange)),
     }
 }
 
@@ -61,11 +61,11 @@ async fn learn_number(visitor: &mut Visitor<'_>, event: &str, request_id: &str) 
         let exchange = visitor.ask(&call, due).await?;
         match (exchange.status, exchange.json()["queue_number"].as_u64()) {
             (200, Some(position)) => {
-                visitor.has_place(Place { generation: 0, position });
+                visitor.record_place(PlaceInLine { generation: 0, position });
                 return Ok(());
             }
-            (202, _) => due = visitor.next_look(NUMBER_PAUSE.div_f64(visitor.shared.plan.time_scale)),
-            _ => return Err(visitor.surprised(call.step, &exchange)),
+            (202, _) => due = visitor.next_poll(NUMBER_PAUSE.div_f64(visitor.shared.plan.time_scale)),
+            _ => return Err(visitor.give_up_after(call.step, &exchange)),
         }
     }
 }
@@ -79,10 +79,10 @@ async fn wait(visitor: &mut Visitor<'_>, event: &str) -> Result<bool, Outcome> {
     loop {
         let exchange = visitor.ask(&serving, due).await?;
         let Some(counter) = counter(&exchange) else {
-            return Err(visitor.surprised(serving.step, &exchange));
+            return Err(visitor.give_up_after(serving.step, &exchange));
         };
-        visitor.shared.ledger.read_frontier(counter, exchange.sent, exchange.answered);
-        if visitor.sees(counter) {
+        visitor.shared.ledger.record_polled_frontier(counter, exchange.sent, exchange.answered);
+        if visitor.observe_serving(counter) {
             return Ok(true);
         }
         if visitor.has_waited_enough() {
@@ -93,10 +93,10 @@ async fn wait(visitor: &mut Visitor<'_>, event: &str) -> Result<bool, Outcome> {
             let call = Call::get(Step::WaitingNum, Arc::clone(&waiting));
             let exchange = visitor.ask(&call, visitor.now()).await?;
             if exchange.status != 200 || exchange.json()["waiting_num"].as_u64().is_none() {
-                return Err(visitor.surprised(call.step, &exchange));
+                return Err(visitor.give_up_after(call.step, &exchange));
             }
         }
-        due = visitor.next_look(visitor.shared.plan.poll);
+        due = visitor.next_poll(visitor.shared.plan.poll);
     }
 }
 
@@ -136,12 +136,12 @@ impl Claim {
             match exchange.status {
                 200 => {
                     let pass = exchange.json();
-                    visitor.is_admitted(exchange.answered, &pass);
+                    visitor.record_admission(exchange.answered, &pass);
                     return Ok(pass);
                 }
-                202 => due = visitor.next_look(visitor.shared.plan.poll),
+                202 => due = visitor.next_poll(visitor.shared.plan.poll),
                 410 => return Err(refusal(&exchange)),
-                _ => return Err(visitor.surprised(self.call.step, &exchange)),
+                _ => return Err(visitor.give_up_after(self.call.step, &exchange)),
             }
         }
     }
@@ -157,11 +157,11 @@ async fn try_early(visitor: &mut Visitor<'_>, claim: &Claim) -> Result<bool, Out
             Ok(false)
         }
         200 => {
-            visitor.is_admitted(exchange.answered, &exchange.json());
+            visitor.record_admission(exchange.answered, &exchange.json());
             Ok(true)
         }
         410 => Err(refusal(&exchange)),
-        _ => Err(visitor.surprised(call.step, &exchange)),
+        _ => Err(visitor.give_up_after(call.step, &exchange)),
     }
 }
 

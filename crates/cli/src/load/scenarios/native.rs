@@ -7,7 +7,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use super::super::ledger::Step;
-use super::super::record::{Outcome, Place};
+use super::super::record::{Outcome, PlaceInLine};
 use super::super::visitor::Visitor;
 use super::super::wire::{Call, Exchange};
 
@@ -17,8 +17,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// A visit.
 pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, Outcome> {
     let ticket = match join(&mut visitor).await? {
-        Joined::Admitted => return Ok(Outcome::Admitted),
-        Joined::Waiting(ticket) => ticket,
+        JoinOutcome::Admitted => return Ok(Outcome::Admitted),
+        JoinOutcome::Waiting(ticket) => ticket,
     };
     if visitor.choices.claims_early && ticket.try_early(&mut visitor).await? {
         return Ok(Outcome::Admitted);
@@ -30,7 +30,7 @@ pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, 
 }
 
 /// What a join leads to.
-pub(super) enum Joined {
+pub(super) enum JoinOutcome {
     /// Served at once.
     Admitted,
     /// A place in line.
@@ -38,23 +38,25 @@ pub(super) enum Joined {
 }
 
 /// POST `/join`. The Idempotency-Key makes it safe to ask again after a lost answer.
-pub(super) async fn join(visitor: &mut Visitor<'_>) -> Result<Joined, Outcome> {
+pub(super) async fn join(visitor: &mut Visitor<'_>) -> Result<JoinOutcome, Outcome> {
     let plan = &visitor.shared.plan;
     let call = visitor.repeatable(Call::post(Step::Join, "/join", &json!({ "room": plan.room })));
     let due = visitor.record.due;
     let exchange = visitor.ask(&call, due).await?;
     let body = exchange.json();
     let (200, Some(place), Some(ticket)) = (exchange.status, place(&body), body["ticket"].as_str()) else {
-        return Err(refused_or_surprised(visitor, call.step, &exchange));
+        return Err(refusal_or_give_up(visitor, call.step, &exchange));
     };
-    visitor.has_ticket(&exchange);
-    visitor.has_place(place);
+    visitor.record_ticket(&exchange);
+    visitor.record_place(place);
     if body["status"] == "admitted" {
-        visitor.is_admitted(exchange.answered, &body);
-        return Ok(Joined::Admitted);
+        visitor.record_admission(exchange.answered, &body);
+        return Ok(JoinOutcome::Admitted);
     }
     read_frontier(visitor, &body, &exchange);
-    Ticket::new(ticket, &body).map(Joined::Waiting).ok_or_else(|| visitor.surprised(call.step, &exchange))
+    Ticket::new(ticket, &body)
+        .map(JoinOutcome::Waiting)
+        .ok_or_else(|| visitor.give_up_after(call.step, &exchange))
 }
 
 /// GET `/status` until the place may be claimed. False: had enough of waiting.
@@ -63,13 +65,13 @@ async fn wait(visitor: &mut Visitor<'_>, ticket: &Ticket) -> Result<bool, Outcom
         Call { headers: ticket.headers.clone(), ..Call::get(Step::Status, Arc::clone(&ticket.status_path)) };
     let mut pause = ticket.first_pause;
     loop {
-        let due = visitor.next_look(scaled(visitor, pause));
+        let due = visitor.next_poll(scaled(visitor, pause));
         let exchange = visitor.ask(&call, due).await?;
         let body = exchange.json();
         let (200, Some(place)) = (exchange.status, place(&body)) else {
-            return Err(refused_or_surprised(visitor, call.step, &exchange));
+            return Err(refusal_or_give_up(visitor, call.step, &exchange));
         };
-        visitor.has_place(place);
+        visitor.record_place(place);
         match body["status"].as_str() {
             Some("waiting") => read_frontier(visitor, &body, &exchange),
             // Admitted: an early claim whose answer was lost. Claiming again gives the same pass.
@@ -78,7 +80,7 @@ async fn wait(visitor: &mut Visitor<'_>, ticket: &Ticket) -> Result<bool, Outcom
                 return Ok(true);
             }
             Some(ended @ ("expired" | "closed")) => return Err(Outcome::Refused(ended.to_owned())),
-            _ => return Err(visitor.surprised(call.step, &exchange)),
+            _ => return Err(visitor.give_up_after(call.step, &exchange)),
         }
         if visitor.has_waited_enough() {
             return Ok(false);
@@ -117,13 +119,13 @@ impl Ticket {
             match exchange.status {
                 200 => {
                     let pass = exchange.json();
-                    visitor.is_admitted(exchange.answered, &pass);
+                    visitor.record_admission(exchange.answered, &pass);
                     break pass;
                 }
                 409 if problem(&exchange) == "not-served" => {
-                    due = visitor.next_look(visitor.shared.plan.poll);
+                    due = visitor.next_poll(visitor.shared.plan.poll);
                 }
-                _ => return Err(refused_or_surprised(visitor, call.step, &exchange)),
+                _ => return Err(refusal_or_give_up(visitor, call.step, &exchange)),
             }
         };
         if visitor.choices.asks_again {
@@ -144,10 +146,10 @@ impl Ticket {
                 Ok(false)
             }
             200 => {
-                visitor.is_admitted(exchange.answered, &exchange.json());
+                visitor.record_admission(exchange.answered, &exchange.json());
                 Ok(true)
             }
-            _ => Err(refused_or_surprised(visitor, call.step, &exchange)),
+            _ => Err(refusal_or_give_up(visitor, call.step, &exchange)),
         }
     }
 
@@ -158,17 +160,17 @@ impl Ticket {
         if exchange.status == 200 {
             return Ok(Outcome::Left);
         }
-        Err(refused_or_surprised(visitor, call.step, &exchange))
+        Err(refusal_or_give_up(visitor, call.step, &exchange))
     }
 }
 
 /// A refusal that has a name in the API ends the visit properly; anything else is a surprise.
-pub(super) fn refused_or_surprised(visitor: &Visitor<'_>, step: Step, exchange: &Exchange) -> Outcome {
+pub(super) fn refusal_or_give_up(visitor: &Visitor<'_>, step: Step, exchange: &Exchange) -> Outcome {
     let name = problem(exchange);
     if matches!(exchange.status, 403 | 409 | 410) && !name.is_empty() {
         return Outcome::Refused(format!("{} {name}", exchange.status));
     }
-    visitor.surprised(step, exchange)
+    visitor.give_up_after(step, exchange)
 }
 
 /// The last part of a problem's type: `…/problems#place-gone`.
@@ -178,14 +180,14 @@ fn problem(exchange: &Exchange) -> String {
     kind.rsplit_once('#').map(|(_, name)| name.to_owned()).unwrap_or_default()
 }
 
-fn place(body: &Value) -> Option<Place> {
-    Some(Place { generation: body["generation"].as_u64()?, position: body["position"].as_u64()? })
+fn place(body: &Value) -> Option<PlaceInLine> {
+    Some(PlaceInLine { generation: body["generation"].as_u64()?, position: body["position"].as_u64()? })
 }
 
-/// Only an answer to somebody who waits comes straight from the board; others may be up to a second old.
+/// Only an answer to a waiting visitor comes straight from the board; others may be up to a second old.
 fn read_frontier(visitor: &Visitor<'_>, body: &Value, exchange: &Exchange) {
     if let Some(serving) = body["serving"].as_u64() {
-        visitor.shared.ledger.read_frontier(serving, exchange.sent, exchange.answered);
+        visitor.shared.ledger.record_polled_frontier(serving, exchange.sent, exchange.answered);
     }
 }
 

@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use crate::http_client::percent_encode;
 
 use super::super::ledger::Step;
-use super::super::record::{Outcome, Place};
+use super::super::record::{Outcome, PlaceInLine};
 use super::super::server_sent_events::Events;
 use super::super::visitor::Visitor;
 use super::super::wire::{Call, retry_after};
-use super::native::{self, Joined};
+use super::native::{self, JoinOutcome};
 
 /// A stream that is silent for longer is taken for lost: the server sends a comment now and then.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
@@ -23,8 +23,8 @@ const ATTEMPTS_MAX: u32 = 12;
 /// A visit.
 pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, Outcome> {
     let ticket = match native::join(&mut visitor).await? {
-        Joined::Admitted => return Ok(Outcome::Admitted),
-        Joined::Waiting(ticket) => ticket,
+        JoinOutcome::Admitted => return Ok(Outcome::Admitted),
+        JoinOutcome::Waiting(ticket) => ticket,
     };
     if visitor.choices.claims_early && ticket.try_early(&mut visitor).await? {
         return Ok(Outcome::Admitted);
@@ -36,7 +36,7 @@ pub(in super::super) async fn walk(mut visitor: Visitor<'_>) -> Result<Outcome, 
 }
 
 /// Why a stream is no longer followed.
-enum Followed {
+enum StreamEnd {
     Served,
     HadEnough,
     Lost,
@@ -56,19 +56,19 @@ async fn follow(visitor: &mut Visitor<'_>) -> Result<bool, Outcome> {
                 let mut heard_something = false;
                 let followed = loop {
                     let Ok(Ok(Some(bytes))) = timeout(SILENCE_MAX, stream.next()).await else {
-                        break Followed::Lost;
+                        break StreamEnd::Lost;
                     };
                     heard_something = true;
                     events.feed(&bytes);
-                    if let Some(followed) = look(visitor, &mut events) {
+                    if let Some(followed) = read_boards(visitor, &mut events) {
                         break followed;
                     }
                 };
                 match followed {
-                    Followed::Served => return Ok(true),
-                    Followed::HadEnough => return Ok(false),
-                    Followed::Lost if heard_something => attempt = 0,
-                    Followed::Lost => attempt += 1,
+                    StreamEnd::Served => return Ok(true),
+                    StreamEnd::HadEnough => return Ok(false),
+                    StreamEnd::Lost if heard_something => attempt = 0,
+                    StreamEnd::Lost => attempt += 1,
                 }
             }
             Ok(stream) => {
@@ -85,33 +85,33 @@ async fn follow(visitor: &mut Visitor<'_>) -> Result<bool, Outcome> {
 }
 
 /// Looks at every board that has come. None: nothing to be done yet.
-fn look(visitor: &mut Visitor<'_>, events: &mut Events) -> Option<Followed> {
+fn read_boards(visitor: &mut Visitor<'_>, events: &mut Events) -> Option<StreamEnd> {
     while let Some(event) = events.next() {
         if event.name != "board" {
             continue;
         }
         let Ok(board) = serde_json::from_str::<Value>(&event.data) else {
-            visitor.shared.ledger.unexpected(Step::Watch, 200, event.data.as_bytes());
+            visitor.shared.ledger.record_unexpected(Step::Watch, 200, event.data.as_bytes());
             continue;
         };
         let Some(serving) = visitor.record.place.and_then(|place| serving(&board, place)) else {
-            visitor.shared.ledger.unexpected(Step::Watch, 200, event.data.as_bytes());
+            visitor.shared.ledger.record_unexpected(Step::Watch, 200, event.data.as_bytes());
             continue;
         };
-        visitor.shared.ledger.told_frontier(serving, visitor.now());
+        visitor.shared.ledger.record_streamed_frontier(serving, visitor.now());
         // A closed room lets nobody in: the claim will say so by name.
-        if visitor.sees(serving) || board["state"] == "closed" {
-            return Some(Followed::Served);
+        if visitor.observe_serving(serving) || board["state"] == "closed" {
+            return Some(StreamEnd::Served);
         }
         if visitor.has_waited_enough() {
-            return Some(Followed::HadEnough);
+            return Some(StreamEnd::HadEnough);
         }
     }
     None
 }
 
 /// The frontier of the line that this place is in.
-fn serving(board: &Value, place: Place) -> Option<u64> {
+fn serving(board: &Value, place: PlaceInLine) -> Option<u64> {
     let lines = board["generations"].as_array()?;
     let own = lines.iter().find(|line| line["generation"].as_u64() == Some(place.generation))?;
     own["serving"].as_u64()

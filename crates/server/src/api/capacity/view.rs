@@ -75,7 +75,7 @@ pub(crate) struct CapacityFigures {
 /// What a board's reports leave at a moment.
 pub(crate) fn figures(board: &Board, now: UnixMillis) -> CapacityFigures {
     let (reports, settings) = (&board.reports, &board.settings);
-    let on_their_way = reports.on_their_way(settings, now);
+    let on_their_way = reports.passes_in_flight(settings, now);
     let reports_free = reports.reporters.iter().any(|reporter| reporter.last.free.is_some());
     let heard = reports.reporters.iter().filter(|reporter| !reporter.is_silent(now, settings.round_millis()));
     let free_reported = heard.filter_map(|reporter| reporter.last.free).fold(0, u64::saturating_add);
@@ -172,7 +172,7 @@ impl CapacityView {
             figures: figures(board, now),
             passes_issued: reports.issued,
             passes_entered: reports.entered,
-            passes_never_used: reports.dead,
+            passes_never_used: reports.unused,
             silent_after_seconds: anteroom_core::reports::SILENT_ROUNDS * round_millis / 1000,
             reporters: views.collect(),
         }

@@ -86,7 +86,7 @@ fn unsound_adaptive(room: &Room) -> bool {
 const ENTER_BY_MAX_MILLIS: u64 = 3_601_000;
 
 fn unsound_reports(reports: &Reports, clock: UnixMillis) -> bool {
-    let Reports { reporters, issued, recent, entered, dead } = reports;
+    let Reports { reporters, issued, recent, entered, unused } = reports;
     let names = reporters.iter().map(|reporter| reporter.last.reporter.as_str());
     let in_order = names.clone().zip(names.clone().skip(1)).all(|(one, next)| one < next);
     let too_large = |number: Option<u64>| number.is_some_and(|number| number > COUNT_MAX);
@@ -104,7 +104,7 @@ fn unsound_reports(reports: &Reports, clock: UnixMillis) -> bool {
         || reporters.iter().any(unsound_reporter)
         || *issued > COUNT_MAX
         || *entered > *issued
-        || *dead > *issued - *entered
+        || *unused > *issued - *entered
         || recent.len() > ISSUES_MAX
         || recent.iter().any(|issue| issue.at > clock.plus(ENTER_BY_MAX_MILLIS) || issue.issued > *issued)
         || !ascending(recent.iter().map(|issue| issue.at))
@@ -165,7 +165,7 @@ mod tests {
     use anteroom_core::forecast::Note;
     use anteroom_core::reports::Issue;
     use anteroom_core::{
-        Adaptive, Adjustment, Auction, Discipline, Move, MovedBy, Operation, Position, Reads, Report,
+        Adaptive, Adjustment, Auction, Discipline, FrontierMove, MovedBy, Operation, Position, Reads, Report,
         Reporter, Settings, apply,
     };
 
@@ -204,7 +204,7 @@ mod tests {
             issued: 5,
             recent: [Issue { at: NOW, issued: 5 }].into(),
             entered: 3,
-            dead: 1,
+            unused: 1,
         };
         room.auction = Some(Auction {
             round: NOW.plus(10_000),
@@ -218,7 +218,7 @@ mod tests {
         });
         room.firing = vec!["High load".into()];
         room.stopped_by = Some("anna".into());
-        room.last_move = Some(Move { by: MovedBy::Auction, at: NOW, from: 0, to: 7 });
+        room.last_move = Some(FrontierMove { by: MovedBy::Auction, at: NOW, from: 0, to: 7 });
         room.forecast.notes =
             [Note { generation, position: 9, made_at: NOW, p50_millis: 5, p90_millis: 9 }].into();
         room.forecast.quotients = [1000].into();
@@ -263,7 +263,7 @@ mod tests {
             }),
             ("its capacity reports", |room| room.reports.issued = u64::MAX),
             ("its capacity reports", |room| room.reports.entered = 6),
-            ("its capacity reports", |room| room.reports.dead = 3),
+            ("its capacity reports", |room| room.reports.unused = 3),
             ("its capacity reports", |room| room.reports.recent[0].issued = 6),
             ("its capacity reports", |room| room.reports.recent[0].at = NOW.plus(ENTER_BY_MAX_MILLIS + 1)),
             ("its capacity reports", |room| {

@@ -7,17 +7,17 @@ use std::sync::LazyLock;
 use anteroom_core::settings::{Heading, Logo, Notice};
 use askama::Template;
 
+use crate::branding;
 use crate::data;
 use crate::languages::Language;
-use crate::look;
 use crate::numbers::{number, time_of_day, timestamp, wait};
-use crate::page::{Handoff, Page, Place, Situation};
+use crate::page::{Handoff, Page, PlaceFigures, Situation};
 use crate::qr::qr_svg;
 use crate::script;
 
 /// Whose turn is expected within so many seconds is almost there.
 const NEAR_SECONDS: u64 = 90;
-/// While no wait is known: with fewer people ahead he is almost there.
+/// While no wait is known: with fewer people ahead the visitor is almost there.
 const NEAR_PEOPLE: u64 = 5;
 /// From so many seconds on it is told in minutes how long a place is held.
 const REMAINING_IN_MINUTES_SECONDS: u64 = 120;
@@ -36,7 +36,7 @@ static STYLE: LazyLock<String> = LazyLock::new(|| {
 /// A page in one language. The built-in template reads it; a template of the operator's reads what `templates.rs` makes of it.
 #[derive(Template)]
 #[template(path = "page.html", whitespace = "minimize")]
-pub(crate) struct Written<'page> {
+pub(crate) struct LocalizedPage<'page> {
     pub(crate) page: &'page Page<'page>,
     pub(crate) language: &'static Language,
     pub(crate) nonce: &'page str,
@@ -45,21 +45,21 @@ pub(crate) struct Written<'page> {
     pub(crate) phase: &'static str,
     pub(crate) title: &'page str,
     pub(crate) lead: &'page str,
-    pub(crate) place: Option<WrittenPlace>,
+    pub(crate) place: Option<LocalizedPlace>,
     /// What the style's custom properties are set to.
-    pub(crate) look: String,
+    pub(crate) brand_style: String,
     /// The JSON for the script; empty where it has nothing to do.
     pub(crate) data: String,
 }
 
 /// A place in words.
-pub(crate) struct WrittenPlace {
-    pub(crate) place: Place,
+pub(crate) struct LocalizedPlace {
+    pub(crate) place: PlaceFigures,
     pub(crate) people_ahead: String,
     pub(crate) people_ahead_of_you: String,
     pub(crate) position: String,
     pub(crate) wait: String,
-    /// How many have gone in since he joined, and of how many.
+    /// How many have gone in since the join, and of how many.
     pub(crate) progress: (u64, u64),
     pub(crate) updated: String,
     pub(crate) timestamp: String,
@@ -74,7 +74,7 @@ pub(crate) struct Picture {
     pub(crate) is_hidden: bool,
 }
 
-impl<'page> Written<'page> {
+impl<'page> LocalizedPage<'page> {
     pub(crate) fn new(page: &'page Page<'page>, language: &'static Language, nonce: &'page str) -> Self {
         let phase = phase(page);
         let situation = page.situation.name();
@@ -91,9 +91,9 @@ impl<'page> Written<'page> {
                 // While nobody is let in, nobody knows how long it takes.
                 let stands = matches!(phase, "paused" | "held");
                 let likely_seconds = place.likely_seconds.filter(|_| !stands);
-                WrittenPlace::new(Place { likely_seconds, ..place }, language)
+                LocalizedPlace::new(PlaceFigures { likely_seconds, ..place }, language)
             }),
-            look: look::properties(page.settings),
+            brand_style: branding::properties(page.settings),
             data: data::block(page, phase, language),
         }
     }
@@ -116,7 +116,7 @@ impl<'page> Written<'page> {
         self.page.settings.and_then(|settings| settings.page_logo_text.as_ref()).map_or("", Heading::as_str)
     }
 
-    /// The operator's notice; elsewhere than in line it has nothing to say.
+    /// The operator's notice; it is for visitors in line only.
     pub(crate) fn notice(&self) -> Option<&'page str> {
         self.page.settings?.notice.as_ref().map(Notice::as_str)
     }
@@ -162,7 +162,11 @@ impl<'page> Written<'page> {
     /// "This page asks again by itself every 20 seconds."
     pub(crate) fn refresh_remark(&self) -> Option<String> {
         let seconds = self.page.refresh_seconds.filter(|_| self.place.is_some())?;
-        Some(self.language.texts.counted("refresh-by-itself", seconds, &number(self.language, seconds)))
+        Some(self.language.texts.text_with_count(
+            "refresh-by-itself",
+            seconds,
+            &number(self.language, seconds),
+        ))
     }
 
     /// What going on by hand is called.
@@ -192,7 +196,8 @@ impl<'page> Written<'page> {
     pub(crate) fn link(&self) -> Option<(&'page str, String, String)> {
         let (link, seconds) = self.page.link.as_ref()?;
         let minutes = seconds.div_ceil(60).max(1);
-        let expires = self.language.texts.counted("move-expires", minutes, &number(self.language, minutes));
+        let expires =
+            self.language.texts.text_with_count("move-expires", minutes, &number(self.language, minutes));
         Some((link, qr_svg(link), expires))
     }
 
@@ -212,7 +217,7 @@ impl<'page> Written<'page> {
 
     /// The accent as hexadecimal digits, for the icon of the tab.
     pub(crate) fn accent(&self) -> String {
-        look::accent(self.page.settings)
+        branding::accent(self.page.settings)
     }
 
     pub(crate) fn script_address() -> &'static str {
@@ -270,13 +275,13 @@ const fn path_of(situation: Situation) -> &'static str {
     }
 }
 
-impl WrittenPlace {
-    fn new(place: Place, language: &'static Language) -> Self {
+impl LocalizedPlace {
+    fn new(place: PlaceFigures, language: &'static Language) -> Self {
         let people_ahead = number(language, place.people_ahead);
         let first = place.people_ahead_at_first.max(place.people_ahead);
         Self {
             place,
-            people_ahead_of_you: language.texts.counted(
+            people_ahead_of_you: language.texts.text_with_count(
                 "people-ahead-of-you",
                 place.people_ahead,
                 &people_ahead,
@@ -285,7 +290,7 @@ impl WrittenPlace {
             position: number(language, place.position),
             wait: wait(language, place.likely_seconds, place.at_most_seconds),
             progress: if first == 0 { (1, 1) } else { (first - place.people_ahead, first) },
-            updated: language.texts.timed("updated-at", &time_of_day(language, place.now)),
+            updated: language.texts.text_with_time("updated-at", &time_of_day(language, place.now)),
             timestamp: timestamp(place.now),
             remaining: place.remaining_seconds.map(|seconds| remaining(language, seconds)),
         }
@@ -303,7 +308,7 @@ fn remaining(language: &Language, seconds: u64) -> String {
     } else {
         ("turn-remaining-minutes", seconds / 60)
     };
-    language.texts.counted(message, count, &number(language, count))
+    language.texts.text_with_count(message, count, &number(language, count))
 }
 
 /// Which stage of waiting a page shows, or its situation.
@@ -315,8 +320,8 @@ fn phase(page: &Page<'_>) -> &'static str {
     }
 }
 
-/// Whether it will soon be his turn. The script decides alike.
-fn is_near(place: &Place) -> bool {
+/// Whether it will soon be the visitor's turn. The script decides alike.
+fn is_near(place: &PlaceFigures) -> bool {
     match place.likely_seconds {
         Some(seconds) => seconds <= NEAR_SECONDS,
         None => place.people_ahead < NEAR_PEOPLE,

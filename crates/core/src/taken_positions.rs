@@ -14,7 +14,7 @@ pub type Chunk = [u64; WORDS];
 
 /// The taken positions of one segment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Taken {
+pub struct TakenPositions {
     chunks: BTreeMap<u64, Box<Chunk>>,
 }
 
@@ -28,7 +28,7 @@ const fn bit_of(position: u64) -> (usize, u32) {
     ((offset / 64) as usize, (offset % 64) as u32)
 }
 
-impl Taken {
+impl TakenPositions {
     /// Whether the holder of `position` has claimed or left.
     pub fn contains(&self, position: u64) -> bool {
         let (word, bit) = bit_of(position);
@@ -147,7 +147,7 @@ mod tests {
             marks in prop::collection::btree_set(1u64..12_000, 0..400),
             from in 0u64..12_000, length in 0u64..12_000, count in 0u64..9_000,
         ) {
-            let mut taken = Taken::default();
+            let mut taken = TakenPositions::default();
             for &mark in &marks {
                 prop_assert!(taken.insert(mark));
                 prop_assert!(!taken.insert(mark));
@@ -168,7 +168,7 @@ mod tests {
         fn forgetting_keeps_everything_above_the_floor(
             marks in prop::collection::btree_set(1u64..20_000, 1..200), floor in 0u64..20_000,
         ) {
-            let mut taken = Taken::default();
+            let mut taken = TakenPositions::default();
             for &mark in &marks { taken.insert(mark); }
             taken.forget_through(floor);
             let above: BTreeSet<u64> = marks.iter().copied().filter(|&mark| mark > floor).collect();

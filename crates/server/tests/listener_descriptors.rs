@@ -1,12 +1,13 @@
 //! Running out of file descriptors. Alone in its binary, because the limit is the whole process's.
 
-mod listener_support;
+#[path = "listener/support.rs"]
+mod support;
 
 use std::fs::File;
 
 use anteroom_server::listener::Limits;
-use listener_support::{Client, Server, eventually};
 use rlimit::Resource;
+use support::{Client, Server, eventually};
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]

@@ -1,0 +1,10 @@
+//! What survives: `kill -9`, restarts, a full disk, a Redis that is away, was restarted or has lost everything.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod kill_nine;
+mod lifecycle;
+mod machine_failures;
+mod store_lost;
+mod store_restart;

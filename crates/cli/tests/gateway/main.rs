@@ -1,0 +1,18 @@
+//! The gateway before a site: visits by cookie, capacity, rooms by host and path, several nodes, and a store that is lost.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod account;
+mod auction;
+mod capacity;
+mod cookies;
+mod line;
+mod nodes;
+mod requests;
+mod rooms;
+mod serve;
+mod stand;
+mod store_lost;
+mod tls;
+mod visits;

@@ -1,0 +1,4 @@
+//! The configuration as an operator meets it.
+
+mod file;
+mod limits;

@@ -1,0 +1,6 @@
+//! Listeners against real sockets.
+
+mod clear_text;
+mod support;
+mod takeout;
+mod tls;

@@ -192,9 +192,9 @@ async fn redeem_when_done<Made>(
     make: impl Future<Output = Result<Made, AdmissionError>>,
     use_up: impl Future<Output = Result<(), AdmissionError>>,
 ) -> Result<Made, AdmissionError> {
-    let made = make.await?;
+    let result = make.await?;
     use_up.await?;
-    Ok(made)
+    Ok(result)
 }
 
 fn claims_of(room: &RoomView, session: &Session, issued_at_seconds: u64) -> PassClaims {

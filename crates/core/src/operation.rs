@@ -173,7 +173,7 @@ impl Reconfigure {
             changes.push(format!("state {} -> {}", room.state.as_str(), state.as_str()));
         }
         if room.inlet_rests && self.state == Some(RoomState::Open) {
-            changes.push("inlet resumes".into());
+            changes.push("inlet wakes".into());
         }
         if changes.is_empty() { "change: nothing".into() } else { format!("change: {}", changes.join(", ")) }
     }

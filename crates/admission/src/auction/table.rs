@@ -105,7 +105,7 @@ impl RoundTable {
     }
 
     /// How many are present.
-    pub fn len(&self) -> u64 {
+    pub fn present_count(&self) -> u64 {
         let seats = self.seats();
         (seats.taken.len() + seats.settling.len()) as u64
     }
@@ -364,9 +364,9 @@ mod tests {
         let first = Presence { table: Arc::clone(&table), key: key(7), number };
         let (number, _word) = table.seats().seat(key(7), Manner::Waits, 1).ok().flatten().unwrap();
         drop(first);
-        assert_eq!(table.len(), 1);
+        assert_eq!(table.present_count(), 1);
         drop(Presence { table: Arc::clone(&table), key: key(7), number });
-        assert_eq!(table.len(), 0);
+        assert_eq!(table.present_count(), 0);
     }
 
     #[test]

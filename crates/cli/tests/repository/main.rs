@@ -1,4 +1,5 @@
-//! The source tree itself: which crate may depend on which, and what the documents cite.
+//! The source tree itself: which crate may depend on which, what the documents cite, and in which order phases run.
 
 mod citations;
 mod layering;
+mod phases;

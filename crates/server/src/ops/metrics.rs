@@ -225,7 +225,7 @@ impl Collector for Figures {
         let mut metric = encoder.encode_descriptor("auction_present", help, None, MetricType::Gauge)?;
         for room in app.rooms.all() {
             let labels = [("room", room.handle.id().as_str())];
-            gauge(room.round_table.len()).encode(metric.encode_family(&labels)?)?;
+            gauge(room.round_table.present_count()).encode(metric.encode_family(&labels)?)?;
         }
         let now = app.now();
         let help = "How far the room's clock is ahead of this machine's: it never goes back";

@@ -1,0 +1,54 @@
+//! The order of phases stands in one constant for each path. The documents tell the same order, and the code follows it.
+
+use std::path::Path;
+
+fn read(file: &str) -> String {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Whether the phases stand in a text in this order, each written as `mark` makes of its name.
+fn follows(text: &str, phases: &[&str], mark: impl Fn(&str) -> String) -> Result<(), String> {
+    let mut rest = text;
+    for phase in phases {
+        let marked = mark(phase);
+        let at =
+            rest.find(&marked).ok_or_else(|| format!("{marked} is missing, or stands before its turn"))?;
+        rest = &rest[at + marked.len()..];
+    }
+    Ok(())
+}
+
+fn section<'text>(document: &'text str, heading: &str) -> &'text str {
+    let begin = document.find(heading).unwrap_or_else(|| panic!("there is a section {heading:?}"));
+    let body = &document[begin + heading.len()..];
+    &body[..body.find("\n## ").unwrap_or(body.len())]
+}
+
+#[test]
+fn the_phases_of_the_gateway_are_told_in_the_order_in_which_they_run() {
+    let phases = anteroom_server::GATEWAY_PHASES.map(|(name, _)| name);
+    let bold = |phase: &str| format!("**{phase}**");
+    follows(&read("crates/gateway/src/lib.rs"), &phases, bold).expect("the header of the gateway");
+    let architecture = read("ARCHITECTURE.md");
+    follows(section(&architecture, "## The phases of a request"), &phases, bold).expect("ARCHITECTURE.md");
+    // Accounting happens when the account is dropped, so it has no line of its own.
+    let in_code = &phases[..phases.len() - 1];
+    follows(&read("crates/gateway/src/gateway.rs"), in_code, |phase| format!("// phase: {phase}\n"))
+        .expect("the code");
+}
+
+#[test]
+fn the_phases_of_the_api_are_told_in_the_order_in_which_they_run() {
+    let phases = anteroom_server::API_PHASES.map(|(name, _)| name);
+    let architecture = read("ARCHITECTURE.md");
+    let told = section(&architecture, "## The phases of a request");
+    follows(told, &phases, |phase| format!("*{phase}*")).expect("ARCHITECTURE.md");
+}
+
+#[test]
+fn a_phase_out_of_order_is_found() {
+    let bold = |phase: &str| format!("**{phase}**");
+    assert!(follows("**identify** then **limit**", &["identify", "limit"], bold).is_ok());
+    assert!(follows("**limit** then **identify**", &["identify", "limit"], bold).is_err());
+}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anteroom_core::{Operation, RoomId, RoomState, Settings};
 use anteroom_store::engine::Actor;
-use anteroom_store::redis::{RedisOptions, RedisStore};
+use anteroom_store::redis::{RedisOptions, RedisStore, RedisUrl};
 use anteroom_store::{Engine, NodeId, RoomHandle, Store, SystemClock};
 use anteroom_testkit::redis::{AppendOnly, RedisProcess};
 use anyhow::{Context, Result};
@@ -95,7 +95,7 @@ struct ConflictFigures {
 async fn change_at_once(redis: &RedisProcess, nodes: u128, time: Duration) -> Result<ConflictFigures> {
     let mut engines = vec![];
     for node in 1..=nodes {
-        let mut options = RedisOptions::new(&redis.url())?;
+        let mut options = RedisOptions::new(RedisUrl::parse(&redis.url())?);
         options.prefix = format!("bench-{nodes}");
         let store: Arc<dyn Store> = Arc::new(RedisStore::open(&options).await?);
         let engine = Engine::start(store, Arc::new(SystemClock), NodeId(node)).await?;

@@ -1,4 +1,4 @@
-//! Auctions: each round's free slots go to the earliest of those who show up.
+//! Auctions: each round's free slots go to the earliest of those who check in.
 //!
 //! # The path of a check-in
 //! ticket → a claim, which finds an earlier pass, an open win or a spare slot → else a seat at the room's table (`table`), if there is one
@@ -26,7 +26,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 
 use self::rounds::Rounds;
-pub use self::table::{Entrance, Manner, Presence, RoundTable, Word};
+pub use self::table::{CheckIn, Manner, Presence, RoundOutcome, RoundTable};
 use crate::{Admission, AdmissionError, ClaimTerms, Pass, PresentedTicket, RoomView};
 
 /// How long after a round's end its settlement is waited for.
@@ -44,7 +44,7 @@ pub struct Auctions {
     claims: Semaphore,
     signings: Semaphore,
     closing: watch::Sender<bool>,
-    /// One for each room to whose rounds somebody comes. Each ends when the server closes.
+    /// One for each room whose round has check-ins. Each ends when the server closes.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -56,7 +56,7 @@ pub struct AuctionCounts {
     /// Winners.
     pub winners: AtomicU64,
     /// Check-ins refused with a time to return.
-    pub told_to_return: AtomicU64,
+    pub refused_until_later: AtomicU64,
 }
 
 impl Auctions {
@@ -75,7 +75,7 @@ impl Auctions {
         &self.counts
     }
 
-    /// Ends every round: clients that wait, and those that come later, are told to come back.
+    /// Ends every round: clients that wait, and those that come later, are refused with a time to come back.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
@@ -89,13 +89,13 @@ pub fn may_get_in(board: &Board, ticket: &Ticket, now: UnixMillis) -> bool {
 
 impl Admission {
     /// Takes a seat at the open round, and sees that a task closes it.
-    pub fn check_in(&self, room: &RoomView, ticket: &Ticket, manner: Manner) -> Entrance {
+    pub fn check_in(&self, room: &RoomView, ticket: &Ticket, manner: Manner) -> CheckIn {
         let key = SessionKey { generation: ticket.generation, position: ticket.position };
-        let (entrance, must_start) = room.round_table.enter(&room.handle, key, manner);
+        let (check_in, must_start) = room.round_table.check_in(&room.handle, key, manner);
         if must_start {
             self.close_rounds_of(room);
         }
-        entrance
+        check_in
     }
 
     /// A ticket asked to be let in before its turn had come. In an auction its holder counts as present until the round's end, so that a
@@ -106,13 +106,13 @@ impl Admission {
         }
     }
 
-    /// Waits for the word on a seat; a client that hangs up drops the presence, and with it the seat.
+    /// Waits for the outcome of a seat; a client that hangs up drops the presence, and with it the seat.
     pub async fn wait_for_round(
         &self,
         room: &RoomView,
         presence: Presence,
-        word: oneshot::Receiver<Word>,
-    ) -> Result<Word, AdmissionError> {
+        outcome: oneshot::Receiver<RoundOutcome>,
+    ) -> Result<RoundOutcome, AdmissionError> {
         let (round, round_millis) = room.handle.with_board(|board| {
             (board.auction.as_ref().map(|auction| auction.round), board.settings.round_millis())
         });
@@ -124,11 +124,11 @@ impl Admission {
         };
         let left = Duration::from_millis(left);
         let timeout = (left + SETTLE_TIMEOUT).min(HOLD_MAX);
-        let word = tokio::time::timeout(timeout, word).await;
+        let outcome = tokio::time::timeout(timeout, outcome).await;
         drop(presence);
-        match word {
-            Err(_) if timeout < left => Ok(Word::NotOverYet),
-            Ok(Ok(word)) => Ok(word),
+        match outcome {
+            Err(_) if timeout < left => Ok(RoundOutcome::NotOverYet),
+            Ok(Ok(outcome)) => Ok(outcome),
             Err(_) | Ok(Err(_)) => Err(AdmissionError::RoundNotSettled),
         }
     }
@@ -138,11 +138,11 @@ impl Admission {
     pub async fn claim_win(&self, presented: &PresentedTicket) -> Result<Pass, AdmissionError> {
         let PresentedTicket { room, ticket, request_id, .. } = presented;
         let claiming = permit(&self.auctions.claims).await?;
-        let begun = self.begin(room, *ticket, *request_id, ClaimTerms::default(), Actor::Visitor).await;
+        let unsigned = self.begin(room, *ticket, *request_id, ClaimTerms::default(), Actor::Visitor).await;
         drop(claiming);
-        let begun = begun?;
+        let unsigned = unsigned?;
         let _signing = permit(&self.auctions.signings).await?;
-        self.sign(room, begun).await
+        self.sign(room, unsigned).await
     }
 
     /// The one place where tasks of auctions begin. Each watches `closing`, and the set ends with the server.

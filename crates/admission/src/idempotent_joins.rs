@@ -42,10 +42,10 @@ struct Entry {
 }
 
 enum Join {
-    /// A join of this key is under way.
-    Taking(watch::Receiver<Outcome>),
-    /// It was taken.
-    Taken(Ticket),
+    /// A join of this key is in flight.
+    InFlight(watch::Receiver<Outcome>),
+    /// The key has this place.
+    Done(Ticket),
 }
 
 impl IdempotentJoins {
@@ -75,15 +75,15 @@ impl IdempotentJoins {
         known: impl Fn(&Ticket) -> bool,
     ) -> Result<Ticket, EngineError> {
         let mut outcome = match self.begin(key, now, known) {
-            Beginning::Known(ticket) => return Ok(ticket),
-            Beginning::Follow(outcome) => outcome,
-            Beginning::Lead(tell, outcome) => {
+            JoinStart::Known(ticket) => return Ok(ticket),
+            JoinStart::Follow(outcome) => outcome,
+            JoinStart::Lead(sender, outcome) => {
                 let (joins, room) = (Arc::clone(self), Arc::clone(room));
                 spawn_join(async move {
                     let result = join_for_all_nodes(&room, key, now).await;
                     joins.finish(key, result.as_ref().ok().copied());
-                    // Everybody may have gone away; the place is remembered all the same.
-                    let _ = tell.send(Some(result));
+                    // Every client may have gone away; the place is remembered all the same.
+                    let _ = sender.send(Some(result));
                 });
                 outcome
             }
@@ -94,17 +94,17 @@ impl IdempotentJoins {
         }
     }
 
-    fn begin(&self, key: JoinKey, now: UnixMillis, known: impl Fn(&Ticket) -> bool) -> Beginning {
+    fn begin(&self, key: JoinKey, now: UnixMillis, known: impl Fn(&Ticket) -> bool) -> JoinStart {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.forget(now);
         match table.entries.get(&key).map(|entry| &entry.join) {
-            Some(Join::Taken(ticket)) if known(ticket) => Beginning::Known(*ticket),
-            Some(Join::Taking(outcome)) => Beginning::Follow(outcome.clone()),
-            Some(Join::Taken(_)) | None => {
-                let (tell, outcome) = watch::channel(None);
-                table.entries.insert(key, Entry { at: now, join: Join::Taking(outcome.clone()) });
+            Some(Join::Done(ticket)) if known(ticket) => JoinStart::Known(*ticket),
+            Some(Join::InFlight(outcome)) => JoinStart::Follow(outcome.clone()),
+            Some(Join::Done(_)) | None => {
+                let (sender, outcome) = watch::channel(None);
+                table.entries.insert(key, Entry { at: now, join: Join::InFlight(outcome.clone()) });
                 table.order.push_back((now, key));
-                Beginning::Lead(tell, outcome)
+                JoinStart::Lead(sender, outcome)
             }
         }
     }
@@ -115,7 +115,7 @@ impl IdempotentJoins {
         match ticket {
             Some(ticket) => {
                 if let Some(entry) = table.entries.get_mut(&key) {
-                    entry.join = Join::Taken(ticket);
+                    entry.join = Join::Done(ticket);
                 }
             }
             None => drop(table.entries.remove(&key)),
@@ -141,7 +141,7 @@ async fn join_for_all_nodes(room: &RoomHandle, key: JoinKey, now: UnixMillis) ->
     );
     match kept {
         Some(earlier) if earlier != ticket && is_known(&earlier) => {
-            // Nobody knows of it; if it cannot be given up it lapses.
+            // No client knows of it; if it cannot be given up it lapses.
             let _ = room.operate(Operation::Leave { ticket }, Actor::Visitor).await;
             Ok(earlier)
         }
@@ -163,7 +163,7 @@ impl Table {
     }
 }
 
-enum Beginning {
+enum JoinStart {
     Known(Ticket),
     Follow(watch::Receiver<Outcome>),
     Lead(watch::Sender<Outcome>, watch::Receiver<Outcome>),

@@ -31,7 +31,7 @@ pub struct Pass {
 }
 
 /// A session that lives, and whose pass is not signed yet.
-pub struct BegunSession {
+pub struct UnsignedSession {
     session: Session,
     /// For how many seconds its pass is good from now.
     pub expires_in: u64,
@@ -55,8 +55,8 @@ impl Admission {
         terms: ClaimTerms,
         actor: Actor,
     ) -> Result<Pass, AdmissionError> {
-        let begun = self.begin(room, ticket, request_id, terms, actor).await?;
-        self.sign(room, begun).await
+        let unsigned = self.begin(room, ticket, request_id, terms, actor).await?;
+        self.sign(room, unsigned).await
     }
 
     /// The first half of a claim: a session, durable when this is answered.
@@ -67,7 +67,7 @@ impl Admission {
         request_id: RequestId,
         terms: ClaimTerms,
         actor: Actor,
-    ) -> Result<BegunSession, AdmissionError> {
+    ) -> Result<UnsignedSession, AdmissionError> {
         let now = self.now();
         let (session, is_new) = self.claim_session(room, ticket, request_id, terms, actor).await?;
         // A visit by cookie may have ended before its pass would.
@@ -78,7 +78,7 @@ impl Admission {
         let validity_left = session.expires_at_seconds.saturating_sub(self.now().seconds());
         let expires_in =
             if is_new { session.expires_at_seconds - session.issued_at_seconds } else { validity_left };
-        Ok(BegunSession { session, expires_in })
+        Ok(UnsignedSession { session, expires_in })
     }
 
     /// The one place where a claim is built: the session of a ticket whose turn has come, and whether it began by this call.
@@ -110,8 +110,8 @@ impl Admission {
 
     /// The second half of a claim: the tokens of a session, signed again where that gives the same bytes, put together from what is
     /// kept where not.
-    pub async fn sign(&self, room: &RoomView, begun: BegunSession) -> Result<Pass, AdmissionError> {
-        let BegunSession { session, expires_in } = begun;
+    pub async fn sign(&self, room: &RoomView, unsigned: UnsignedSession) -> Result<Pass, AdmissionError> {
+        let UnsignedSession { session, expires_in } = unsigned;
         let key = self.keys.by_kid(&session.key_id).ok_or(AdmissionError::VisitOver)?;
         let claims = claims_of(room, &session, session.issued_at_seconds);
         if let Some(kept) = Signatures::from_bytes(&session.signatures) {
@@ -121,7 +121,7 @@ impl Admission {
         if key.algorithm().is_deterministic() {
             return Ok(Pass { tokens: signed.tokens.clone(), expires_in });
         }
-        // The first signatures that are kept decide which tokens everybody gets, on every node.
+        // The first signatures that are kept decide which tokens every caller gets, on every node.
         let kept = keep_signatures(room, session.key, signed.signatures.to_bytes()).await?;
         let kept = Signatures::from_bytes(&kept).unwrap_or_else(|| signed.signatures.clone());
         Ok(Pass { tokens: TokenSet::assemble(&key, &claims, &kept), expires_in })

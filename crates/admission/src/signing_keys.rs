@@ -42,7 +42,7 @@ const ATTEMPTS_MAX: u32 = 8;
 
 /// The key ring, shared by every handler.
 pub struct SigningKeys {
-    known: ArcSwap<Known>,
+    loaded: ArcSwap<LoadedRing>,
     secrets: Arc<MasterSecrets>,
     algorithm: SigningAlgorithm,
     /// Held from reading the stored ring until the one in memory is the same.
@@ -50,7 +50,7 @@ pub struct SigningKeys {
 }
 
 /// A ring, and how it lies in the store.
-struct Known {
+struct LoadedRing {
     ring: KeyRing,
     stored: Vec<u8>,
 }
@@ -84,23 +84,23 @@ impl KeyStatus {
 impl SigningKeys {
     /// The key that signs at this moment.
     pub fn current(&self, now: UnixMillis) -> Arc<SigningKey> {
-        Arc::clone(self.known.load().ring.current(now))
+        Arc::clone(self.loaded.load().ring.current(now))
     }
 
     /// The key of that name, also one that signs no more.
     pub fn by_kid(&self, kid: &str) -> Option<Arc<SigningKey>> {
-        self.known.load().ring.by_kid(kid).cloned()
+        self.loaded.load().ring.by_kid(kid).cloned()
     }
 
     /// The keys that a pass may be signed with, for sites that verify passes.
     pub fn jwks(&self, now: UnixMillis) -> serde_json::Value {
-        self.known.load().ring.jwks(now)
+        self.loaded.load().ring.jwks(now)
     }
 
     /// Every key that is still published, in the order in which they sign.
-    pub fn described(&self, now: UnixMillis) -> Vec<KeyStatus> {
-        let known = self.known.load();
-        let ring = &known.ring;
+    pub fn statuses(&self, now: UnixMillis) -> Vec<KeyStatus> {
+        let loaded = self.loaded.load();
+        let ring = &loaded.ring;
         let current = ring.current(now);
         let mut keys: Vec<_> = ring
             .keys()
@@ -117,7 +117,7 @@ impl SigningKeys {
         let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let stored = store.value(RING_VALUE).await?.ok_or(SigningKeysError::Missing)?;
-            let ring = rotated(KeyRing::open(&self.secrets, &stored)?, self.algorithm, now).await?;
+            let ring = rotate_ring(KeyRing::open(&self.secrets, &stored)?, self.algorithm, now).await?;
             let sealed = ring.seal(&self.secrets)?;
             let audit = AuditRecord {
                 at: now,
@@ -130,7 +130,7 @@ impl SigningKeys {
                 let newest = ring.keys().max_by_key(|key| key.active_from()).cloned();
                 let newest = newest.ok_or(SigningKeysError::Missing)?;
                 let status = KeyStatus::of(&newest, ring.current(now), now);
-                self.known.store(Arc::new(Known { ring, stored: sealed }));
+                self.loaded.store(Arc::new(LoadedRing { ring, stored: sealed }));
                 return Ok(status);
             }
         }
@@ -142,9 +142,9 @@ impl SigningKeys {
         let _one_at_a_time = self.changing.lock().await;
         let stored = store.value(RING_VALUE).await?.ok_or(SigningKeysError::Missing)?;
         // Opening takes a while, and most of the time it is the same.
-        if self.known.load().stored != stored {
+        if self.loaded.load().stored != stored {
             let ring = KeyRing::open(&self.secrets, &stored)?;
-            self.known.store(Arc::new(Known { ring, stored }));
+            self.loaded.store(Arc::new(LoadedRing { ring, stored }));
         }
         Ok(())
     }
@@ -163,15 +163,15 @@ impl SigningKeys {
                 None => make_ring(algorithm, now).await?,
                 Some(sealed) => {
                     let ring = KeyRing::open(secrets, sealed).map_err(SigningKeysError::CannotBeOpened)?;
-                    rotated_if_needed(ring, algorithm, now).await?
+                    rotate_if_needed(ring, algorithm, now).await?
                 }
             };
             // Sealed anew at every start, so that it lies under the first secret of the list.
             let sealed = ring.seal(secrets)?;
             if store.replace_value(RING_VALUE, stored.as_deref(), &sealed, None).await? {
-                let known = ArcSwap::from_pointee(Known { ring, stored: sealed });
+                let loaded = ArcSwap::from_pointee(LoadedRing { ring, stored: sealed });
                 let changing = tokio::sync::Mutex::default();
-                return Ok(Self { known, secrets: Arc::clone(secrets), algorithm, changing });
+                return Ok(Self { loaded, secrets: Arc::clone(secrets), algorithm, changing });
             }
         }
         Err(SigningKeysError::KeepChanging)
@@ -191,7 +191,7 @@ async fn make_ring(algorithm: SigningAlgorithm, now: UnixMillis) -> Result<KeyRi
     Ok(tokio::task::spawn_blocking(move || KeyRing::new(algorithm, now)).await??)
 }
 
-async fn rotated_if_needed(
+async fn rotate_if_needed(
     ring: KeyRing,
     algorithm: SigningAlgorithm,
     now: UnixMillis,
@@ -201,15 +201,15 @@ async fn rotated_if_needed(
         return Ok(ring);
     }
     tracing::info!(%algorithm, "signing key of the configured algorithm announced, it signs in ten minutes");
-    rotated(ring, algorithm, now).await
+    rotate_ring(ring, algorithm, now).await
 }
 
-async fn rotated(
+async fn rotate_ring(
     mut ring: KeyRing,
     algorithm: SigningAlgorithm,
     now: UnixMillis,
 ) -> Result<KeyRing, SigningKeysError> {
-    let rotating =
+    let rotation =
         tokio::task::spawn_blocking(move || ring.rotate(algorithm, now, OVERLAP_MILLIS).map(|_| ring));
-    Ok(rotating.await??)
+    Ok(rotation.await??)
 }

@@ -43,7 +43,7 @@ pub async fn recognise(
         Recognition::Newer => {}
     }
     // Newer than the board: boards may lag behind the store, so ask there before calling it a forgery.
-    refreshes.join(handle).await?;
+    refreshes.refresh(handle).await?;
     let board = handle.board();
     match board.recognise(&ticket, now) {
         Recognition::Ours => return Ok(Some(board)),
@@ -73,7 +73,7 @@ fn may_be_lost(board: &Board, ticket: &Ticket, proof: Proof, now: UnixMillis) ->
 /// the next, which all of them share: however many such tickets are presented, a room's store is read once at a time.
 #[derive(Default)]
 pub struct StoreRefreshes {
-    /// Looks begun so far.
+    /// Reads begun so far.
     begun: AtomicU64,
     /// The result of the last one; held while one is under way.
     last: tokio::sync::Mutex<Option<Result<(), EngineError>>>,
@@ -81,7 +81,7 @@ pub struct StoreRefreshes {
 
 impl StoreRefreshes {
     /// Returns when the board shows what the store had at some moment after the call.
-    async fn join(&self, room: &RoomHandle) -> Result<(), EngineError> {
+    async fn refresh(&self, room: &RoomHandle) -> Result<(), EngineError> {
         self.share(|| room.refresh()).await
     }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looks_at_the_store_that_are_asked_for_meanwhile_are_one() {
+    async fn concurrent_reads_of_the_store_are_shared() {
         let (refreshes, looks) = (Arc::new(StoreRefreshes::default()), Arc::new(AtomicU64::new(0)));
         let gate = Arc::new(tokio::sync::Semaphore::new(0));
         let look = {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_that_failed_or_was_left_counts_for_nobody_who_comes_later() {
+    async fn a_failed_or_cancelled_read_does_not_count_for_later_calls() {
         let refreshes = StoreRefreshes::default();
         let failed = refreshes.share(|| async { Err(EngineError::Overloaded) }).await;
         assert!(failed.is_err());

@@ -1,6 +1,6 @@
 //! `anteroom check-config`: is the configuration right, and what would the next start change?
 
-use anteroom_server::config::{Loaded, StoreUrl};
+use anteroom_server::config::{Loaded, StoreUrl, redis_danger};
 use anteroom_server::configured_rooms::{ConfiguredRoom, Drift};
 use anteroom_server::{offline, page_templates};
 
@@ -31,7 +31,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
         }
         StoreUrl::File(_) => {}
         StoreUrl::Redis(redis) => {
-            if let Some(danger) = redis.danger() {
+            if let Some(danger) = redis_danger(redis) {
                 println!("store {url}: {danger}");
             }
         }

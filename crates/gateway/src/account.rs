@@ -36,7 +36,7 @@ pub enum Verdict {
     Line,
     /// Refused: too many requests.
     Limited,
-    /// Refused: the room takes nobody.
+    /// Refused: the room takes no joins.
     Closed,
     /// Refused: not a visitor who could wait, and not inside.
     NotInside,
@@ -145,7 +145,7 @@ impl<'room> Account<'room> {
         Self { verdicts, verdict: Verdict::Abandoned }
     }
 
-    /// Says how it ends; the last word counts.
+    /// Says how it ends; the last verdict counts.
     pub(crate) fn settle(&mut self, verdict: Verdict) {
         self.verdict = verdict;
     }

@@ -26,17 +26,17 @@ use crate::account::origin_reports;
 use crate::account::{Account, RoomVerdicts, Verdict, Verdicts};
 use crate::body::GatewayBody;
 use crate::classify::request_target::{Path, host_of};
-use crate::classify::rooms::{Found, GatewayRooms, Rule, StoreState};
+use crate::classify::rooms::{GatewayRooms, Route, Rule, StoreState};
 use crate::classify::{self, Kind};
 use crate::identify::{self, Client, Identification, Peer};
 use crate::limiter::{Asked, Class, Decision, Limiter};
 use crate::line;
-use crate::line::page::{Reader, Writer, asked_for};
+use crate::line::page::{Reader, Writer, path_and_query};
 use crate::line::query::room_named;
-use crate::line::wait::{self, Shown, Wait, Waiter, WayIn};
+use crate::line::wait::{self, Wait, WaitView, Waiter, WayIn};
 use crate::reject::{self, Branding, Rejection};
 use crate::verdict::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
-use crate::verdict::{self, Case, Entering, Entry, Judgement};
+use crate::verdict::{self, Case, Entry, EntryTrigger, Judgement};
 use anteroom_proxy::{OriginAddress, Origins, OriginsError, ProxySettings};
 
 /// Under which paths the gateway answers for its lines, on every protected host.
@@ -66,13 +66,13 @@ pub struct GatewayParts {
     pub identification: Arc<Identification>,
     /// Budgets of clients.
     pub limiter: Arc<Limiter>,
-    /// Whether visitors reach us by TLS whatever this connection is: somebody before us ends it.
+    /// Whether visitors reach us by TLS whatever this connection is: a proxy before us terminates it.
     pub public_is_tls: bool,
     /// The public listener as visitors reach it, if that is configured.
     pub public_url: Option<String>,
     /// What visitors see.
     pub pages: Arc<Pages>,
-    /// The address of the page that tells what kinds of problems there are.
+    /// The address of the page that lists the types of problems.
     pub problems: String,
 }
 
@@ -166,8 +166,8 @@ impl Gateway {
     }
 
     /// Follows rooms, origins and departed visitors until it is dropped.
-    pub async fn keep_watch(self: Arc<Self>) {
-        let mut watched: Vec<Arc<Origins>> = vec![];
+    pub async fn run_maintenance(self: Arc<Self>) {
+        let mut known: Vec<Arc<Origins>> = vec![];
         // Both end with this function.
         let mut health = JoinSet::new();
         let mut reports = JoinSet::new();
@@ -184,12 +184,12 @@ impl Gateway {
             let is_same = |one: &[Arc<Origins>], other: &[Arc<Origins>]| {
                 one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
             };
-            if !is_same(&watched, &origins) {
+            if !is_same(&known, &origins) {
                 health.abort_all();
                 for group in &origins {
                     health.spawn(Arc::clone(group).watch_health());
                 }
-                watched = origins;
+                known = origins;
             }
         }
     }
@@ -227,9 +227,9 @@ impl Gateway {
         request: Request<Incoming>,
         peer: Peer,
     ) -> impl Future<Output = Response<GatewayBody>> + Send + use<> {
-        let mut received = Received(Some(self));
+        let mut pending = PendingRequest(Some(self));
         async move {
-            let gateway = received.0.take().expect("a future is begun once");
+            let gateway = pending.0.take().expect("a future is begun once");
             gateway.answer_now(request, peer).await
         }
     }
@@ -245,48 +245,48 @@ impl Gateway {
         let is_tls = peer.is_tls || self.public_is_tls;
         let now = self.engine.now();
         // phase: classify
-        let found = match self.find(&request) {
-            Found::Room(rule) => Some(rule),
-            Found::Unprotected(origins) => {
-                return self.unprotected(request, &client, is_tls, &origins).await;
+        let rule = match self.find(&request) {
+            Route::Room(rule) => Some(rule),
+            Route::Unprotected(origins) => {
+                return self.forward_unprotected(request, &client, is_tls, &origins).await;
             }
-            Found::NotReady => {
+            Route::NotReady => {
                 let (mut account, reader) =
                     (Account::open(&self.no_room), Reader::of(&self.writer, &request));
                 return refuse(&Rejection::NotReady, &reader, None, &mut account);
             }
-            Found::Nothing => None,
+            Route::Nothing => None,
         };
-        let mut account = Account::open(found.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
+        let mut account = Account::open(rule.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
         let reader = Reader::of(&self.writer, &request);
-        let Some(rule) = &found else {
+        let Some(rule) = &rule else {
             return refuse(&Rejection::Misdirected, &reader, None, &mut account);
         };
         // phase: limit
-        if let Some(refused) = self.limited(Class::Gateway, &request, &client).await {
-            return refuse(&refused, &reader, Some(rule), &mut account);
+        if let Some(rejection) = self.charge(Class::Gateway, &request, &client).await {
+            return refuse(&rejection, &reader, Some(rule), &mut account);
         }
         let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
             if let Some(class) = line::line_call_class(&request)
-                && let Some(refused) = self.limited(class, &request, &client).await
+                && let Some(rejection) = self.charge(class, &request, &client).await
             {
-                return refuse(&refused, &reader, Some(rule), &mut account);
+                return refuse(&rejection, &reader, Some(rule), &mut account);
             }
-            return line::answer(self.called(case, reader, is_tls), &request).await;
+            return line::answer(self.line_call(case, reader, is_tls), &request).await;
         }
         // phase: verdict
         let path = Path::of(request.uri().path());
-        let judgement = if rule.lets_by(request.method(), &path, request.headers(), client.address) {
-            // A visitor's cookie comes back with it all the same.
+        let judgement = if rule.bypasses(request.method(), &path, request.headers(), client.address) {
+            // Its cookie may be that of a visit all the same.
             let inside = case.visitor_inside(&rule.room.handle.board()).await;
             Judgement::Proxy(Entry { inside, ..Entry::without_visit(Verdict::Bypassed) })
         } else {
-            let refused =
-                if case.would_join() { self.limited(Class::Join, &request, &client).await } else { None };
-            match refused {
-                Some(refused) => Judgement::Reject(refused),
+            let rejection =
+                if case.would_join() { self.charge(Class::Join, &request, &client).await } else { None };
+            match rejection {
+                Some(rejection) => Judgement::Reject(rejection),
                 None => verdict::judge(&case).await,
             }
         };
@@ -294,7 +294,7 @@ impl Gateway {
             // phase: proxy
             Judgement::Proxy(entry) => {
                 cookies::hide(request.headers_mut());
-                self.proxied(rule, request, entry, (&client, is_tls), (&reader, &mut account)).await
+                self.forward_admitted(rule, request, entry, (&client, is_tls), (&reader, &mut account)).await
             }
             // phase: wait
             Judgement::Wait(wait, cookie) => {
@@ -307,8 +307,8 @@ impl Gateway {
                 });
                 self.note_presence(&case, wait);
                 let board = rule.room.handle.board();
-                let address = asked_for(&request);
-                let shown = Shown {
+                let address = path_and_query(&request);
+                let view = WaitView {
                     room: &rule.room,
                     board: &board,
                     now,
@@ -316,7 +316,7 @@ impl Gateway {
                     address: &address,
                     way_in: WayIn::Gateway,
                 };
-                let mut response = wait::answer(wait, &shown);
+                let mut response = wait::answer(wait, &view);
                 if let Some(cookie) = cookie {
                     set_cookie(rule, &mut response, (CookieKind::Place, &cookie), is_tls, now);
                 }
@@ -338,13 +338,13 @@ impl Gateway {
         }
     }
 
-    fn called<'request>(
+    fn line_call<'request>(
         &'request self,
         case: Case<'request>,
         reader: Reader<'request>,
         is_tls: bool,
-    ) -> line::Called<'request> {
-        line::Called {
+    ) -> line::LineCall<'request> {
+        line::LineCall {
             case,
             is_tls,
             reader,
@@ -355,12 +355,12 @@ impl Gateway {
     }
 
     /// Where a request belongs. A call about a line names its room, because its own path says nothing.
-    fn find<B>(&self, request: &Request<B>) -> Found {
+    fn find<B>(&self, request: &Request<B>) -> Route {
         let (host, path) = (host_of(request), request.uri().path());
         if is_about_a_line(path)
             && let Some(name) = room_named(request.uri().query())
         {
-            return self.rooms.named(name).map_or(Found::Nothing, Found::Room);
+            return self.rooms.by_name(name).map_or(Route::Nothing, Route::Room);
         }
         self.rooms.find(host, &Path::of(path))
     }
@@ -375,7 +375,7 @@ impl Gateway {
         Case {
             rule,
             kind,
-            entering: if rule.is_protected { Entering::ByRequest } else { Entering::ByHandOff },
+            entry_trigger: if rule.is_protected { EntryTrigger::Request } else { EntryTrigger::HandOff },
             cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
             loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
             now,
@@ -384,8 +384,8 @@ impl Gateway {
         }
     }
 
-    /// Whether a client has used up its budget.
-    pub(crate) async fn limited<B>(
+    /// Charges a request to the budgets of its client; the rejection, if one of them is used up.
+    pub(crate) async fn charge<B>(
         &self,
         class: Class,
         request: &Request<B>,
@@ -416,9 +416,9 @@ fn is_about_a_line(path: &str) -> bool {
 
 /// A request that was not looked at yet. A connection that ends together with its request drops the response before it
 /// is begun.
-struct Received(Option<Arc<Gateway>>);
+struct PendingRequest(Option<Arc<Gateway>>);
 
-impl Drop for Received {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if let Some(gateway) = &self.0 {
             drop(Account::open(&gateway.no_room));

@@ -54,7 +54,7 @@ pub struct Identification {
 pub fn identify(peer: &Peer, headers: &HeaderMap, identification: &Identification) -> Client {
     Client {
         address: address(peer.address.ip(), headers, &identification.trusted_proxies),
-        key: identification.key_header.as_ref().and_then(|name| KeyDigest::shown(headers, name)),
+        key: identification.key_header.as_ref().and_then(|name| KeyDigest::from_headers(headers, name)),
     }
 }
 
@@ -95,12 +95,12 @@ fn parse_entry(entry: &[u8]) -> Option<IpAddr> {
 pub struct KeyDigest([u8; DIGEST_BYTES]);
 
 impl KeyDigest {
-    /// What all requests that show several keys share: nobody could say which one was meant, and a made-up second one must
+    /// What all requests that show several keys share: it is unknown which one was meant, and a made-up second one must
     /// not be a way out of the budget of the first.
     const SEVERAL: Self = Self([0; DIGEST_BYTES]);
 
     /// Of the key that a request shows.
-    fn shown(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
+    fn from_headers(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
         let mut values = headers.get_all(name).iter().filter(|value| !value.is_empty());
         let value = values.next()?;
         Some(if values.next().is_some() { Self::SEVERAL } else { Self::of(value) })
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_apart_by_digests_that_do_not_show_them() {
+    fn keys_are_distinguished_by_digests_that_do_not_reveal_them() {
         let name = HeaderName::from_static("x-client-key");
         let of = |values: &[&[u8]]| {
             let mut headers = HeaderMap::new();

@@ -4,7 +4,7 @@
 //! live on this node or in a Redis that all nodes share (`anteroom_store::buckets`). Budgets by address come first, then those
 //! by key; the first that is used up refuses the request, and what was taken from those before it stays taken.
 //!
-//! **It fails open.** It protects the site from a few who ask too much; if it cannot tell, everybody is let through and a metric
+//! **It fails open.** It protects the site from a few who ask too much; if it cannot tell, every request is let through and a metric
 //! says so. A shared store that fails, or does not answer within the budget of time, never keeps a visitor waiting: `breaker`
 //! takes it out of the way, [`Limiter::keep_probing`] brings it back.
 //!
@@ -106,13 +106,13 @@ struct Row {
 }
 
 /// A bucket that a request is charged to.
-struct Due<'a> {
+struct DueCharge<'a> {
     row: &'a Row,
     bucket: BucketKey,
     cost: u64,
 }
 
-impl Due<'_> {
+impl DueCharge<'_> {
     fn limit(&self) -> &Limit {
         self.row.policy.limit()
     }
@@ -151,25 +151,25 @@ impl Limiter {
         self.concerned[class.index()]
     }
 
-    /// What becomes of a request, if that is known without waiting for anybody: where buckets are on this node, where the client
+    /// What becomes of a request, if that is known without waiting: where buckets are on this node, where the client
     /// is known to be refused for a while yet, and where the shared store is out of the way.
     pub fn decide_at_once(&self, asked: &Asked<'_>, client: &Client) -> Option<Decision> {
         let mut dues = self.dues(asked, client);
         let Some(mut due) = dues.next() else { return Some(Decision::Unlimited) };
         let watch = Stopwatch::start();
-        let mut outcome = Outcome::new(self.has_legacy_fields);
+        let mut outcome = PolicyResults::new(self.has_legacy_fields);
         loop {
             // Buckets that decide at once always do, so nothing has been taken when they do not.
             let Some(taken) = self.buckets.take_at_once(&due.bucket, due.limit(), due.cost) else {
                 return self.decide_without_asking(asked, client, &watch);
             };
-            outcome.note(&due, &taken, Judge::Buckets);
+            outcome.note(&due, &taken, Source::Buckets);
             match dues.next().filter(|_| taken.allowed) {
                 Some(next) => due = next,
                 None => break,
             }
         }
-        Some(self.observed(outcome, &watch))
+        Some(self.finish(outcome, &watch))
     }
 
     /// What becomes of a request. Waits for a shared store, but never longer than the budget.
@@ -181,12 +181,12 @@ impl Limiter {
     }
 
     /// The buckets that a request is charged to, in their order.
-    fn dues<'a>(&'a self, asked: &'a Asked<'_>, client: &'a Client) -> impl Iterator<Item = Due<'a>> {
+    fn dues<'a>(&'a self, asked: &'a Asked<'_>, client: &'a Client) -> impl Iterator<Item = DueCharge<'a>> {
         let is_concerned = self.concerns(asked.class) && !self.exempt.contains(client.address);
         let rows = if is_concerned { &self.rows[..] } else { &[] };
         rows.iter().filter_map(|row| {
             let cost = row.policy.cost_of(asked)?;
-            Some(Due { row, bucket: row.policy.bucket_of(client)?, cost })
+            Some(DueCharge { row, bucket: row.policy.bucket_of(client)?, cost })
         })
     }
 
@@ -197,14 +197,14 @@ impl Limiter {
         client: &Client,
         watch: &Stopwatch,
     ) -> Option<Decision> {
-        let mut outcome = Outcome::new(self.has_legacy_fields);
+        let mut outcome = PolicyResults::new(self.has_legacy_fields);
         if self.breaker.is_open() {
             for due in self.dues(asked, client) {
-                if !self.do_without(&due, &mut outcome) {
+                if !self.decide_without_store(&due, &mut outcome) {
                     break;
                 }
             }
-            return Some(self.observed(outcome, watch));
+            return Some(self.finish(outcome, watch));
         }
         let now = self.now_micros();
         let refused = self.dues(asked, client).find_map(|due| {
@@ -212,31 +212,31 @@ impl Limiter {
             Some((due, taken))
         });
         let (due, taken) = refused?;
-        outcome.note(&due, &taken, Judge::Buckets);
-        Some(self.observed(outcome, watch))
+        outcome.note(&due, &taken, Source::Buckets);
+        Some(self.finish(outcome, watch))
     }
 
     /// Asks the shared store.
     async fn ask(&self, asked: &Asked<'_>, client: &Client) -> Decision {
         let watch = Stopwatch::start();
-        let mut outcome = Outcome::new(self.has_legacy_fields);
+        let mut outcome = PolicyResults::new(self.has_legacy_fields);
         for due in self.dues(asked, client) {
-            let goes_on = match self.taken(&due, &watch).await {
+            let goes_on = match self.take(&due, &watch).await {
                 Some(taken) => {
-                    outcome.note(&due, &taken, Judge::Buckets);
+                    outcome.note(&due, &taken, Source::Buckets);
                     taken.allowed
                 }
-                None => self.do_without(&due, &mut outcome),
+                None => self.decide_without_store(&due, &mut outcome),
             };
             if !goes_on {
                 break;
             }
         }
-        self.observed(outcome, &watch)
+        self.finish(outcome, &watch)
     }
 
     /// What the shared store says within what is left of the budget.
-    async fn taken(&self, due: &Due<'_>, watch: &Stopwatch) -> Option<TakeResult> {
+    async fn take(&self, due: &DueCharge<'_>, watch: &Stopwatch) -> Option<TakeResult> {
         if self.breaker.is_open() {
             return None;
         }
@@ -244,35 +244,35 @@ impl Limiter {
         let rest = self.budget.saturating_sub(watch.elapsed());
         match tokio::time::timeout(rest, self.buckets.take(&due.bucket, due.limit(), due.cost)).await {
             Ok(Ok(taken)) => {
-                self.breaker.answered();
+                self.breaker.note_answer();
                 if !taken.allowed {
                     self.refusals.note(due.row.number, due.bucket.who, asked_micros, &taken);
                 }
                 Some(taken)
             }
             Ok(Err(error)) => {
-                self.breaker.failed(&error);
+                self.breaker.note_failure(&error);
                 None
             }
             Err(_elapsed) => {
-                self.breaker.was_late();
+                self.breaker.note_late();
                 None
             }
         }
     }
 
     /// Decides without the store. Whether the request may go on.
-    fn do_without(&self, due: &Due<'_>, outcome: &mut Outcome) -> bool {
+    fn decide_without_store(&self, due: &DueCharge<'_>, outcome: &mut PolicyResults) -> bool {
         let local = self.local.as_ref();
         if let Some(taken) = local.and_then(|local| local.take_at_once(&due.bucket, due.limit(), due.cost)) {
-            outcome.note(due, &taken, Judge::Local);
+            outcome.note(due, &taken, Source::Local);
             return taken.allowed;
         }
         due.row.counts.failed_open.inc();
         true
     }
 
-    fn observed(&self, outcome: Outcome, watch: &Stopwatch) -> Decision {
+    fn finish(&self, outcome: PolicyResults, watch: &Stopwatch) -> Decision {
         self.counts.seconds.observe(watch.elapsed());
         outcome.decision()
     }
@@ -285,14 +285,14 @@ impl Limiter {
     /// Makes the connection to a shared store. To be waited for before the first decision; without it that one fails open.
     pub async fn connect(&self) {
         if let Err(error) = self.buckets.probe().await {
-            self.breaker.failed(&error);
+            self.breaker.note_failure(&error);
         }
     }
 
     /// Closes the breaker whenever the shared store answers again, and in time. Runs until it is dropped.
     pub async fn keep_probing(self: Arc<Self>) {
         loop {
-            self.breaker.opened().await;
+            self.breaker.wait_until_open().await;
             let watch = Stopwatch::start();
             match self.buckets.probe().await {
                 Ok(()) if watch.elapsed() <= self.budget => self.breaker.close(),
@@ -316,9 +316,9 @@ impl fmt::Debug for Limiter {
     }
 }
 
-/// Who decided.
+/// Which buckets decided.
 #[derive(Clone, Copy)]
-enum Judge {
+enum Source {
     /// The buckets that are meant to.
     Buckets,
     /// Those of this node, in their place.
@@ -326,24 +326,24 @@ enum Judge {
 }
 
 /// What the policies of one request said so far.
-struct Outcome {
+struct PolicyResults {
     quota: Option<Quota>,
     is_refused: bool,
     has_legacy_fields: bool,
 }
 
-impl Outcome {
+impl PolicyResults {
     const fn new(has_legacy_fields: bool) -> Self {
         Self { quota: None, is_refused: false, has_legacy_fields }
     }
 
-    fn note(&mut self, due: &Due<'_>, taken: &TakeResult, judge: Judge) {
+    fn note(&mut self, due: &DueCharge<'_>, taken: &TakeResult, source: Source) {
         let Row { policy, counts, .. } = due.row;
-        let counter = match (judge, taken.allowed) {
-            (Judge::Buckets, true) => &counts.allowed,
-            (Judge::Buckets, false) => &counts.dropped,
-            (Judge::Local, true) => &counts.local_allowed,
-            (Judge::Local, false) => &counts.local_dropped,
+        let counter = match (source, taken.allowed) {
+            (Source::Buckets, true) => &counts.allowed,
+            (Source::Buckets, false) => &counts.dropped,
+            (Source::Local, true) => &counts.local_allowed,
+            (Source::Local, false) => &counts.local_dropped,
         };
         counter.inc();
         self.is_refused |= !taken.allowed;

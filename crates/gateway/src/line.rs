@@ -1,5 +1,5 @@
 //! Calls about the line itself, on every host and for every room: join it, leave it, come in, ask where one stands, take one's place
-//! to another device (`moving`). The cookie says who asks.
+//! to another device (`move_place`). The cookie says who asks.
 
 pub(crate) mod hand_off;
 pub(crate) mod move_place;
@@ -19,7 +19,7 @@ use http::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
 use self::page::Reader;
-use self::wait::{Shown, Wait, Waiter, WayIn};
+use self::wait::{Wait, WaitView, Waiter, WayIn};
 use crate::account::figures::Figures;
 use crate::body::GatewayBody;
 use crate::classify::Kind;
@@ -30,10 +30,10 @@ use crate::line::query::return_path;
 use crate::reject::{self, Branding, Rejection};
 use crate::verdict::cookies::{self, CookieKind};
 use crate::verdict::visits::key_of;
-use crate::verdict::{self, Case, Entering, Judgement};
+use crate::verdict::{self, Case, EntryTrigger, Judgement};
 use anteroom_admission::Proof;
 
-/// Where a visitor goes who named no address of this site.
+/// Where a visitor goes that named no address of this site.
 const HOME: &str = "/";
 
 const JOIN: &str = "/join";
@@ -46,7 +46,7 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// A call, and who makes it.
-pub(crate) struct Called<'request> {
+pub(crate) struct LineCall<'request> {
     pub(crate) case: Case<'request>,
     pub(crate) is_tls: bool,
     pub(crate) reader: Reader<'request>,
@@ -103,40 +103,39 @@ fn host_of_url(url: &str) -> Option<&str> {
 }
 
 /// The answer to a call: `GET …`, `POST …/join`, `POST …/leave`, `POST …/enter`, `GET …/move`, `GET …/take`, `POST …/take`.
-pub(crate) async fn answer<B>(mut called: Called<'_>, request: &Request<B>) -> Response<GatewayBody> {
-    let call = call_of(request.uri().path()).unwrap_or_default();
-    if request.method() == Method::POST && is_from_another_site(request, called.public_url) {
-        return called
-            .refused(StatusCode::FORBIDDEN, "This can only be asked for by a page of this very site");
+pub(crate) async fn answer<B>(mut call: LineCall<'_>, request: &Request<B>) -> Response<GatewayBody> {
+    let name = call_of(request.uri().path()).unwrap_or_default();
+    if request.method() == Method::POST && is_from_another_site(request, call.public_url) {
+        return call.refuse(StatusCode::FORBIDDEN, "This can only be asked for by a page of this very site");
     }
-    match (call, request.method()) {
-        (JOIN, &Method::POST) => called.join(request).await,
-        (LEAVE, &Method::POST) => called.leave(request).await,
-        (ENTER, &Method::POST) => called.enter(request).await,
-        ("", &Method::GET | &Method::HEAD) => called.ask(request).await,
-        (MOVE, &Method::GET | &Method::HEAD) => called.move_out(request).await,
-        (TAKE, &Method::GET | &Method::HEAD) => called.ask_to_move_in(request).await,
-        (TAKE, &Method::POST) => called.move_in(request).await,
-        (JOIN | LEAVE | ENTER, _) => called.not_allowed("This call takes POST only", "POST"),
-        ("" | MOVE, _) => called.not_allowed("This call takes GET only", "GET, HEAD"),
-        (TAKE, _) => called.not_allowed("This call takes GET and POST", "GET, HEAD, POST"),
-        _ => called.refused(StatusCode::NOT_FOUND, "There is nothing at this path"),
+    match (name, request.method()) {
+        (JOIN, &Method::POST) => call.join(request).await,
+        (LEAVE, &Method::POST) => call.leave(request).await,
+        (ENTER, &Method::POST) => call.enter(request).await,
+        ("", &Method::GET | &Method::HEAD) => call.show_standing(request).await,
+        (MOVE, &Method::GET | &Method::HEAD) => call.move_out(request).await,
+        (TAKE, &Method::GET | &Method::HEAD) => call.ask_to_move_in(request).await,
+        (TAKE, &Method::POST) => call.move_in(request).await,
+        (JOIN | LEAVE | ENTER, _) => call.not_allowed("This call takes POST only", "POST"),
+        ("" | MOVE, _) => call.not_allowed("This call takes GET only", "GET, HEAD"),
+        (TAKE, _) => call.not_allowed("This call takes GET and POST", "GET, HEAD, POST"),
+        _ => call.refuse(StatusCode::NOT_FOUND, "There is nothing at this path"),
     }
 }
 
-impl Called<'_> {
-    pub(crate) fn refused(&self, status: StatusCode, text: &'static str) -> Response<GatewayBody> {
-        self.rejected(&Rejection::Line(status, text))
+impl LineCall<'_> {
+    pub(crate) fn refuse(&self, status: StatusCode, text: &'static str) -> Response<GatewayBody> {
+        self.reject(&Rejection::Line(status, text))
     }
 
-    pub(crate) fn rejected(&self, rejection: &Rejection) -> Response<GatewayBody> {
+    pub(crate) fn reject(&self, rejection: &Rejection) -> Response<GatewayBody> {
         let rule = self.case.rule;
         let branding = Branding { room: rule.room.handle.id(), settings: &rule.settings };
         reject::answer(rejection, &self.reader, Some(branding))
     }
 
     fn not_allowed(&self, text: &'static str, methods: &'static str) -> Response<GatewayBody> {
-        let mut response = self.refused(StatusCode::METHOD_NOT_ALLOWED, text);
+        let mut response = self.refuse(StatusCode::METHOD_NOT_ALLOWED, text);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
         response
     }
@@ -156,19 +155,19 @@ impl Called<'_> {
         self.case.kind = Kind::Navigation;
         // A client that asks for a place by name can keep it: it gets one also without a cookie that came back.
         if self.case.cookie.is_none() {
-            self.case.cookie = Some(self.arrived());
+            self.case.cookie = Some(self.new_arrival());
         }
         let mut judgement = verdict::judge(&self.case).await;
         // A visitor who has moved their place to another device gets another one here. Only the verdict knows: a board
         // forgets.
         if matches!(judgement, Judgement::Wait(Wait::Moved, _)) {
-            self.case.cookie = Some(self.arrived());
+            self.case.cookie = Some(self.new_arrival());
             judgement = verdict::judge(&self.case).await;
         }
-        self.judged(request, judgement)
+        self.respond_to(request, judgement)
     }
 
-    fn arrived(&self) -> CookieContent {
+    fn new_arrival(&self) -> CookieContent {
         CookieContent::Arrived { at: self.case.now, nonce: u64::from_le_bytes(random::bytes()) }
     }
 
@@ -176,30 +175,33 @@ impl Called<'_> {
     async fn enter<B>(&mut self, request: &Request<B>) -> Response<GatewayBody> {
         if !self.case.rule.is_protected {
             let text = "The site of this room is elsewhere: come in by /.anteroom/wait/ROOM";
-            return self.refused(StatusCode::CONFLICT, text);
+            return self.refuse(StatusCode::CONFLICT, text);
         }
         if !matches!(self.case.cookie, Some(CookieContent::Waiting { .. } | CookieContent::Admitted { .. })) {
-            return self.refused(StatusCode::CONFLICT, "You have no place in this line");
+            return self.refuse(StatusCode::CONFLICT, "You have no place in this line");
         }
         self.case.kind = Kind::Navigation;
-        self.case.entering = Entering::ByButton;
+        self.case.entry_trigger = EntryTrigger::Button;
         let judgement = match verdict::judge(&self.case).await {
             // The page that the visitor is redirected to says so.
             Judgement::Wait(Wait::Gone, _) if self.reader.wants_page => Judgement::Wait(Wait::Gone, None),
             other => other,
         };
-        self.judged(request, judgement)
+        self.respond_to(request, judgement)
     }
 
     /// The verdict on a call. A form redirects to the page that the visitor wanted, which shows the result.
-    fn judged<B>(&self, request: &Request<B>, judgement: Judgement) -> Response<GatewayBody> {
+    fn respond_to<B>(&self, request: &Request<B>, judgement: Judgement) -> Response<GatewayBody> {
         let (mut response, cookie) = match judgement {
-            Judgement::Reject(rejection) => return self.rejected(&rejection),
-            Judgement::Proxy(entry) => (self.sent_on(request), entry.cookie),
+            Judgement::Reject(rejection) => return self.reject(&rejection),
+            Judgement::Proxy(entry) => (self.admitted_response(request), entry.cookie),
             Judgement::Wait(wait, cookie) => {
-                let shown =
-                    if self.reader.wants_page { self.sent_on(request) } else { self.shown(wait, request) };
-                (shown, cookie.map(|cookie| (CookieKind::Place, cookie)))
+                let response = if self.reader.wants_page {
+                    self.admitted_response(request)
+                } else {
+                    self.wait_response(wait, request)
+                };
+                (response, cookie.map(|cookie| (CookieKind::Place, cookie)))
             }
         };
         if let Some((kind, cookie)) = cookie {
@@ -219,14 +221,14 @@ impl Called<'_> {
         };
         let mut has_moved = false;
         if let Some(ticket) = ticket {
-            let left = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
-            has_moved = matches!(left, Err(EngineError::Refused(Refusal::Moved)));
-            match left {
+            let result = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
+            has_moved = matches!(result, Err(EngineError::Refused(Refusal::Moved)));
+            match result {
                 // Leaving twice is idempotent.
                 Ok(_) | Err(EngineError::Refused(_)) => {}
                 Err(_) => {
                     let text = "The line cannot be reached just now; you still have your place";
-                    return self.refused(StatusCode::SERVICE_UNAVAILABLE, text);
+                    return self.refuse(StatusCode::SERVICE_UNAVAILABLE, text);
                 }
             }
             // A place that has moved belongs to the other device.
@@ -236,7 +238,7 @@ impl Called<'_> {
             }
         }
         let mut response = if has_moved {
-            self.shown(Wait::Moved, request)
+            self.wait_response(Wait::Moved, request)
         } else if self.reader.wants_page {
             let settings = &*self.case.rule.settings;
             let page = Page {
@@ -259,12 +261,12 @@ impl Called<'_> {
     /// Where the holder of the cookie stands. Nothing is taken or entered by asking: a page that has lost its place,
     /// because it was given up or its turn was missed in another tab, leads its reader here, where they can ask for
     /// another.
-    pub(crate) async fn ask<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+    pub(crate) async fn show_standing<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let (room, now) = (&self.case.rule.room, self.case.now);
         let status = match self.case.cookie {
             Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {
                 let wait = self.standing(Waiter { ticket, people_ahead_at_first }).await;
-                return self.shown(wait, request);
+                return self.wait_response(wait, request);
             }
             Some(CookieContent::Admitted { ticket, ends_at, .. })
                 if ends_at > now && !room.visits.is_revoked(key_of(&ticket)) =>
@@ -277,9 +279,9 @@ impl Called<'_> {
         };
         if self.reader.wants_page {
             return if status == "admitted" {
-                self.sent_on(request)
+                self.admitted_response(request)
             } else {
-                self.shown(Wait::Gone, request)
+                self.wait_response(Wait::Gone, request)
             };
         }
         page::json(StatusCode::OK, JSON, &json!({ "room": room.handle.id().as_str(), "status": status }))
@@ -321,12 +323,12 @@ impl Called<'_> {
         }
     }
 
-    pub(crate) fn shown<B>(&self, wait: Wait, request: &Request<B>) -> Response<GatewayBody> {
+    pub(crate) fn wait_response<B>(&self, wait: Wait, request: &Request<B>) -> Response<GatewayBody> {
         let rule = self.case.rule;
         let board = rule.room.handle.board();
         let address = self.address(request);
-        let way_in = if rule.is_protected { WayIn::Gateway } else { WayIn::Elsewhere };
-        let shown = Shown {
+        let way_in = if rule.is_protected { WayIn::Gateway } else { WayIn::OtherSite };
+        let view = WaitView {
             room: &rule.room,
             board: &board,
             now: self.case.now,
@@ -334,11 +336,11 @@ impl Called<'_> {
             address: &address,
             way_in,
         };
-        wait::answer(wait, &shown)
+        wait::answer(wait, &view)
     }
 
-    /// Sends a browser on; tells a program that it is in.
-    fn sent_on<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
+    /// Redirects a browser to where it wanted to go; a program learns that it is inside.
+    fn admitted_response<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         if self.reader.wants_page {
             see_other(&self.address(request))
         } else {
@@ -347,7 +349,7 @@ impl Called<'_> {
     }
 }
 
-/// Sends a browser on.
+/// Redirects a browser.
 pub(crate) fn see_other(address: &str) -> Response<GatewayBody> {
     let mut response = Response::new(GatewayBody::of(""));
     *response.status_mut() = StatusCode::SEE_OTHER;

@@ -47,9 +47,9 @@ pub struct ExpectedRefusal;
 pub(crate) enum Rejection {
     /// Too many requests.
     Limited(Box<Quota>),
-    /// The room takes nobody: it is closed, or lets only those in who wait already.
+    /// The room takes no joins: it is closed, or only lets those in who wait already.
     Closed,
-    /// The room turns all away who are not inside.
+    /// The room refuses every visitor who is not inside.
     TurnedAway,
     /// Not inside, and nothing that could wait in line.
     NotInside {
@@ -146,7 +146,7 @@ impl Rejection {
         matches!(self, Self::Limited(_) | Self::Closed | Self::TurnedAway | Self::NotInside { .. })
     }
 
-    /// After how many seconds a page that tells it asks again by itself.
+    /// After how many seconds a page about it asks again by itself.
     fn refresh_seconds(&self) -> Option<u64> {
         match self {
             Self::Limited(quota) => quota.retry_after_seconds(),
@@ -168,7 +168,7 @@ impl Rejection {
     }
 }
 
-/// The room that refuses, as its pages look.
+/// The room whose look the page of a refusal has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Branding<'room> {
     pub(crate) room: &'room RoomId,

@@ -53,7 +53,7 @@ pub(crate) enum Judgement {
 pub(crate) struct Entry {
     pub(crate) verdict: Verdict,
     /// The visit it belongs to.
-    pub(crate) inside: Option<Inside>,
+    pub(crate) inside: Option<InsideVisitor>,
     /// A cookie that is new.
     pub(crate) cookie: Option<(CookieKind, CookieContent)>,
     /// When a visit without a slot is over.
@@ -68,7 +68,7 @@ impl Entry {
 
 /// A visitor inside, by what their cookie says.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Inside {
+pub(crate) struct InsideVisitor {
     pub(crate) ticket: Ticket,
     pub(crate) admitted_at: UnixMillis,
     pub(crate) ends_at: UnixMillis,
@@ -76,22 +76,22 @@ pub(crate) struct Inside {
     pub(crate) is_provisional: bool,
 }
 
-/// How somebody comes in whose turn it is.
+/// What lets a visitor enter whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entering {
+pub(crate) enum EntryTrigger {
     /// By any request, unless the room wants a button to be pressed.
-    ByRequest,
+    Request,
     /// The button was pressed.
-    ByButton,
+    Button,
     /// Not here: another part claims for the visitor, and no cookie admits here.
-    ByHandOff,
+    HandOff,
 }
 
 /// What a verdict is based on.
 pub(crate) struct Case<'request> {
     pub(crate) rule: &'request Rule,
     pub(crate) kind: Kind,
-    pub(crate) entering: Entering,
+    pub(crate) entry_trigger: EntryTrigger,
     /// The cookie of a place or a visit.
     pub(crate) cookie: Option<CookieContent>,
     /// The cookie of a visitor let in while the store was lost.
@@ -105,7 +105,8 @@ pub(crate) struct Case<'request> {
 /// The verdict.
 pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
     let settings = &case.rule.settings;
-    if settings.queueing_method == QueueingMethod::Passthrough && case.entering != Entering::ByHandOff {
+    if settings.queueing_method == QueueingMethod::Passthrough && case.entry_trigger != EntryTrigger::HandOff
+    {
         return Judgement::Proxy(Entry::without_visit(Verdict::PassedThrough));
     }
     let board = case.rule.room.handle.board();
@@ -116,18 +117,18 @@ pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
                 Judgement::Proxy(Entry { inside: Some(inside), ..entry })
             }
             // The visit is over.
-            None => case.newcomer(&board).await,
+            None => case.judge_newcomer(&board).await,
         },
         Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {
-            case.in_line(&board, Waiter { ticket, people_ahead_at_first }).await
+            case.judge_in_line(&board, Waiter { ticket, people_ahead_at_first }).await
         }
-        Some(CookieContent::Arrived { .. }) | None => case.newcomer(&board).await,
+        Some(CookieContent::Arrived { .. }) | None => case.judge_newcomer(&board).await,
     }
 }
 
 impl Case<'_> {
     /// The visitor, if inside.
-    pub(crate) async fn visitor_inside(&self, board: &Board) -> Option<Inside> {
+    pub(crate) async fn visitor_inside(&self, board: &Board) -> Option<InsideVisitor> {
         let Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional }) = self.cookie else {
             return None;
         };
@@ -140,7 +141,7 @@ impl Case<'_> {
         if room.visits.is_revoked(key) {
             return None;
         }
-        let inside = Inside { ticket, admitted_at, ends_at, is_provisional: provisional };
+        let inside = InsideVisitor { ticket, admitted_at, ends_at, is_provisional: provisional };
         if self.now < ends_at || room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at) {
             return Some(inside);
         }
@@ -151,7 +152,7 @@ impl Case<'_> {
             return None;
         }
         let session_millis = self.session_millis();
-        room.touch_to_the_end(key, Touch { now: self.now, session_millis, confirms: false }).await;
+        room.touch_detached(key, Touch { now: self.now, session_millis, confirms: false }).await;
         room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at).then_some(inside)
     }
 
@@ -163,7 +164,7 @@ impl Case<'_> {
                 != Recognition::Foreign
         };
         let holds = match &self.cookie {
-            // Whose visit is over takes another place.
+            // A visitor whose visit is over takes another place.
             Some(CookieContent::Waiting { ticket, .. }) => {
                 is_ours(ticket) && !self.rule.room.visits.is_revoked(key_of(ticket))
             }
@@ -191,7 +192,7 @@ impl Case<'_> {
     }
 
     /// A visitor who holds a ticket.
-    async fn in_line(&self, board: &Arc<Board>, waiter: Waiter) -> Judgement {
+    async fn judge_in_line(&self, board: &Arc<Board>, waiter: Waiter) -> Judgement {
         let (room, ticket) = (&self.rule.room, waiter.ticket);
         let board = if self.store_is_lost {
             Arc::clone(board)
@@ -201,22 +202,22 @@ impl Case<'_> {
             {
                 Ok(Some(board)) => board,
                 // The line was reset: the visitor stands in none.
-                Ok(None) => return self.newcomer(&room.handle.board()).await,
+                Ok(None) => return self.judge_newcomer(&room.handle.board()).await,
                 Err(_) => return self.without_store(board, Some(waiter)),
             }
         };
         if board.is_moved(&ticket) {
-            return self.moved();
+            return self.place_moved();
         }
         // The board does not show places that were given up before they were served.
         if room.visits.is_revoked(key_of(&ticket)) {
-            return self.visit_is_over(&board).await;
+            return self.after_visit(&board).await;
         }
         match board.standing(&ticket, self.now) {
             Standing::Offered { .. } | Standing::Passed | Standing::Settled
                 if self.kind != Kind::SubResource && !self.store_is_lost =>
             {
-                self.served(waiter).await
+                self.judge_served(waiter).await
             }
             // In an auction a slot may be spare: the first who asks has it.
             Standing::Waiting { .. }
@@ -229,67 +230,68 @@ impl Case<'_> {
             _ => match self.inside_by_loss_mode(&board) {
                 Some(inside) => inside,
                 None if self.store_is_lost => self.without_store(&board, Some(waiter)),
-                None => self.keeps_waiting(waiter),
+                None => self.keep_waiting(waiter),
             },
         }
     }
 
     /// A visitor whom the frontier has reached: they come in, or learn that they may.
-    async fn served(&self, waiter: Waiter) -> Judgement {
-        let claims = match self.entering {
-            Entering::ByRequest => self.rule.settings.auto_enter,
-            Entering::ByButton => true,
-            Entering::ByHandOff => false,
+    async fn judge_served(&self, waiter: Waiter) -> Judgement {
+        let claims = match self.entry_trigger {
+            EntryTrigger::Request => self.rule.settings.auto_enter,
+            EntryTrigger::Button => true,
+            EntryTrigger::HandOff => false,
         };
         if claims {
             return self.enter(waiter, false).await;
         }
         let (room, ticket) = (&self.rule.room, waiter.ticket);
         match room.handle.place_status(ticket, self.now).await {
-            Ok(PlaceStatus::Offered) => self.may_come_in(waiter),
-            Ok(PlaceStatus::Waiting) => self.keeps_waiting(waiter),
+            Ok(PlaceStatus::Offered) => self.offer_entry(waiter),
+            Ok(PlaceStatus::Waiting) => self.keep_waiting(waiter),
             // The visitor has come in before, by another window or by a pass.
             Ok(PlaceStatus::Claimed(session)) if session.is_alive(self.now) => {
-                if self.entering == Entering::ByHandOff {
-                    self.may_come_in(waiter)
+                if self.entry_trigger == EntryTrigger::HandOff {
+                    self.offer_entry(waiter)
                 } else {
                     self.enter(waiter, false).await
                 }
             }
-            Ok(PlaceStatus::Claimed(_)) => self.visit_is_over(&room.handle.board()).await,
-            Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
-            Ok(PlaceStatus::Gone) | Err(EngineError::Refused(_)) => self.gone(),
+            Ok(PlaceStatus::Claimed(_)) => self.after_visit(&room.handle.board()).await,
+            Err(EngineError::Refused(Refusal::Moved)) => self.place_moved(),
+            Ok(PlaceStatus::Gone) | Err(EngineError::Refused(_)) => self.place_gone(),
             Err(_) => self.without_store(&room.handle.board(), Some(waiter)),
         }
     }
 
     /// The visit is over, and the visitor comes again. A site without a gateway sends visitors here whenever they have
     /// no pass, so they stand in line again.
-    async fn visit_is_over(&self, board: &Arc<Board>) -> Judgement {
-        let comes_again = self.entering == Entering::ByHandOff && self.kind == Kind::Navigation;
-        if comes_again { self.newcomer(board).await } else { self.gone() }
+    async fn after_visit(&self, board: &Arc<Board>) -> Judgement {
+        let comes_again = self.entry_trigger == EntryTrigger::HandOff && self.kind == Kind::Navigation;
+        if comes_again { self.judge_newcomer(board).await } else { self.place_gone() }
     }
 
     /// It is the visitor's turn, and the response says so.
-    fn may_come_in(&self, waiter: Waiter) -> Judgement {
+    fn offer_entry(&self, waiter: Waiter) -> Judgement {
         match self.kind {
             Kind::Change | Kind::SubResource => not_inside(self.kind),
             Kind::Navigation | Kind::Read => Judgement::Wait(Wait::Turn(waiter), Some(waiter.cookie())),
         }
     }
 
-    fn keeps_waiting(&self, waiter: Waiter) -> Judgement {
+    fn keep_waiting(&self, waiter: Waiter) -> Judgement {
         match self.kind {
             Kind::Change | Kind::SubResource => not_inside(self.kind),
             Kind::Navigation | Kind::Read => {
-                let waiter = self.rule.room.handle.with_board(|board| waiter.seen_on(board, self.now));
+                let waiter =
+                    self.rule.room.handle.with_board(|board| waiter.with_people_ahead(board, self.now));
                 Judgement::Wait(Wait::InLine(waiter), Some(waiter.cookie()))
             }
         }
     }
 
     /// The place is on another device. The cookie stays, so that every later request gets the same response.
-    fn moved(&self) -> Judgement {
+    fn place_moved(&self) -> Judgement {
         match self.kind {
             Kind::Navigation | Kind::Read => Judgement::Wait(Wait::Moved, None),
             Kind::SubResource | Kind::Change => not_inside(self.kind),
@@ -298,7 +300,7 @@ impl Case<'_> {
 
     /// What the cookie of a visitor without a place proves: that they keep cookies, and which place they took by it
     /// before.
-    fn cookie_that_came_back(&self) -> Option<JoinKey> {
+    fn join_key(&self) -> Option<JoinKey> {
         let mut key = JoinKey::default();
         let (tag, first, second) = match self.cookie? {
             CookieContent::Arrived { at, nonce } => {
@@ -317,7 +319,7 @@ impl Case<'_> {
 
     /// A visitor who stands in no line. They get a place if their cookie has come back; else they are let in while there
     /// is room.
-    async fn newcomer(&self, board: &Arc<Board>) -> Judgement {
+    async fn judge_newcomer(&self, board: &Arc<Board>) -> Judgement {
         if let Some(inside) = self.inside_by_loss_mode(board) {
             return inside;
         }
@@ -334,37 +336,37 @@ impl Case<'_> {
             return self.without_store(board, None);
         }
         let room = &self.rule.room;
-        if let Some(key) = self.cookie_that_came_back() {
+        if let Some(key) = self.join_key() {
             return match room.join(Some(key), self.now).await {
-                Ok(ticket) => self.just_joined(ticket).await,
-                Err(EngineError::Refused(Refusal::Moved)) => self.moved(),
-                Err(error) => self.not_joined(board, &error),
+                Ok(ticket) => self.after_join(ticket).await,
+                Err(EngineError::Refused(Refusal::Moved)) => self.place_moved(),
+                Err(error) => self.join_failed(board, &error),
             };
         }
         // A visitor who comes in by hand-off needs their cookie there.
-        if self.entering == Entering::ByHandOff {
-            return self.arrives();
+        if self.entry_trigger == EntryTrigger::HandOff {
+            return self.arrive();
         }
         let Some(_permit) = room.instant_admissions.try_take(free_slots(board)) else {
-            return self.arrives();
+            return self.arrive();
         };
         match room.handle.join().await {
             Ok(ticket) => self.admit_instantly(ticket).await,
-            Err(error) => self.not_joined(board, &error),
+            Err(error) => self.join_failed(board, &error),
         }
     }
 
     /// The visitor gets a place when the cookie comes back.
-    fn arrives(&self) -> Judgement {
+    fn arrive(&self) -> Judgement {
         let arrived = CookieContent::Arrived { at: self.now, nonce: u64::from_le_bytes(random::bytes()) };
         Judgement::Wait(Wait::Arriving, Some(arrived))
     }
 
     /// A place was taken by a visitor who keeps cookies: it is entered at once where it is served already.
-    async fn just_joined(&self, ticket: Ticket) -> Judgement {
+    async fn after_join(&self, ticket: Ticket) -> Judgement {
         let standing = self.rule.room.handle.with_board(|board| board.standing(&ticket, self.now));
         match standing {
-            Standing::Waiting { .. } => self.keeps_waiting(Waiter::new(ticket)),
+            Standing::Waiting { .. } => self.keep_waiting(Waiter::new(ticket)),
             _ => self.enter(Waiter::new(ticket), false).await,
         }
     }
@@ -379,10 +381,10 @@ impl Case<'_> {
         }
         // If it cannot be given up it lapses.
         let _ = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
-        self.arrives()
+        self.arrive()
     }
 
-    fn not_joined(&self, board: &Arc<Board>, error: &EngineError) -> Judgement {
+    fn join_failed(&self, board: &Arc<Board>, error: &EngineError) -> Judgement {
         match error {
             EngineError::Refused(Refusal::NotJoinable(_) | Refusal::RoomClosed) => {
                 Judgement::Reject(Rejection::Closed)
@@ -393,8 +395,8 @@ impl Case<'_> {
 
     /// Claims a place and lets its holder in.
     async fn enter(&self, waiter: Waiter, is_provisional: bool) -> Judgement {
-        if self.entering == Entering::ByHandOff {
-            return self.may_come_in(waiter);
+        if self.entry_trigger == EntryTrigger::HandOff {
+            return self.offer_entry(waiter);
         }
         let ticket = waiter.ticket;
         let room = &self.rule.room;
@@ -409,14 +411,14 @@ impl Case<'_> {
         let session = match claim.await {
             Ok((session, _)) => session,
             Err(AdmissionError::Engine(EngineError::Refused(Refusal::NotServed))) => {
-                return self.keeps_waiting(waiter);
+                return self.keep_waiting(waiter);
             }
-            Err(AdmissionError::Engine(EngineError::Refused(Refusal::Moved))) => return self.moved(),
+            Err(AdmissionError::Engine(EngineError::Refused(Refusal::Moved))) => return self.place_moved(),
             Err(AdmissionError::Engine(EngineError::Refused(Refusal::RoomClosed))) => {
                 return Judgement::Reject(Rejection::Closed);
             }
             Err(AdmissionError::Engine(EngineError::Refused(_)) | AdmissionError::NotAnswered) => {
-                return self.gone();
+                return self.place_gone();
             }
             Err(_) => return self.without_store(&board, Some(waiter)),
         };
@@ -424,18 +426,18 @@ impl Case<'_> {
         let is_over = session.status != SessionStatus::Active || session.outcome().is_some();
         if is_over || ends_at <= self.now || room.visits.is_revoked(session.key) {
             // A visit of this ticket that is over. To get in again, the visitor stands in line again.
-            return self.gone();
+            return self.place_gone();
         }
         let admitted_at = UnixMillis(session.issued_at_seconds * 1000);
-        room.visits.begun(session.key, self.now, ends_at, is_provisional);
-        let inside = Inside { ticket, admitted_at, ends_at, is_provisional };
+        room.visits.begin(session.key, self.now, ends_at, is_provisional);
+        let inside = InsideVisitor { ticket, admitted_at, ends_at, is_provisional };
         let cookie = CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: is_provisional };
         let entry = Entry::without_visit(Verdict::Admitted);
         Judgement::Proxy(Entry { inside: Some(inside), cookie: Some((CookieKind::Place, cookie)), ..entry })
     }
 
     /// The place is gone. The cookie that says so lets the next visit take another one.
-    fn gone(&self) -> Judgement {
+    fn place_gone(&self) -> Judgement {
         match self.kind {
             Kind::Navigation | Kind::Read => {
                 let nonce = u64::from_le_bytes(random::bytes());
@@ -454,7 +456,7 @@ impl Case<'_> {
         let people_ahead = waiter.map(|waiter| wait::people_ahead(board, &waiter.ticket, self.now));
         let newest = board.segments.last().map(|newest| newest.generation);
         if self.store_is_lost
-            && self.entering != Entering::ByHandOff
+            && self.entry_trigger != EntryTrigger::HandOff
             && board.state == RoomState::Open
             && self.rule.room.loss.lets_in(board, people_ahead, self.now)
             && let (Some(generation), Some(position)) = (newest, Position::new(1))
@@ -480,8 +482,8 @@ const fn not_inside(kind: Kind) -> Judgement {
 fn free_slots(board: &Board) -> u64 {
     let moves_for_newcomers =
         matches!(board.standstill, None | Some(Standstill::NobodyWaiting | Standstill::ByHandOnly));
-    let somebody_waits = board.waiting > board.offers;
-    if somebody_waits || board.settings.is_auction() || !board.state.admits() || !moves_for_newcomers {
+    let has_waiters = board.waiting > board.offers;
+    if has_waiters || board.settings.is_auction() || !board.state.admits() || !moves_for_newcomers {
         return 0;
     }
     match board.capacity {

@@ -38,11 +38,11 @@ pub enum ProxyBodyError {
 enum State {
     /// All that is left of it.
     Whole(Option<Bytes>),
-    Streamed(Box<Streamed>),
+    Streamed(Box<BodyStream>),
 }
 
 /// A body that is still being read.
-struct Streamed {
+struct BodyStream {
     /// What was read before the client asked for it.
     first: Option<Bytes>,
     incoming: Incoming,
@@ -78,20 +78,20 @@ impl ProxyBody {
             if incoming.is_end_stream() {
                 return Self(State::Whole(Some(first)));
             }
-            let mut streamed = Streamed::new(incoming, Some(lease), settings);
+            let mut streamed = BodyStream::new(incoming, Some(lease), settings);
             streamed.first = Some(first);
             return Self(State::Streamed(streamed));
         }
-        Self(State::Streamed(Streamed::new(incoming, Some(lease), settings)))
+        Self(State::Streamed(BodyStream::new(incoming, Some(lease), settings)))
     }
 
     /// Reads the body from a connection that another task drives.
     pub(super) fn streamed(incoming: Incoming, settings: &ProxySettings) -> Self {
-        Self(State::Streamed(Streamed::new(incoming, None, settings)))
+        Self(State::Streamed(BodyStream::new(incoming, None, settings)))
     }
 }
 
-impl Streamed {
+impl BodyStream {
     fn new(incoming: Incoming, lease: Option<Lease>, settings: &ProxySettings) -> Box<Self> {
         let is_driven_here = lease.as_ref().is_some_and(|lease| matches!(lease.channel, Channel::Http1(_)));
         Box::new(Self {

@@ -1,4 +1,4 @@
-//! The story of one request: made fit, sent, perhaps sent again, answered.
+//! The path of one request: prepared, sent, retried where that is safe, and answered.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -36,9 +36,9 @@ pub struct Hop {
     pub is_tls: bool,
 }
 
-/// The answer of an origin.
+/// The response of an origin.
 #[derive(Debug)]
-pub struct Forwarded {
+pub struct ForwardedResponse {
     /// What the client gets.
     pub response: Response<ProxyBody>,
     /// After an upgrade: what has to run for as long as the connection lasts.
@@ -54,7 +54,7 @@ pub async fn forward<B>(
     request: Request<B>,
     hop: &Hop,
     extra: &HeaderMap,
-) -> Result<Forwarded, ProxyError>
+) -> Result<ForwardedResponse, ProxyError>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -73,7 +73,7 @@ async fn try_forward<B>(
     request: Request<B>,
     hop: &Hop,
     extra: &HeaderMap,
-) -> Result<Forwarded, ProxyError>
+) -> Result<ForwardedResponse, ProxyError>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -93,24 +93,24 @@ where
     let wish = if exchange.upgrade.is_some() { Wish::NewHttp1 } else { Wish::Any };
     let is_repeatable = body.is_empty() && is_idempotent(&parts.method);
     let copy = is_repeatable.then(|| parts.clone());
-    let answered = match exchange.attempt(first, wish, parts, body).await {
-        Ok(answered) => answered,
+    let response = match exchange.attempt(first, wish, parts, body).await {
+        Ok(response) => response,
         Err(failure) => {
-            let (error, again) = failure.again(copy);
+            let (error, retry) = failure.into_retry(copy);
             let second = origins.choose(Some(first));
-            match again {
+            match retry {
                 // A connection that the only origin did not give a moment ago will not be there now either.
-                Some(again) if !(is_without_connection(&error) && Arc::ptr_eq(first, second)) => {
+                Some(retry) if !(is_without_connection(&error) && Arc::ptr_eq(first, second)) => {
                     debug!(%error, "retrying the request");
                     let wish = if wish == Wish::Any { Wish::New } else { wish };
-                    let (parts, body) = again;
+                    let (parts, body) = retry;
                     exchange.attempt(second, wish, parts, body).await.map_err(|failure| failure.error)?
                 }
                 _ => return Err(error),
             }
         }
     };
-    exchange.pass_on(answered, on_upgrade).await
+    exchange.pass_on(response, on_upgrade).await
 }
 
 /// Methods that do no more when done twice than when done once.
@@ -129,7 +129,7 @@ struct Exchange<'a> {
 }
 
 /// An answer, and the connection that it comes over.
-struct Answered {
+struct OriginResponse {
     response: Response<Incoming>,
     lease: Lease,
     upload: Option<Arc<Upload>>,
@@ -138,48 +138,48 @@ struct Answered {
 /// A failed attempt.
 struct Failure {
     error: ProxyError,
-    remains: Remains,
+    remainder: Remainder,
 }
 
 impl Failure {
     /// What may be sent again: a request of which nothing was sent, or the copy of one that may be repeated and had no answer.
-    fn again(self, copy: Option<request::Parts>) -> (ProxyError, Option<(request::Parts, Outgoing)>) {
-        let again = match self.remains {
-            Remains::Unsent(unsent) => Some(*unsent),
-            Remains::Unanswered => copy.map(|parts| (parts, Outgoing::Empty)),
-            Remains::Nothing => None,
+    fn into_retry(self, copy: Option<request::Parts>) -> (ProxyError, Option<(request::Parts, Outgoing)>) {
+        let retry = match self.remainder {
+            Remainder::Unsent(unsent) => Some(*unsent),
+            Remainder::NoResponse => copy.map(|parts| (parts, Outgoing::Empty)),
+            Remainder::Nothing => None,
         };
-        (self.error, again)
+        (self.error, retry)
     }
 
     /// The failure that a missing response means.
-    fn of(origin: &Origin, unanswered: Unanswered, was_heard: bool, upload: Option<&Upload>) -> Self {
+    fn of(origin: &Origin, no_response: NoResponse, has_received: bool, upload: Option<&Upload>) -> Self {
         let name = origin.address.to_string();
-        let (error, remains) = match unanswered {
-            Unanswered::Over => (overdue(name, upload), Remains::Nothing),
-            Unanswered::Ended(mut ended) => {
+        let (error, remainder) = match no_response {
+            NoResponse::TimedOut => (timeout_error(name, upload), Remainder::Nothing),
+            NoResponse::Ended(mut ended) => {
                 let unsent = ended.take_message();
                 let broken = ProxyError::Broken { origin: name, source: ended.into_error() };
                 match unsent {
                     Some(request) => {
                         let (mut parts, body) = request.into_parts();
                         remove_framing(&mut parts);
-                        (broken, Remains::Unsent(Box::new((parts, body))))
+                        (broken, Remainder::Unsent(Box::new((parts, body))))
                     }
                     None if upload.is_some_and(Upload::is_broken) => {
-                        (ProxyError::ClientBroke, Remains::Nothing)
+                        (ProxyError::ClientBroke, Remainder::Nothing)
                     }
-                    None if was_heard => (broken, Remains::Nothing),
-                    None => (broken, Remains::Unanswered),
+                    None if has_received => (broken, Remainder::Nothing),
+                    None => (broken, Remainder::NoResponse),
                 }
             }
         };
-        Self { error, remains }
+        Self { error, remainder }
     }
 }
 
-/// Who is to blame when it took too long.
-fn overdue(origin: String, upload: Option<&Upload>) -> ProxyError {
+/// The error of an exchange that took too long, by whom it waited for.
+fn timeout_error(origin: String, upload: Option<&Upload>) -> ProxyError {
     match upload {
         Some(upload) if !upload.is_over() && upload.is_client_awaited() => ProxyError::ClientStalled,
         Some(upload) if !upload.is_over() => ProxyError::OriginStalled { origin },
@@ -188,11 +188,11 @@ fn overdue(origin: String, upload: Option<&Upload>) -> ProxyError {
 }
 
 /// What is left of a request after an attempt.
-enum Remains {
+enum Remainder {
     /// All of it; nothing was sent.
     Unsent(Box<(request::Parts, Outgoing)>),
     /// Something may have been sent, nothing was answered.
-    Unanswered,
+    NoResponse,
     /// Nothing can be said.
     Nothing,
 }
@@ -205,15 +205,15 @@ impl Exchange<'_> {
         wish: Wish,
         mut parts: request::Parts,
         body: Outgoing,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<OriginResponse, Failure> {
         let mut lease = match origin.lease(wish).await {
             Ok(lease) => lease,
             Err(error) => {
-                origin.observer.failed();
+                origin.observer.record_failure();
                 if is_without_connection(&error) {
                     origin.avoid();
                 }
-                return Err(Failure { error, remains: Remains::Unsent(Box::new((parts, body))) });
+                return Err(Failure { error, remainder: Remainder::Unsent(Box::new((parts, body))) });
             }
         };
         if !self.settings.preserve_host || !parts.headers.contains_key(header::HOST) {
@@ -227,11 +227,11 @@ impl Exchange<'_> {
                 let mut wait = Wait::begin(&mut http1.timeout, upload.as_deref(), self.settings);
                 poll_fn(|context| {
                     let polled = http1.drive_for(context, |context| answer.as_mut().poll(context));
-                    wait.or_over(&mut http1.timeout, context, polled)
+                    wait.poll_or_time_out(&mut http1.timeout, context, polled)
                 })
                 .await
                 .map(|response| (response, http1.timeout.waited()))
-                .map_err(|unanswered| (unanswered, http1.heard.anything()))
+                .map_err(|no_response| (no_response, http1.received.is_set()))
             }
             Channel::Http2 { sender, .. } => {
                 apply_http2_framing(&mut parts, origin.address.is_tls());
@@ -241,11 +241,11 @@ impl Exchange<'_> {
                 let mut wait = Wait::begin(&mut timeout, upload.as_deref(), self.settings);
                 poll_fn(|context| {
                     let polled = answer.as_mut().poll(context);
-                    wait.or_over(&mut timeout, context, polled)
+                    wait.poll_or_time_out(&mut timeout, context, polled)
                 })
                 .await
                 .map(|response| (response, timeout.waited()))
-                .map_err(|unanswered| (unanswered, false))
+                .map_err(|no_response| (no_response, false))
             }
             Channel::Taken | Channel::Opening | Channel::Gone => {
                 unreachable!("a lease begins with a connection")
@@ -253,15 +253,15 @@ impl Exchange<'_> {
         };
         match sent {
             Ok((response, latency)) => {
-                origin.observer.answered(latency, response.status().is_server_error());
-                Ok(Answered { response, lease, upload })
+                origin.observer.record_response(latency, response.status().is_server_error());
+                Ok(OriginResponse { response, lease, upload })
             }
-            Err((unanswered, was_heard)) => {
+            Err((no_response, has_received)) => {
                 // How far the body was is asked before the connection, and the body with it, is let go.
-                let failure = Failure::of(origin, unanswered, was_heard, upload.as_deref());
+                let failure = Failure::of(origin, no_response, has_received, upload.as_deref());
                 lease.discard();
-                if failure.error.is_of_origin() && !matches!(failure.remains, Remains::Unsent(..)) {
-                    origin.observer.failed();
+                if failure.error.is_of_origin() && !matches!(failure.remainder, Remainder::Unsent(..)) {
+                    origin.observer.record_failure();
                 }
                 Err(failure)
             }
@@ -271,17 +271,17 @@ impl Exchange<'_> {
     /// From the origin's answer to what the client gets.
     async fn pass_on(
         &self,
-        answered: Answered,
+        response: OriginResponse,
         on_upgrade: Option<OnUpgrade>,
-    ) -> Result<Forwarded, ProxyError> {
-        let Answered { response, mut lease, upload } = answered;
+    ) -> Result<ForwardedResponse, ProxyError> {
+        let OriginResponse { response, mut lease, upload } = response;
         let (mut parts, incoming) = response.into_parts();
         if let Channel::Http1(http1) = &mut lease.channel
             && parts.version == Version::HTTP_10
         {
             http1.retire();
         }
-        // What the client hears is our version of HTTP, whatever the origin's is.
+        // The client gets our version of HTTP, whatever the origin's is.
         parts.version = Version::HTTP_11;
         if !parts.extensions.is_empty() {
             let reason = parts.extensions.remove::<ReasonPhrase>();
@@ -307,7 +307,7 @@ impl Exchange<'_> {
                 lease.take_out();
                 let idle_timeout = self.settings.tunnel_idle_timeout;
                 let tunnel = Tunnel::new(on_upgrade, transport, first, lease, idle_timeout);
-                Ok(Forwarded {
+                Ok(ForwardedResponse {
                     response: Response::from_parts(parts, ProxyBody::empty()),
                     tunnel: Some(tunnel),
                 })
@@ -328,16 +328,16 @@ impl Exchange<'_> {
                         .await
                     }
                 };
-                Ok(Forwarded { response: Response::from_parts(parts, body), tunnel: None })
+                Ok(ForwardedResponse { response: Response::from_parts(parts, body), tunnel: None })
             }
         }
     }
 }
 
 /// Why there is no response.
-enum Unanswered {
+enum NoResponse {
     /// It took too long.
-    Over,
+    TimedOut,
     /// The connection ended.
     Ended(Box<TrySendError<Request<Outgoing>>>),
 }
@@ -357,14 +357,14 @@ impl<'a> Wait<'a> {
         Self { upload, settings, frames_seen: 0, was_over }
     }
 
-    fn or_over(
+    fn poll_or_time_out(
         &mut self,
         timeout: &mut WaitTimeout,
         context: &mut Context<'_>,
         polled: Poll<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>>,
-    ) -> Poll<Result<Response<Incoming>, Unanswered>> {
+    ) -> Poll<Result<Response<Incoming>, NoResponse>> {
         if let Poll::Ready(ended) = polled {
-            return Poll::Ready(ended.map_err(|ended| Unanswered::Ended(Box::new(ended))));
+            return Poll::Ready(ended.map_err(|ended| NoResponse::Ended(Box::new(ended))));
         }
         if let Some(upload) = self.upload
             && !self.was_over
@@ -378,6 +378,6 @@ impl<'a> Wait<'a> {
                 timeout.begin(self.settings.stall_timeout);
             }
         }
-        timeout.poll_over(context).map(|()| Err(Unanswered::Over))
+        timeout.poll_over(context).map(|()| Err(NoResponse::TimedOut))
     }
 }

@@ -1,4 +1,4 @@
-//! Asks origins for their health, over connections of their own: a busy origin is not an ill one.
+//! Asks origins for their health, over connections of their own: a busy origin is not an unhealthy one.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -11,7 +11,7 @@ use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 
 use super::outgoing::Outgoing;
-use super::transport::{Heard, Transport};
+use super::transport::{ReceivedFlag, Transport};
 use super::wait_timeout::WaitTimeout;
 
 type Connection = http1::Connection<TokioIo<Transport>, Outgoing>;
@@ -24,7 +24,7 @@ pub(super) struct Http1 {
     is_ended: bool,
     is_retired: bool,
     pub(super) timeout: WaitTimeout,
-    pub(super) heard: Heard,
+    pub(super) received: ReceivedFlag,
 }
 
 impl fmt::Debug for Http1 {
@@ -36,7 +36,7 @@ impl fmt::Debug for Http1 {
 impl Http1 {
     /// Begins to speak HTTP/1 over a transport. `shortest_wait` is the shortest time-out there will be.
     pub(super) async fn begin(transport: Transport, shortest_wait: Duration) -> hyper::Result<Box<Self>> {
-        let heard = transport.heard();
+        let received = transport.received_flag();
         let (sender, connection) = http1::handshake(TokioIo::new(transport)).await?;
         Ok(Box::new(Self {
             sender,
@@ -44,7 +44,7 @@ impl Http1 {
             is_ended: false,
             is_retired: false,
             timeout: WaitTimeout::new(shortest_wait),
-            heard,
+            received,
         }))
     }
 
@@ -64,7 +64,7 @@ impl Http1 {
         &mut self,
         request: Request<Outgoing>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
-        self.heard.clear();
+        self.received.reset();
         self.sender.try_send_request(request)
     }
 

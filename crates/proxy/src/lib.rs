@@ -36,7 +36,7 @@ mod wait_timeout;
 pub use address::{OriginAddress, OriginAddressError};
 pub use body::{ProxyBody, ProxyBodyError};
 pub use error::{ProxyError, RequestFault, ResponseFault};
-pub use forward::{Forwarded, Hop, forward};
+pub use forward::{ForwardedResponse, Hop, forward};
 pub use observations::Observations;
 pub use origins::{OriginView, Origins, OriginsError};
 pub use settings::{ForwardedPolicy, HealthCheck, Http2ToOrigin, OriginTrust, ProxySettings};

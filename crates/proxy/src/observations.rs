@@ -44,7 +44,7 @@ impl Default for Observer {
 
 impl Observer {
     /// A response began, `latency` after its request was sent.
-    pub(super) fn answered(&self, latency: Duration, is_error: bool) {
+    pub(super) fn record_response(&self, latency: Duration, is_error: bool) {
         self.latencies[bucket_of(latency)].fetch_add(1, Ordering::Relaxed);
         if is_error {
             self.errors.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Observer {
     }
 
     /// There was no response.
-    pub(super) fn failed(&self) {
+    pub(super) fn record_failure(&self) {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -118,15 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_not_seen_again() {
+    fn observations_are_returned_once() {
         let observer = Observer::default();
         for _ in 0..95 {
-            observer.answered(Duration::from_millis(10), false);
+            observer.record_response(Duration::from_millis(10), false);
         }
         for _ in 0..5 {
-            observer.answered(Duration::from_secs(1), true);
+            observer.record_response(Duration::from_secs(1), true);
         }
-        observer.failed();
+        observer.record_failure();
         let seen = observer.take(3);
         assert_eq!((seen.requests, seen.errors, seen.in_flight), (101, 6, 3));
         let p95 = seen.latency_p95.unwrap();

@@ -106,7 +106,7 @@ impl Origins {
     }
 
     /// What was seen of them since this was last called.
-    pub fn observed(&self) -> Observations {
+    pub fn take_observations(&self) -> Observations {
         self.observer.take(self.in_flight())
     }
 

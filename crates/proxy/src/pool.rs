@@ -50,8 +50,8 @@ pub(super) struct Origin {
 /// What is there to be had.
 #[derive(Debug, Default)]
 struct Stock {
-    idle: Vec<Idle>,
-    shared: Vec<Shared>,
+    idle: Vec<IdleConnection>,
+    shared: Vec<SharedConnection>,
     open: usize,
     /// How many of them are being opened.
     opening: usize,
@@ -62,14 +62,14 @@ struct Stock {
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleConnection {
     http1: Box<Http1>,
     since: Stopwatch,
 }
 
 /// An HTTP/2 connection.
 #[derive(Debug)]
-struct Shared {
+struct SharedConnection {
     number: u64,
     sender: http2::SendRequest<Outgoing>,
     streams: usize,
@@ -89,6 +89,16 @@ enum Grant {
     Idle(Box<Http1>),
     Stream(u64, http2::SendRequest<Outgoing>),
     Open,
+}
+
+/// What there is for a request that asks for a connection.
+enum Supply {
+    /// It can go on.
+    AtOnce(Grant),
+    /// It waits for what comes over the channel.
+    Queued(oneshot::Receiver<Grant>),
+    /// Too many wait already.
+    QueueFull,
 }
 
 /// What a request needs.
@@ -153,8 +163,9 @@ impl Origin {
     /// Takes a connection, opens one, or waits for one.
     pub(super) async fn lease(self: &Arc<Self>, wish: Wish) -> Result<Lease, ProxyError> {
         let grant = match self.ask(wish) {
-            Ok(grant) => grant,
-            Err(handed) => self.wait(handed?).await?,
+            Supply::AtOnce(grant) => grant,
+            Supply::Queued(receiver) => self.wait(receiver).await?,
+            Supply::QueueFull => return Err(self.busy()),
         };
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let lease = |channel| Lease { origin: Arc::clone(self), channel };
@@ -171,22 +182,22 @@ impl Origin {
         }
     }
 
-    /// What is there at once, or the place where it will be handed over.
-    fn ask(self: &Arc<Self>, wish: Wish) -> Result<Grant, Result<oneshot::Receiver<Grant>, ProxyError>> {
+    /// What is there at once, or the channel it will come over.
+    fn ask(self: &Arc<Self>, wish: Wish) -> Supply {
         let mut outdated = vec![];
         let mut stock = self.lock();
         if wish == Wish::Any {
             // The last is the youngest: where it is too old, all are.
             if let Some(idle) = stock.idle.pop() {
                 if idle.since.elapsed() < self.idle_timeout {
-                    return Ok(Grant::Idle(idle.http1));
+                    return Supply::AtOnce(Grant::Idle(idle.http1));
                 }
                 stock.open -= 1 + stock.idle.len();
                 outdated.push(idle);
                 outdated.append(&mut stock.idle);
             }
             if let Some(grant) = stock.take_stream() {
-                return Ok(grant);
+                return Supply::AtOnce(grant);
             }
         }
         let is_one_coming = wish == Wish::Any
@@ -204,23 +215,23 @@ impl Origin {
             if stock.open < self.connections_max {
                 stock.open += 1;
                 stock.opening += 1;
-                return Ok(Grant::Open);
+                return Supply::AtOnce(Grant::Open);
             }
         }
         if stock.waiters.len() >= WAITERS_MAX {
-            return Err(Err(self.busy()));
+            return Supply::QueueFull;
         }
-        let (hand_over, handed) = oneshot::channel();
+        let (hand_over, receiver) = oneshot::channel();
         stock.waiters.push_back(Waiter { needs_http1: wish == Wish::NewHttp1, hand_over });
         // Closed outside of the lock.
         drop(stock);
         drop(outdated);
-        Err(Ok(handed))
+        Supply::Queued(receiver)
     }
 
-    async fn wait(self: &Arc<Self>, handed: oneshot::Receiver<Grant>) -> Result<Grant, ProxyError> {
-        let mut waiting = Handed { origin: self, handed };
-        match tokio::time::timeout(self.connection_wait, &mut waiting.handed).await {
+    async fn wait(self: &Arc<Self>, receiver: oneshot::Receiver<Grant>) -> Result<Grant, ProxyError> {
+        let mut queued = QueuedRequest { origin: self, receiver };
+        match tokio::time::timeout(self.connection_wait, &mut queued.receiver).await {
             Ok(Ok(grant)) => Ok(grant),
             _ => Err(self.busy()),
         }
@@ -231,11 +242,12 @@ impl Origin {
         let mut stock = self.lock();
         let outdated_count =
             stock.idle.iter().take_while(|idle| idle.since.elapsed() >= self.idle_timeout).count();
-        let outdated: Vec<Idle> = stock.idle.drain(..outdated_count).collect();
+        let outdated: Vec<IdleConnection> = stock.idle.drain(..outdated_count).collect();
         stock.open -= outdated.len();
-        let is_outdated =
-            |shared: &mut Shared| shared.streams == 0 && shared.since.elapsed() >= self.idle_timeout;
-        let outdated_shared: Vec<Shared> = stock.shared.extract_if(.., is_outdated).collect();
+        let is_outdated = |shared: &mut SharedConnection| {
+            shared.streams == 0 && shared.since.elapsed() >= self.idle_timeout
+        };
+        let outdated_shared: Vec<SharedConnection> = stock.shared.extract_if(.., is_outdated).collect();
         stock.open -= outdated_shared.len();
         drop(stock);
     }
@@ -267,7 +279,7 @@ impl Origin {
     fn take_back(&self, grant: Grant) {
         let mut stock = self.lock();
         match grant {
-            Grant::Idle(http1) => stock.idle.push(Idle { http1, since: Stopwatch::start() }),
+            Grant::Idle(http1) => stock.idle.push(IdleConnection { http1, since: Stopwatch::start() }),
             Grant::Stream(number, _) => stock.end_stream(number),
             Grant::Open => {
                 stock.open -= 1;
@@ -279,15 +291,15 @@ impl Origin {
 }
 
 /// A request that waits. A grant that arrives at the very moment of its cancellation goes back.
-struct Handed<'a> {
+struct QueuedRequest<'a> {
     origin: &'a Arc<Origin>,
-    handed: oneshot::Receiver<Grant>,
+    receiver: oneshot::Receiver<Grant>,
 }
 
-impl Drop for Handed<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
-        self.handed.close();
-        if let Ok(grant) = self.handed.try_recv() {
+        self.receiver.close();
+        if let Ok(grant) = self.receiver.try_recv() {
             self.origin.take_back(grant);
         }
     }
@@ -342,7 +354,7 @@ impl Stock {
             let Some(waiter) = self.waiters.pop_front() else { return };
             if let Err(grant) = waiter.hand_over.send(grant) {
                 match grant {
-                    Grant::Idle(http1) => self.idle.push(Idle { http1, since: Stopwatch::start() }),
+                    Grant::Idle(http1) => self.idle.push(IdleConnection { http1, since: Stopwatch::start() }),
                     Grant::Stream(number, _) => self.end_stream(number),
                     Grant::Open => {
                         self.open -= 1;
@@ -383,7 +395,7 @@ impl Lease {
                 stock.speaks_http2 = true;
                 let number = stock.next_shared;
                 stock.next_shared += 1;
-                stock.shared.push(Shared {
+                stock.shared.push(SharedConnection {
                     number,
                     sender: sender.clone(),
                     streams: 1,
@@ -414,7 +426,7 @@ impl Drop for Lease {
         let mut stock = origin.lock();
         match channel {
             Channel::Http1(http1) if http1.is_ready() => {
-                stock.idle.push(Idle { http1, since: Stopwatch::start() });
+                stock.idle.push(IdleConnection { http1, since: Stopwatch::start() });
             }
             Channel::Http1(http1) => {
                 stock.open -= 1;

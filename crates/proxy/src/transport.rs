@@ -10,18 +10,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Whether anything has come in since it was last cleared: what decides whether a request may be sent again.
+/// Whether any byte has been received since the last reset: what decides whether a request may be sent again.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Heard(Arc<AtomicBool>);
+pub(super) struct ReceivedFlag(Arc<AtomicBool>);
 
-impl Heard {
-    /// From now on nothing has come in.
-    pub(super) fn clear(&self) {
+impl ReceivedFlag {
+    /// From now on nothing has been received.
+    pub(super) fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Whether something has.
-    pub(super) fn anything(&self) -> bool {
+    /// Whether something has been received.
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -30,7 +30,7 @@ impl Heard {
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: Socket,
-    heard: Heard,
+    received: ReceivedFlag,
 }
 
 #[derive(Debug)]
@@ -41,11 +41,11 @@ enum Socket {
 
 impl Transport {
     pub(super) fn clear(stream: TcpStream) -> Self {
-        Self { socket: Socket::Clear(stream), heard: Heard::default() }
+        Self { socket: Socket::Clear(stream), received: ReceivedFlag::default() }
     }
 
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
-        Self { socket: Socket::Tls(Box::new(stream)), heard: Heard::default() }
+        Self { socket: Socket::Tls(Box::new(stream)), received: ReceivedFlag::default() }
     }
 
     /// Whether both sides agreed on HTTP/2 by ALPN.
@@ -56,8 +56,8 @@ impl Transport {
         }
     }
 
-    pub(super) fn heard(&self) -> Heard {
-        self.heard.clone()
+    pub(super) fn received_flag(&self) -> ReceivedFlag {
+        self.received.clone()
     }
 }
 
@@ -74,7 +74,7 @@ impl AsyncRead for Transport {
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
         };
         if buffer.filled().len() > before {
-            this.heard.0.store(true, Ordering::Relaxed);
+            this.received.0.store(true, Ordering::Relaxed);
         }
         read
     }

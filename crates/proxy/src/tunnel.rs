@@ -36,7 +36,7 @@ pub enum TunnelEnd {
     /// Nothing moved for too long.
     Idle,
     /// The server closes.
-    Told,
+    Closing,
 }
 
 impl Tunnel {
@@ -58,13 +58,13 @@ impl Tunnel {
         let copying = async {
             let mut client = TokioIo::new(client.await.map_err(io::Error::other)?);
             client.write_all(&first).await?;
-            let mut origin = Moving { inner: origin, timeout: WaitTimeout::new(idle_timeout) };
+            let mut origin = IdleTimeout { inner: origin, timeout: WaitTimeout::new(idle_timeout) };
             tokio::io::copy_bidirectional_with_sizes(&mut client, &mut origin, BUFFER_BYTES, BUFFER_BYTES)
                 .await
         };
         tokio::select! {
             biased;
-            () = pin!(until) => TunnelEnd::Told,
+            () = pin!(until) => TunnelEnd::Closing,
             copied = copying => match copied {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => TunnelEnd::Idle,
                 _ => TunnelEnd::Closed,
@@ -74,18 +74,18 @@ impl Tunnel {
 }
 
 /// The origin's end, which fails with a time-out when nothing has moved over it for too long, in either direction.
-struct Moving {
+struct IdleTimeout {
     inner: Transport,
     timeout: WaitTimeout,
 }
 
-impl Moving {
-    fn moved(&mut self) {
+impl IdleTimeout {
+    fn note_progress(&mut self) {
         self.timeout.begin(Duration::ZERO);
     }
 }
 
-impl AsyncRead for Moving {
+impl AsyncRead for IdleTimeout {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -94,19 +94,19 @@ impl AsyncRead for Moving {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.inner).poll_read(context, buffer);
         if polled.is_ready() {
-            this.moved();
+            this.note_progress();
             return polled;
         }
         this.timeout.poll_over(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncWrite for Moving {
+impl AsyncWrite for IdleTimeout {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.inner).poll_write(context, bytes);
         if polled.is_ready() {
-            this.moved();
+            this.note_progress();
         }
         polled
     }

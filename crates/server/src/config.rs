@@ -27,7 +27,7 @@ use secrecy::SecretString;
 pub use problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
 pub use rooms::RoomTable;
 pub use settings::{Config, SETTINGS, Setting, reference};
-pub use store::{RedisUrl, StoreOrdering, StoreReplicas, StoreUrl};
+pub use store::{RedisUrl, StoreOrdering, StoreReplicas, StoreUrl, redis_danger};
 
 use source::Source;
 

@@ -187,7 +187,7 @@ pub async fn run(
         watchers.spawn(Arc::clone(&certificates).watch(shutdown.clone()));
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
-    watchers.spawn(Arc::clone(&app.gateway).keep_watch());
+    watchers.spawn(Arc::clone(&app.gateway).run_maintenance());
     watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(peer_changes::keep_up(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));

@@ -14,7 +14,7 @@ use anteroom_store::engine::Actor;
 use anteroom_store::{Engine, EngineError, RoomHandle};
 use tokio::sync::watch;
 
-use super::table::{Present, RoundTable};
+use super::table::{Attendance, RoundTable};
 use super::{AuctionCounts, SETTLE_TIMEOUT};
 use crate::AdmissionError;
 
@@ -50,25 +50,25 @@ enum Next {
 impl Rounds {
     /// Closes one round after the other, until a round has no check-in, the room is gone, or the server closes.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
-        let _whatever_happens = Abandon(Arc::clone(&self.table));
+        let _guard = AbandonOnPanic(Arc::clone(&self.table));
         let mut changes = self.room.changes();
-        let mut told: Option<Told> = None;
+        let mut unsettled: Option<UnsettledRound> = None;
         loop {
             changes.borrow_and_update();
             let board = self.room.board();
             self.table.review(&board);
-            told = told.and_then(|told| self.look_for_winners(told, board.auction.as_deref()));
-            if told.is_none() && self.table.rests() {
+            unsettled = unsettled.and_then(|round| self.look_for_winners(round, board.auction.as_deref()));
+            if unsettled.is_none() && self.table.stop_if_idle() {
                 return;
             }
             let Some(auction) = &board.auction else { continue };
-            let (due, then) = match &told {
+            let (due, then) = match &unsettled {
                 None => (auction.round, Next::Settle),
-                Some(told) => (told.ask_at, Next::Ask),
+                Some(unsettled) => (unsettled.ask_at, Next::Ask),
             };
             let left = Duration::from_millis(due.since(self.engine.now()));
             let next = tokio::select! {
-                news = changes.changed() => match news {
+                change = changes.changed() => match change {
                     Ok(()) => Next::Look,
                     Err(_) => Next::End(self.why_the_room_is_gone()),
                 },
@@ -78,81 +78,85 @@ impl Rounds {
             };
             match next {
                 Next::Look => {}
-                Next::Settle => told = self.settle(auction.round).await,
-                Next::Ask => told = self.ask(told).await,
+                Next::Settle => unsettled = self.settle(auction.round).await,
+                Next::Ask => unsettled = self.ask(unsettled).await,
                 // A later check-in starts a task of its own, which finds the same.
                 Next::End(why) => {
-                    told = None;
-                    self.table.tell_all(&why.into());
+                    unsettled = None;
+                    self.table.refuse_all(&why.into());
                 }
             }
         }
     }
 
     /// Closes the round; what is left is to wait for its winners, where other nodes have to be heard.
-    async fn settle(&self, round: UnixMillis) -> Option<Told> {
-        let present = self.table.present();
+    async fn settle(&self, round: UnixMillis) -> Option<UnsettledRound> {
+        let attendance = self.table.close_round();
         let settle = Operation::SettleRound {
             round,
-            present: present.keys.clone(),
-            turned_away: present.turned_away,
+            present: attendance.keys.clone(),
+            turned_away: attendance.turned_away,
             alone: !self.engine.store().is_shared(),
         };
         match self.room.operate(settle, Actor::Clockwork).await {
             Ok(Answer::Won { winners }) if self.engine.store().is_shared() => {
                 // Settled before these check-ins were reported: they are none of the losers.
-                self.table.missed(&present, &winners);
+                self.table.carry_over(&attendance, &winners);
             }
             Ok(Answer::Won { winners }) => {
-                self.table.settled(&winners);
+                self.table.announce(&winners);
                 self.count(winners.len() as u64);
             }
             Ok(Answer::Collected) => {
                 let ask_at = round.plus(COLLECTING_MILLIS).plus(LEASE_HOLDER_TIMEOUT_MILLIS);
-                return Some(Told { round, present, ask_at });
+                return Some(UnsettledRound { round, attendance, ask_at });
             }
             Err(EngineError::Refused(Refusal::NotThisRound | Refusal::NoAuction)) => {
-                self.table.missed(&present, &[]);
+                self.table.carry_over(&attendance, &[]);
                 tokio::time::sleep(MISSED_ROUND_PAUSE).await;
             }
-            Ok(_) => self.table.tell_all(&AdmissionError::RoundNotSettled),
-            Err(error) => self.table.tell_all(&error.into()),
+            Ok(_) => self.table.refuse_all(&AdmissionError::RoundNotSettled),
+            Err(error) => self.table.refuse_all(&error.into()),
         }
         None
     }
 
     /// Reads on the board who has won, if the round is settled; otherwise it is still to be waited for, or was missed.
-    fn look_for_winners(&self, told: Told, auction: Option<&Auction>) -> Option<Told> {
-        // No winners are waited for where every connection is closed, or all were told that the room was paused.
+    fn look_for_winners(
+        &self,
+        unsettled: UnsettledRound,
+        auction: Option<&Auction>,
+    ) -> Option<UnsettledRound> {
+        // No winners are waited for where every connection is closed, or all were refused because the room was paused.
         let auction = auction.filter(|_| self.table.awaits_winners())?;
-        if auction.settled == told.round {
+        if auction.settled == unsettled.round {
             let winners: Vec<SessionKey> = auction.wins.iter().copied().collect();
             // Those of other nodes are counted there.
-            let own = self.table.settled(&winners);
+            let own = self.table.announce(&winners);
             self.count(own);
             None
-        } else if auction.round != told.round {
-            self.table.missed(&told.present, &[]);
+        } else if auction.round != unsettled.round {
+            self.table.carry_over(&unsettled.attendance, &[]);
             None
         } else {
-            Some(told)
+            Some(unsettled)
         }
     }
 
     /// Has the room settle the round itself, because no other node did. If it cannot, those who wait get the error.
-    async fn ask(&self, told: Option<Told>) -> Option<Told> {
-        let mut told = told?;
-        let asked = self.room.operate(Operation::Tick, Actor::Clockwork).await;
-        let is_hopeless = self.engine.now().since(told.round) >= SETTLE_TIMEOUT_MILLIS;
-        let why = match asked {
+    async fn ask(&self, unsettled: Option<UnsettledRound>) -> Option<UnsettledRound> {
+        let mut unsettled = unsettled?;
+        let result = self.room.operate(Operation::Tick, Actor::Clockwork).await;
+        let is_hopeless = self.engine.now().since(unsettled.round) >= SETTLE_TIMEOUT_MILLIS;
+        let why = match result {
             Err(error) => error.into(),
             Ok(_) if is_hopeless => AdmissionError::RoundNotSettled,
             Ok(_) => {
-                told.ask_at = self.engine.now().plus(LEASE_HOLDER_TIMEOUT_MILLIS);
-                return Some(told);
+                unsettled.ask_at = self.engine.now().plus(LEASE_HOLDER_TIMEOUT_MILLIS);
+                return Some(unsettled);
             }
         };
-        self.table.tell_all(&why);
+        self.table.refuse_all(&why);
         None
     }
 
@@ -171,21 +175,21 @@ impl Rounds {
 }
 
 /// A round that may have check-ins on other nodes, and that is not settled yet.
-struct Told {
+struct UnsettledRound {
     round: UnixMillis,
     /// The check-ins of this node.
-    present: Present,
+    attendance: Attendance,
     /// When to ask for the settlement, unless it has come.
     ask_at: UnixMillis,
 }
 
 /// Dropped with the task, also where that panics: no visitor waits for a task that has ended.
-struct Abandon(Arc<RoundTable>);
+struct AbandonOnPanic(Arc<RoundTable>);
 
-impl Drop for Abandon {
+impl Drop for AbandonOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.is_abandoned(&AdmissionError::RoundNotSettled);
+            self.0.abandon(&AdmissionError::RoundNotSettled);
         }
     }
 }

@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 
 use crate::AdmissionError;
 
-/// The result that a visitor gets at the end of a round.
+/// How a round ended for one ticket.
 #[derive(Debug)]
-pub enum Word {
+pub enum RoundOutcome {
     /// A slot is the visitor's, for a round.
     Won,
     /// Others were earlier; the visitor keeps their place in line.
@@ -43,65 +43,64 @@ struct Seats {
     /// Whether a check-in to the open round found no seat.
     turned_away: bool,
     /// Whether a task closes the rounds.
-    is_run: bool,
+    has_task: bool,
 }
 
 struct Seat {
     number: u64,
-    /// Nobody listens where a client does not wait, but comes back and asks.
-    tell: Option<oneshot::Sender<Word>>,
+    /// None where the client does not wait, but comes back and asks.
+    outcome: Option<oneshot::Sender<RoundOutcome>>,
 }
 
 /// How a visitor checks in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Waits for its end; who hangs up is not there.
+    /// Waits for its end; a client that hangs up is not present.
     Waits,
     /// Counts as present until its end, and asks again.
     ComesBack,
 }
 
 /// The result of a check-in.
-pub enum Entrance {
-    /// A seat, and where its word will be heard.
-    Seated(Presence, oneshot::Receiver<Word>),
+pub enum CheckIn {
+    /// A seat, and the channel over which its outcome comes.
+    Seated(Presence, oneshot::Receiver<RoundOutcome>),
     /// Counted as present; no connection waits.
-    Noted,
+    Counted,
     /// No seat.
-    NoSeat(Word),
+    NoSeat(RoundOutcome),
 }
 
-/// Those present when a round is settled.
-pub(crate) struct Present {
+/// The tickets checked in to a round when it closes.
+pub(crate) struct Attendance {
     pub(crate) keys: Vec<SessionKey>,
     pub(crate) turned_away: bool,
 }
 
 impl RoundTable {
     /// Checks a ticket in. Also says whether a task must be started to close the round.
-    pub(crate) fn enter(
+    pub(crate) fn check_in(
         self: &Arc<Self>,
         room: &RoomHandle,
         key: SessionKey,
         manner: Manner,
-    ) -> (Entrance, bool) {
+    ) -> (CheckIn, bool) {
         let mut seats = self.seats();
         // Looked at under the lock: a later board is reviewed by the task, which finds this seat then.
         let board = room.board();
         let (None, Some(auction)) = (refusal(&board, key), &board.auction) else {
-            let refused = refusal(&board, key).unwrap_or(AdmissionError::NoAuction);
-            return (Entrance::NoSeat(Word::NotPossible(refused)), false);
+            let error = refusal(&board, key).unwrap_or(AdmissionError::NoAuction);
+            return (CheckIn::NoSeat(RoundOutcome::NotPossible(error)), false);
         };
-        let must_start = !std::mem::replace(&mut seats.is_run, true);
-        let entrance = seats.seat(key, manner, auction.free);
-        let entrance = match entrance {
-            Ok(Some((number, word))) => {
-                Entrance::Seated(Presence { table: Arc::clone(self), key, number }, word)
+        let must_start = !std::mem::replace(&mut seats.has_task, true);
+        let check_in = match seats.seat(key, manner, auction.free) {
+            Ok(Some((number, outcome))) => {
+                CheckIn::Seated(Presence { table: Arc::clone(self), key, number }, outcome)
             }
-            Ok(None) => Entrance::Noted,
-            Err(word) => Entrance::NoSeat(word),
+            Ok(None) => CheckIn::Counted,
+            Err(outcome) => CheckIn::NoSeat(outcome),
         };
-        (entrance, must_start)
+        (check_in, must_start)
     }
 
     /// How many are present.
@@ -110,11 +109,11 @@ impl RoundTable {
         (seats.taken.len() + seats.settling.len()) as u64
     }
 
-    /// Tells those whom a change of the room concerns.
+    /// Ends the wait of those whom a change of the room concerns.
     pub(crate) fn review(&self, board: &Board) {
         let mut seats = self.seats();
         if let Some(error) = whole_room_refusal(board) {
-            seats.tell_all(&error);
+            seats.refuse_all(&error);
             return;
         }
         let Some(last) = seats.taken.last_key_value().map(|(key, _)| *key) else { return };
@@ -123,7 +122,7 @@ impl RoundTable {
         if !known(&last) || seats.taken.first_key_value().is_some_and(|(first, _)| !known(first)) {
             let gone: Vec<SessionKey> = seats.taken.keys().copied().filter(|key| !known(key)).collect();
             for key in gone {
-                seats.tell(key, Word::NotPossible(Refusal::UnknownTicket.into()));
+                seats.dismiss(key, RoundOutcome::NotPossible(Refusal::UnknownTicket.into()));
             }
         }
         if let Some(auction) = &board.auction {
@@ -134,28 +133,28 @@ impl RoundTable {
     }
 
     /// Whether there was no check-in, in which case the task must end: it is not counted as running any more.
-    pub(crate) fn rests(&self) -> bool {
+    pub(crate) fn stop_if_idle(&self) -> bool {
         let mut seats = self.seats();
-        seats.is_run = !seats.taken.is_empty() || seats.turned_away;
-        !seats.is_run
+        seats.has_task = !seats.taken.is_empty() || seats.turned_away;
+        !seats.has_task
     }
 
-    /// Those present now. Every later check-in is to the next round.
-    pub(crate) fn present(&self) -> Present {
+    /// Closes the round and returns its check-ins. Every later check-in is to the next round.
+    pub(crate) fn close_round(&self) -> Attendance {
         let mut seats = self.seats();
         let turned_away = std::mem::take(&mut seats.turned_away);
         seats.settling = std::mem::take(&mut seats.taken);
-        Present { keys: seats.settling.keys().copied().collect(), turned_away }
+        Attendance { keys: seats.settling.keys().copied().collect(), turned_away }
     }
 
-    /// The round is settled: sends winners and losers their result. Returns how many of the winners were present here.
-    pub(crate) fn settled(&self, winners: &[SessionKey]) -> u64 {
+    /// Sends winners and losers of a settled round their outcome. Returns how many of the winners were present here.
+    pub(crate) fn announce(&self, winners: &[SessionKey]) -> u64 {
         let winners: std::collections::BTreeSet<&SessionKey> = winners.iter().collect();
         let mut own = 0;
         for (key, seat) in std::mem::take(&mut self.seats().settling) {
             let has_won = winners.contains(&key);
             own += u64::from(has_won);
-            seat.tell(if has_won { Word::Won } else { Word::OthersWereEarlier });
+            seat.dismiss(if has_won { RoundOutcome::Won } else { RoundOutcome::OthersWereEarlier });
         }
         own
     }
@@ -165,34 +164,34 @@ impl RoundTable {
         !self.seats().settling.is_empty()
     }
 
-    /// The round was not settled with those present here: they stay for the next, except those who have won on another
-    /// node.
-    pub(crate) fn missed(&self, present: &Present, winners: &[SessionKey]) {
+    /// Keeps the check-ins of a round that was settled without them for the next round, except those that have won on
+    /// another node.
+    pub(crate) fn carry_over(&self, attendance: &Attendance, winners: &[SessionKey]) {
         let mut seats = self.seats();
-        seats.turned_away |= present.turned_away;
+        seats.turned_away |= attendance.turned_away;
         for (key, seat) in std::mem::take(&mut seats.settling) {
             if winners.contains(&key) {
-                seat.tell(Word::Won);
+                seat.dismiss(RoundOutcome::Won);
                 continue;
             }
             // A newer connection of the same ticket takes precedence.
             match seats.taken.entry(key) {
                 Entry::Vacant(free) => drop(free.insert(seat)),
-                Entry::Occupied(_) => seat.tell(Word::TakenOver),
+                Entry::Occupied(_) => seat.dismiss(RoundOutcome::TakenOver),
             }
         }
     }
 
-    /// The task is over, however it ended: the next who comes starts another one.
-    pub(crate) fn is_abandoned(&self, error: &AdmissionError) {
+    /// The task is over, however it ended: the next check-in starts another one.
+    pub(crate) fn abandon(&self, error: &AdmissionError) {
         let mut seats = self.seats();
-        seats.is_run = false;
-        seats.tell_all(error);
+        seats.has_task = false;
+        seats.refuse_all(error);
     }
 
     /// Sends all the same error and empties the table.
-    pub(crate) fn tell_all(&self, error: &AdmissionError) {
-        self.seats().tell_all(error);
+    pub(crate) fn refuse_all(&self, error: &AdmissionError) {
+        self.seats().refuse_all(error);
     }
 
     fn withdraw(&self, key: SessionKey, number: u64) {
@@ -218,56 +217,56 @@ impl Seats {
         key: SessionKey,
         manner: Manner,
         free: u64,
-    ) -> Result<Option<(u64, oneshot::Receiver<Word>)>, Word> {
+    ) -> Result<Option<(u64, oneshot::Receiver<RoundOutcome>)>, RoundOutcome> {
         if let Some(seat) = self.taken.get(&key) {
-            let is_heard = seat.tell.as_ref().is_some_and(|tell| !tell.is_closed());
-            if manner == Manner::ComesBack && is_heard {
+            let is_awaited = seat.outcome.as_ref().is_some_and(|sender| !sender.is_closed());
+            if manner == Manner::ComesBack && is_awaited {
                 return Ok(None);
             }
-            self.tell(key, Word::TakenOver);
+            self.dismiss(key, RoundOutcome::TakenOver);
         }
         if self.taken.len() as u64 >= free {
             self.turned_away = true;
             if free == 0 || self.taken.last_key_value().is_none_or(|(last, _)| *last < key) {
-                return Err(Word::OthersWereEarlier);
+                return Err(RoundOutcome::OthersWereEarlier);
             }
             self.displace_last();
         }
         let number = self.numbers;
         self.numbers += 1;
-        let (tell, word) = oneshot::channel();
-        let heard = manner == Manner::Waits;
-        self.taken.insert(key, Seat { number, tell: heard.then_some(tell) });
-        Ok(heard.then_some((number, word)))
+        let (sender, outcome) = oneshot::channel();
+        let waits = manner == Manner::Waits;
+        self.taken.insert(key, Seat { number, outcome: waits.then_some(sender) });
+        Ok(waits.then_some((number, outcome)))
     }
 
     fn displace_last(&mut self) {
         self.turned_away = true;
         if let Some((_, seat)) = self.taken.pop_last() {
-            seat.tell(Word::OthersWereEarlier);
+            seat.dismiss(RoundOutcome::OthersWereEarlier);
         }
     }
 
-    fn tell(&mut self, key: SessionKey, word: Word) {
+    fn dismiss(&mut self, key: SessionKey, outcome: RoundOutcome) {
         if let Some(seat) = self.taken.remove(&key) {
-            seat.tell(word);
+            seat.dismiss(outcome);
         }
     }
 
-    fn tell_all(&mut self, error: &AdmissionError) {
+    fn refuse_all(&mut self, error: &AdmissionError) {
         self.turned_away = false;
         let settling = std::mem::take(&mut self.settling).into_values();
         for seat in std::mem::take(&mut self.taken).into_values().chain(settling) {
-            seat.tell(Word::NotPossible(error.clone()));
+            seat.dismiss(RoundOutcome::NotPossible(error.clone()));
         }
     }
 }
 
 impl Seat {
-    fn tell(self, word: Word) {
-        if let Some(tell) = self.tell {
+    fn dismiss(self, outcome: RoundOutcome) {
+        if let Some(sender) = self.outcome {
             // The connection may have ended at this moment.
-            let _ = tell.send(word);
+            let _ = sender.send(outcome);
         }
     }
 }
@@ -315,8 +314,8 @@ mod tests {
     }
 
     /// Takes a seat, and keeps the connection open.
-    fn sit(seats: &mut Seats, position: u64, free: u64) -> Option<oneshot::Receiver<Word>> {
-        seats.seat(key(position), Manner::Waits, free).ok().flatten().map(|(_, word)| word)
+    fn sit(seats: &mut Seats, position: u64, free: u64) -> Option<oneshot::Receiver<RoundOutcome>> {
+        seats.seat(key(position), Manner::Waits, free).ok().flatten().map(|(_, outcome)| outcome)
     }
 
     fn positions(seats: &Seats) -> Vec<u64> {
@@ -324,45 +323,45 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_keep_their_seats_and_the_last_is_told_at_once() {
+    fn the_earliest_keep_their_seats_and_the_last_is_dismissed_at_once() {
         let mut seats = Seats::default();
-        let mut words: Vec<_> =
+        let mut outcomes: Vec<_> =
             [5, 3, 9].into_iter().map(|position| sit(&mut seats, position, 3).unwrap()).collect();
         assert!(!seats.turned_away);
-        assert!(sit(&mut seats, 12, 3).is_none(), "later than everybody");
+        assert!(sit(&mut seats, 12, 3).is_none(), "later than all others");
         assert!(seats.turned_away);
         let _fourth = sit(&mut seats, 4, 3).unwrap();
         assert_eq!(positions(&seats), [3, 4, 5]);
-        assert!(matches!(words.pop().unwrap().try_recv(), Ok(Word::OthersWereEarlier)));
-        assert!(words.iter_mut().all(|word| word.try_recv().is_err()), "the others still wait");
+        assert!(matches!(outcomes.pop().unwrap().try_recv(), Ok(RoundOutcome::OthersWereEarlier)));
+        assert!(outcomes.iter_mut().all(|outcome| outcome.try_recv().is_err()), "the others still wait");
     }
 
     #[test]
-    fn where_nothing_is_free_nobody_sits() {
+    fn no_seat_is_given_where_no_slot_is_free() {
         let mut seats = Seats::default();
         assert!(sit(&mut seats, 1, 0).is_none());
         assert!(seats.turned_away && seats.taken.is_empty());
     }
 
     #[test]
-    fn a_second_connection_takes_over_and_the_first_is_told() {
+    fn a_second_connection_of_a_ticket_takes_over_from_the_first() {
         let mut seats = Seats::default();
         let mut first = sit(&mut seats, 7, 1).unwrap();
         let _second = sit(&mut seats, 7, 1).unwrap();
-        assert!(matches!(first.try_recv(), Ok(Word::TakenOver)));
+        assert!(matches!(first.try_recv(), Ok(RoundOutcome::TakenOver)));
         assert_eq!(positions(&seats), [7]);
-        assert!(!seats.turned_away, "nobody else came");
+        assert!(!seats.turned_away, "no other ticket came");
         // A check-in that does not wait does not end the wait of one that does.
         assert!(matches!(seats.seat(key(7), Manner::ComesBack, 1), Ok(None)));
         assert_eq!(seats.taken[&key(7)].number, 1);
     }
 
     #[test]
-    fn who_hangs_up_gives_the_seat_back_but_not_that_of_a_later_connection() {
+    fn a_closed_connection_frees_its_seat_but_not_that_of_a_later_one() {
         let table = Arc::new(RoundTable::default());
-        let (number, _word) = table.seats().seat(key(7), Manner::Waits, 1).ok().flatten().unwrap();
+        let (number, _outcome) = table.seats().seat(key(7), Manner::Waits, 1).ok().flatten().unwrap();
         let first = Presence { table: Arc::clone(&table), key: key(7), number };
-        let (number, _word) = table.seats().seat(key(7), Manner::Waits, 1).ok().flatten().unwrap();
+        let (number, _outcome) = table.seats().seat(key(7), Manner::Waits, 1).ok().flatten().unwrap();
         drop(first);
         assert_eq!(table.present_count(), 1);
         drop(Presence { table: Arc::clone(&table), key: key(7), number });
@@ -370,32 +369,32 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_while_a_round_is_settled_belongs_to_the_next() {
+    fn a_check_in_during_settlement_belongs_to_the_next_round() {
         let table = RoundTable::default();
         let mut early = sit(&mut table.seats(), 1, 5).unwrap();
         let mut absent = sit(&mut table.seats(), 2, 5).unwrap();
-        let present = table.present();
+        let attendance = table.close_round();
         let mut late = sit(&mut table.seats(), 3, 5).unwrap();
-        assert_eq!(present.keys, [key(1), key(2)]);
+        assert_eq!(attendance.keys, [key(1), key(2)]);
         let _earlier = sit(&mut table.seats(), 0x0A, 2).unwrap();
-        assert_eq!(table.settled(&[key(1), key(99)]), 1, "one of them was not present here");
-        assert!(matches!(early.try_recv(), Ok(Word::Won)));
-        assert!(matches!(absent.try_recv(), Ok(Word::OthersWereEarlier)));
+        assert_eq!(table.announce(&[key(1), key(99)]), 1, "one of them was not present here");
+        assert!(matches!(early.try_recv(), Ok(RoundOutcome::Won)));
+        assert!(matches!(absent.try_recv(), Ok(RoundOutcome::OthersWereEarlier)));
         assert!(late.try_recv().is_err(), "still waits");
-        assert!(!table.rests());
+        assert!(!table.stop_if_idle());
     }
 
     #[test]
-    fn whoever_missed_a_round_stays_for_the_next_unless_he_has_won_elsewhere() {
+    fn a_missed_round_keeps_its_check_ins_except_winners_on_other_nodes() {
         let table = RoundTable::default();
         let mut winner = sit(&mut table.seats(), 1, 5).unwrap();
-        let mut patient = sit(&mut table.seats(), 2, 5).unwrap();
-        let present = table.present();
+        let mut loser = sit(&mut table.seats(), 2, 5).unwrap();
+        let attendance = table.close_round();
         assert!(table.awaits_winners());
-        table.missed(&present, &[key(1)]);
+        table.carry_over(&attendance, &[key(1)]);
         assert!(!table.awaits_winners());
-        assert!(matches!(winner.try_recv(), Ok(Word::Won)));
-        assert!(patient.try_recv().is_err(), "still waits");
+        assert!(matches!(winner.try_recv(), Ok(RoundOutcome::Won)));
+        assert!(loser.try_recv().is_err(), "still waits");
         assert_eq!(positions(&table.seats()), [2]);
     }
 }

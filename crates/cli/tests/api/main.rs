@@ -1,5 +1,5 @@
 //! The public and the private API of the real binary, over HTTP: the AWS calls, the native calls, `/watch`, auctions, signatures,
-//! limits, TLS, the OpenAPI documents, and what bad requests get.
+//! limits, TLS, the `OpenAPI` documents, and what bad requests get.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -43,18 +43,18 @@ impl Figures {
         );
     }
 
-    /// A place has moved.
-    pub(crate) fn moved(&self, room: &str) {
+    /// Counts a place that has moved.
+    pub(crate) fn count_move(&self, room: &str) {
         self.moves.get_or_create(&RoomLabels { room: room.to_owned() }).inc();
     }
 
-    /// A site got the pass of a code.
-    pub(crate) fn code_exchanged(&self, room: &str) {
+    /// Counts a code that a site has exchanged for its pass.
+    pub(crate) fn count_code_exchange(&self, room: &str) {
         self.exchanges.get_or_create(&RoomLabels { room: room.to_owned() }).inc();
     }
 
     /// Counts a visitor who was handed over.
-    pub(crate) fn handed_off(&self, room: &str, handoff: &'static str) {
+    pub(crate) fn count_hand_off(&self, room: &str, handoff: &'static str) {
         self.hand_offs.get_or_create(&HandOffLabels { room: room.to_owned(), handoff }).inc();
     }
 }

@@ -19,15 +19,15 @@ const MAINTENANCE_PERIOD: Duration = Duration::from_millis(250);
 const ERRORS_JUDGED_FROM_REQUESTS: u64 = 20;
 const MILLION: u64 = 1_000_000;
 
-/// Something that requests are sent to.
-pub(crate) trait Observed: Send + Sync {
+/// A group of origins that requests are sent to.
+pub(crate) trait OriginGroup: Send + Sync {
     /// What was seen of it since this was last asked.
-    fn observed(&self) -> Observations;
+    fn take_observations(&self) -> Observations;
 }
 
-impl Observed for Origins {
-    fn observed(&self) -> Observations {
-        Self::observed(self)
+impl OriginGroup for Origins {
+    fn take_observations(&self) -> Observations {
+        Self::take_observations(self)
     }
 }
 
@@ -38,10 +38,10 @@ pub(crate) struct Site<Group> {
     pub(crate) rooms: Vec<Arc<RoomHandle>>,
 }
 
-/// Tells adaptive rooms how their origins fare, as `reporter`, until it is dropped. `sites` is asked again and again, because rooms and
+/// Reports to adaptive rooms how their origins do, as `reporter`, until it is dropped. `sites` is asked again and again, because rooms and
 /// origins come and go.
-pub(crate) async fn report<Group: Observed>(reporter: &str, sites: impl Fn() -> Vec<Site<Group>>) {
-    let mut watches: Vec<Watch<Group>> = vec![];
+pub(crate) async fn report<Group: OriginGroup>(reporter: &str, sites: impl Fn() -> Vec<Site<Group>>) {
+    let mut watches: Vec<SiteWatch<Group>> = vec![];
     let mut clock = tokio::time::interval(MAINTENANCE_PERIOD);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -50,13 +50,13 @@ pub(crate) async fn report<Group: Observed>(reporter: &str, sites: impl Fn() -> 
         watches.retain(|watch| sites.iter().any(|site| watch.is_of(site)));
         for site in &sites {
             let index = watches.iter().position(|watch| watch.is_of(site)).unwrap_or_else(|| {
-                watches.push(Watch::of(site));
+                watches.push(SiteWatch::of(site));
                 watches.len() - 1
             });
-            let Some(report) = watches[index].look(reporter, site) else { continue };
+            let Some(report) = watches[index].due_report(reporter, site) else { continue };
             for room in site.rooms.iter().filter(|room| follows_its_origin(room)) {
-                let told = room.operate(Operation::Report(report.clone()), Actor::System("gateway")).await;
-                if let Err(error) = told {
+                let result = room.operate(Operation::Report(report.clone()), Actor::System("gateway")).await;
+                if let Err(error) = result {
                     tracing::debug!(room = %room.id(), %error, "reporting origin latency to the room failed");
                 }
             }
@@ -69,18 +69,18 @@ fn follows_its_origin(room: &RoomHandle) -> bool {
 }
 
 /// What is remembered of a site between two reports.
-struct Watch<Group> {
+struct SiteWatch<Group> {
     origins: Arc<Group>,
     since_last: Stopwatch,
-    unjudged: Unjudged,
+    few: FewRequests,
 }
 
-impl<Group: Observed> Watch<Group> {
+impl<Group: OriginGroup> SiteWatch<Group> {
     fn of(site: &Site<Group>) -> Self {
         Self {
             origins: Arc::clone(&site.origins),
             since_last: Stopwatch::start(),
-            unjudged: Unjudged::default(),
+            few: FewRequests::default(),
         }
     }
 
@@ -90,12 +90,12 @@ impl<Group: Observed> Watch<Group> {
 
     /// The report that is due: twice in a round of the room whose rounds are the shortest, so that each adjustment has a
     /// report. None where no room follows, or nothing happened: an idle room is not written to.
-    fn look(&mut self, reporter: &str, site: &Site<Group>) -> Option<Report> {
+    fn due_report(&mut self, reporter: &str, site: &Site<Group>) -> Option<Report> {
         let listening = site.rooms.iter().filter(|room| follows_its_origin(room));
         let round = listening.map(|room| room.with_board(|board| board.settings.round_millis())).min();
         let Some(round) = round else {
             // What was measured while no room followed is not reported to one that begins to.
-            self.origins.observed();
+            self.origins.take_observations();
             *self = Self::of(site);
             return None;
         };
@@ -103,39 +103,40 @@ impl<Group: Observed> Watch<Group> {
             return None;
         }
         self.since_last = Stopwatch::start();
-        report_of(reporter, &self.origins.observed(), &mut self.unjudged)
+        report_of(reporter, &self.origins.take_observations(), &mut self.few)
     }
 }
 
 /// Requests that are too few to say how many fail.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Unjudged {
+struct FewRequests {
     requests: u64,
     errors: u64,
 }
 
 /// The report about what was seen, if anything was.
-fn report_of(reporter: &str, seen: &Observations, unjudged: &mut Unjudged) -> Option<Report> {
-    if seen.requests == 0 {
+fn report_of(reporter: &str, observations: &Observations, few: &mut FewRequests) -> Option<Report> {
+    if observations.requests == 0 {
         return None;
     }
-    unjudged.requests += seen.requests;
-    unjudged.errors += seen.errors;
-    let errors_per_million = (unjudged.requests >= ERRORS_JUDGED_FROM_REQUESTS).then(|| {
-        let Unjudged { requests, errors } = std::mem::take(unjudged);
+    few.requests += observations.requests;
+    few.errors += observations.errors;
+    let errors_per_million = (few.requests >= ERRORS_JUDGED_FROM_REQUESTS).then(|| {
+        let FewRequests { requests, errors } = std::mem::take(few);
         let share = u128::from(errors.min(requests)) * u128::from(MILLION) / u128::from(requests);
         u32::try_from(share).unwrap_or(u32::MAX)
     });
-    let latency = seen.latency_p95.map(|latency| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
+    let latency =
+        observations.latency_p95.map(|latency| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
     Some(Report {
         reporter: reporter.to_owned(),
-        // One task tells them one after the other, so none overtakes another.
+        // One task sends the reports one after the other, so none overtakes another.
         sequence: None,
         free: None,
         entered: None,
         latency_p95_millis: latency,
         errors_per_million,
-        in_flight: u64::try_from(seen.in_flight).ok(),
+        in_flight: u64::try_from(observations.in_flight).ok(),
     })
 }
 
@@ -150,15 +151,15 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(20);
 
-    fn seen(requests: u64, errors: u64, latency_millis: u64) -> Observations {
+    fn observations(requests: u64, errors: u64, latency_millis: u64) -> Observations {
         let latency_p95 = Some(Duration::from_millis(latency_millis));
         Observations { requests, errors, latency_p95, in_flight: 3 }
     }
 
     #[test]
-    fn a_report_says_what_was_seen_and_nothing_about_free_slots() {
-        let mut unjudged = Unjudged::default();
-        let report = report_of("gateway", &seen(200, 3, 120), &mut unjudged).unwrap();
+    fn a_report_says_what_was_observed_and_nothing_about_free_slots() {
+        let mut few = FewRequests::default();
+        let report = report_of("gateway", &observations(200, 3, 120), &mut few).unwrap();
         let expected = Report {
             reporter: "gateway".into(),
             latency_p95_millis: Some(120),
@@ -167,29 +168,30 @@ mod tests {
             ..Report::default()
         };
         assert_eq!((report.free, report), (None, expected));
-        assert_eq!(report_of("gateway", &seen(0, 0, 120), &mut unjudged), None, "nothing was seen");
-        let nothing_answered = Observations { latency_p95: None, ..seen(40, 40, 0) };
-        let report = report_of("gateway", &nothing_answered, &mut unjudged).unwrap();
+        assert_eq!(report_of("gateway", &observations(0, 0, 120), &mut few), None, "nothing was seen");
+        let nothing_answered = Observations { latency_p95: None, ..observations(40, 40, 0) };
+        let report = report_of("gateway", &nothing_answered, &mut few).unwrap();
         assert_eq!((report.latency_p95_millis, report.errors_per_million), (None, Some(1_000_000)));
     }
 
     #[test]
     fn few_requests_are_judged_together_with_those_that_follow() {
-        let mut unjudged = Unjudged::default();
-        let told =
-            |seen: Observations, unjudged: &mut Unjudged| report_of("gateway", &seen, unjudged).unwrap();
-        assert_eq!(told(seen(3, 1, 50), &mut unjudged).errors_per_million, None);
-        assert_eq!(told(seen(16, 0, 50), &mut unjudged).errors_per_million, None);
-        assert_eq!(told(seen(1, 0, 50), &mut unjudged).errors_per_million, Some(50_000));
-        assert_eq!(unjudged, Unjudged::default(), "each of them once");
+        let mut few = FewRequests::default();
+        let report = |observations: Observations, few: &mut FewRequests| {
+            report_of("gateway", &observations, few).unwrap()
+        };
+        assert_eq!(report(observations(3, 1, 50), &mut few).errors_per_million, None);
+        assert_eq!(report(observations(16, 0, 50), &mut few).errors_per_million, None);
+        assert_eq!(report(observations(1, 0, 50), &mut few).errors_per_million, Some(50_000));
+        assert_eq!(few, FewRequests::default(), "each of them once");
     }
 
     /// Every other request fails.
     struct Failing;
 
-    impl Observed for Failing {
-        fn observed(&self) -> Observations {
-            seen(100, 50, 30)
+    impl OriginGroup for Failing {
+        fn take_observations(&self) -> Observations {
+            observations(100, 50, 30)
         }
     }
 
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn only_rooms_that_follow_their_origin_are_told_and_their_slots_are_their_own() {
+    async fn only_rooms_that_follow_their_origin_get_reports_and_none_about_free_slots() {
         let engine =
             Engine::start(Arc::new(MemoryStore::default()), Arc::new(SystemClock), NodeId(1)).await.unwrap();
         let follows = room(&engine, "follows", InletKind::Adaptive).await;
@@ -215,13 +217,13 @@ mod tests {
         let sites = move || vec![Site { origins: Arc::clone(&origins), rooms: rooms.clone() }];
         let mut task = tokio::task::JoinSet::new();
         task.spawn(async move { report("gateway", sites).await });
-        wait_until("the room has heard, and the law has looked", DEADLINE, || {
+        wait_until("the room has the report, and the control law has adjusted", DEADLINE, || {
             follows.board().adaptive.is_some_and(|adaptive| adaptive.adjustment.as_str() == "draining")
         });
         let board = follows.board();
         let last = &board.reports.reporters[0].last;
         assert_eq!((last.reporter.as_str(), last.errors_per_million), ("gateway", Some(500_000)));
-        assert_eq!(board.reports.free(&board.settings, board.clock), None, "nobody has said what is free");
+        assert_eq!(board.reports.free(&board.settings, board.clock), None, "no report says what is free");
         assert_eq!(does_not.board().reports.reporters, []);
         task.shutdown().await;
         engine.stop().await;

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_lets_nobody_by() {
+    fn an_ambiguous_path_bypasses_nothing() {
         let is_static = |path: &str| path.starts_with("/static/");
         assert!(Path::of("/static/a.css").can_only_be(is_static));
         assert!(Path::of("/static//a%20b.css").can_only_be(is_static));

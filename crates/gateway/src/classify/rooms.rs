@@ -50,15 +50,15 @@ impl Deref for GatewayRoom {
 
 impl GatewayRoom {
     /// Touches a visit, also if the request that waits for it is cancelled, and waits a moment for the store to confirm.
-    pub(crate) async fn touch_to_the_end(self: &Arc<Self>, key: SessionKey, touch: Touch) {
-        let (room, (done, ended)) = (Arc::clone(self), oneshot::channel());
+    pub(crate) async fn touch_detached(self: &Arc<Self>, key: SessionKey, touch: Touch) {
+        let (room, (done, end)) = (Arc::clone(self), oneshot::channel());
         background(async move {
             room.visits.touch(&room.handle, key, touch).await;
-            // Nobody may be waiting any more.
+            // The request may have ended meanwhile.
             let _ = done.send(());
         });
         // Without an answer the visit goes on as it was, and a later request finds what the store said.
-        let _ = tokio::time::timeout(TOUCH_WAIT, ended).await;
+        let _ = tokio::time::timeout(TOUCH_WAIT, end).await;
     }
 }
 
@@ -115,8 +115,8 @@ impl Rule {
         })
     }
 
-    /// Whether a rule of the room lets a request by.
-    pub(crate) fn lets_by(
+    /// Whether a bypass rule of the room covers a request.
+    pub(crate) fn bypasses(
         &self,
         method: &Method,
         path: &Path<'_>,
@@ -128,8 +128,8 @@ impl Rule {
             BypassRule::Cidr(network) => network.contains(client),
             BypassRule::Method(name) => method.as_str() == name,
             BypassRule::Header(named) => {
-                let mut shown = headers.get_all(named.name.as_str()).iter();
-                shown.any(|value| value.to_str().is_ok_and(|value| named.accepts(value)))
+                let mut values = headers.get_all(named.name.as_str()).iter();
+                values.any(|value| value.to_str().is_ok_and(|value| named.accepts(value)))
             }
             BypassRule::Cookie(named) => {
                 crate::verdict::cookies::all(headers, &named.name).any(|value| named.accepts(value))
@@ -138,8 +138,8 @@ impl Rule {
     }
 }
 
-/// Which room a request belongs to.
-pub(crate) enum Found {
+/// Where a request goes.
+pub(crate) enum Route {
     /// This one.
     Room(Arc<Rule>),
     /// None, and the site is served all the same.
@@ -152,11 +152,11 @@ pub(crate) enum Found {
 
 /// All rules, in any order.
 #[derive(Default)]
-struct Table {
+struct RuleTable {
     rules: Vec<Arc<Rule>>,
 }
 
-impl Table {
+impl RuleTable {
     /// Those of rooms that the gateway stands before.
     fn protected(&self) -> impl Iterator<Item = &Arc<Rule>> {
         self.rules.iter().filter(|rule| rule.is_protected)
@@ -174,7 +174,7 @@ pub(crate) struct GatewayRooms {
     /// Where requests go whose room names no origins.
     default_origins: Option<Arc<Origins>>,
     verdicts: Verdicts,
-    table: ArcSwap<Table>,
+    table: ArcSwap<RuleTable>,
     /// Held while the table is made.
     replacing: Mutex<()>,
 }
@@ -202,23 +202,23 @@ impl GatewayRooms {
     }
 
     /// Where a request belongs.
-    pub(crate) fn find(&self, host: &str, path: &Path<'_>) -> Found {
-        self.keep_up();
+    pub(crate) fn find(&self, host: &str, path: &Path<'_>) -> Route {
+        self.follow_changed_settings();
         let table = self.table.load();
         let best = table
             .protected()
             .filter_map(|rule| rule.matches(host, path).map(|fits| (fits, rule)))
             .max_by_key(|(fits, _)| *fits);
         match (best, &self.default_origins) {
-            (Some((_, rule)), _) => Found::Room(Arc::clone(rule)),
-            (None, Some(_)) if self.is_waiting_for_rooms.load(Ordering::Acquire) => Found::NotReady,
-            (None, Some(origins)) => Found::Unprotected(Arc::clone(origins)),
-            (None, None) => Found::Nothing,
+            (Some((_, rule)), _) => Route::Room(Arc::clone(rule)),
+            (None, Some(_)) if self.is_waiting_for_rooms.load(Ordering::Acquire) => Route::NotReady,
+            (None, Some(origins)) => Route::Unprotected(Arc::clone(origins)),
+            (None, None) => Route::Nothing,
         }
     }
 
     /// A room by its name.
-    pub(crate) fn named(&self, name: &str) -> Option<Arc<Rule>> {
+    pub(crate) fn by_name(&self, name: &str) -> Option<Arc<Rule>> {
         let find = || {
             let table = self.table.load();
             let rule = table.rules.iter().find(|rule| rule.room.handle.id().as_str() == name)?;
@@ -235,7 +235,7 @@ impl GatewayRooms {
     }
 
     /// Settings that have changed since the table was made count from now on.
-    fn keep_up(&self) {
+    fn follow_changed_settings(&self) {
         if self.table.load().protected().any(|rule| rule.is_outdated()) {
             self.follow();
         }
@@ -302,13 +302,13 @@ impl GatewayRooms {
         }
         // Of rooms that fit equally well, the first by name is taken: `max_by_key` returns the last.
         rules.sort_by(|one, other| other.room.handle.id().cmp(one.room.handle.id()));
-        let table = Table { rules };
+        let table = RuleTable { rules };
         let stands_before_nothing = table.protected().next().is_none();
         if stands_before_nothing && self.default_origins.is_some() && before.protected().next().is_some() {
             tracing::warn!("no room protects the origin any more, passing every request on");
         }
         self.table.store(Arc::new(table));
-        // After the table: nobody may find a table without a room that is not awaited any more.
+        // After the table: no request may find a table without a room that is not awaited any more.
         self.is_waiting_for_rooms.store(!seen_all, Ordering::Release);
     }
 
@@ -357,7 +357,7 @@ impl GatewayRooms {
                 rule.room.visits.forget();
             }
             if store != StoreState::Lost {
-                rule.room.loss.over();
+                rule.room.loss.end();
             }
             rule.room.handle.with_board(|board| rule.room.visits.follow(board, now));
             rule.room.visits.sweep(now, session_millis);
@@ -447,17 +447,17 @@ mod tests {
             Verdicts::default(),
         );
         let find = || rooms.find("shop.example", &Path::of("/"));
-        assert!(matches!(find(), Found::NotReady));
+        assert!(matches!(find(), Route::NotReady));
         rooms.follow();
-        assert!(matches!(find(), Found::NotReady), "another look does not make the room known");
+        assert!(matches!(find(), Route::NotReady), "another look does not make the room known");
         let create =
             engine.create_room(hall.clone(), Settings::default(), RoomState::Open, 1, Actor::Clockwork);
         create.await.unwrap();
         rooms.follow();
-        assert!(matches!(find(), Found::Room(_)));
+        assert!(matches!(find(), Route::Room(_)));
         engine.delete_room(&hall, Actor::Clockwork, None).await.unwrap();
         rooms.follow();
-        assert!(matches!(find(), Found::Unprotected(_)), "a room that was known and is gone was deleted");
+        assert!(matches!(find(), Route::Unprotected(_)), "a room that was known and is gone was deleted");
         engine.stop().await;
     }
 

@@ -13,7 +13,7 @@ use crate::line;
 use crate::line::hand_off::HandOffVisitor;
 use crate::line::page::Reader;
 use crate::reject::{self, Branding, Rejection};
-use crate::verdict::Entering;
+use crate::verdict::EntryTrigger;
 
 impl Gateway {
     /// The answer to a call about the line of a room, on whatever host. Its client is within its budgets.
@@ -25,11 +25,11 @@ impl Gateway {
     ) -> Response<GatewayBody> {
         let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
         let reader = Reader::of(&self.writer, request).below_prefix();
-        let Some(rule) = room.and_then(|room| self.rooms.named(room.as_str())) else {
+        let Some(rule) = room.and_then(|room| self.rooms.by_name(room.as_str())) else {
             return reject::answer(&Rejection::UnknownRoom, &reader, None);
         };
         let case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
-        line::answer(self.called(case, reader, is_tls), request).await
+        line::answer(self.line_call(case, reader, is_tls), request).await
     }
 
     /// The response to a visitor of a site without a gateway: `GET /wait/{room}`, and the button of that page. Its
@@ -42,20 +42,20 @@ impl Gateway {
     ) -> Response<GatewayBody> {
         let (is_tls, now) = (peer.is_tls || self.public_is_tls, self.engine.now());
         let reader = Reader::of(&self.writer, request).below_prefix();
-        let Some(rule) = self.rooms.named(room) else {
+        let Some(rule) = self.rooms.by_name(room) else {
             return reject::answer(&Rejection::UnknownRoom, &reader, None);
         };
         let branding = Branding { room: rule.room.handle.id(), settings: &rule.settings };
         let client = identify::identify(peer, request.headers(), &self.identification);
         let mut case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
-        case.entering = Entering::ByHandOff;
+        case.entry_trigger = EntryTrigger::HandOff;
         if case.would_join()
-            && let Some(refused) = self.limited(Class::Join, request, &client).await
+            && let Some(rejection) = self.charge(Class::Join, request, &client).await
         {
-            return reject::answer(&refused, &reader, Some(branding));
+            return reject::answer(&rejection, &reader, Some(branding));
         }
         let visitor = HandOffVisitor {
-            called: self.called(case, reader, is_tls),
+            call: self.line_call(case, reader, is_tls),
             gateway: self,
             client: &client,
             is_button: request.method() == Method::POST,
@@ -65,12 +65,12 @@ impl Gateway {
 
     /// Counts a place that a program has taken to another device.
     pub fn note_moved(&self, room: &RoomId) {
-        self.figures.moved(room.as_str());
+        self.figures.count_move(room.as_str());
     }
 
     /// Counts a code that a site without a gateway has exchanged.
     pub fn note_code_exchanged(&self, room: &RoomId) {
-        self.figures.code_exchanged(room.as_str());
+        self.figures.count_code_exchange(room.as_str());
     }
 
     /// The page for a client beyond its budget, where it reads pages.

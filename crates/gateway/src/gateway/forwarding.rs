@@ -1,5 +1,5 @@
-//! Passing a request on to its origin, with what that means for its visit: touched, renewed, ended by the origin's word, and carried
-//! along by an upgraded connection.
+//! Forwarding a request to its origin, and what that means for its visit: it is touched and renewed, ended where the origin says so,
+//! and kept up by an upgraded connection.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,8 +22,8 @@ use crate::line::page::Reader;
 use crate::reject::Rejection;
 use crate::verdict::cookies::{self, CookieKind};
 use crate::verdict::visits::{Due, Touch, key_of};
-use crate::verdict::{Entry, Inside};
-use anteroom_proxy::{self as proxy, Forwarded, Hop, Origins, Tunnel};
+use crate::verdict::{Entry, InsideVisitor};
+use anteroom_proxy::{self as proxy, ForwardedResponse, Hop, Origins, Tunnel};
 
 /// What an origin says about a visit in its answer. It goes no further.
 const COMMAND: HeaderName = HeaderName::from_static("anteroom-session");
@@ -31,12 +31,12 @@ const COMMAND: HeaderName = HeaderName::from_static("anteroom-session");
 const ROOM: HeaderName = HeaderName::from_static("anteroom-room");
 /// Tells the origin which visit it belongs to: the line and the position.
 const VISIT: HeaderName = HeaderName::from_static("anteroom-visit");
-/// How often an upgraded connection branding whether its visit is over.
+/// How often it is checked whether the visit of an upgraded connection is over.
 const TUNNEL_MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// A request that no room is responsible for.
-    pub(super) async fn unprotected(
+    pub(super) async fn forward_unprotected(
         &self,
         mut request: Request<Incoming>,
         client: &Client,
@@ -45,8 +45,8 @@ impl Gateway {
     ) -> Response<GatewayBody> {
         let mut account = Account::open(&self.no_room);
         let reader = Reader::of(&self.writer, &request);
-        if let Some(refused) = self.limited(Class::Gateway, &request, client).await {
-            return refuse(&refused, &reader, None, &mut account);
+        if let Some(rejection) = self.charge(Class::Gateway, &request, client).await {
+            return refuse(&rejection, &reader, None, &mut account);
         }
         if is_about_a_line(request.uri().path()) {
             let nothing = Rejection::Line(StatusCode::NOT_FOUND, "There is no line on this site");
@@ -56,10 +56,10 @@ impl Gateway {
         cookies::hide(request.headers_mut());
         let hop = Hop { client: client.address, is_tls };
         match proxy::forward(origins, request, &hop, &HeaderMap::new()).await {
-            Ok(Forwarded { mut response, tunnel }) => {
+            Ok(ForwardedResponse { mut response, tunnel }) => {
                 response.headers_mut().remove(COMMAND);
                 if let Some(tunnel) = tunnel {
-                    self.carry(tunnel, std::future::pending());
+                    self.run_tunnel(tunnel, std::future::pending());
                 }
                 response.map(GatewayBody::Streamed)
             }
@@ -68,7 +68,7 @@ impl Gateway {
     }
 
     /// Passes a request on, touching its visit meanwhile where that is due.
-    pub(super) async fn proxied(
+    pub(super) async fn forward_admitted(
         self: &Arc<Self>,
         rule: &Arc<Rule>,
         request: Request<Incoming>,
@@ -81,16 +81,20 @@ impl Gateway {
         };
         account.settle(entry.verdict);
         let hop = Hop { client: client.address, is_tls };
-        let extra = told_to_origin(rule, entry.inside.as_ref());
-        let touching = self.touch(rule, &entry);
-        let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touching);
+        let extra = visit_headers(rule, entry.inside.as_ref());
+        let touch = self.touch(rule, &entry);
+        let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);
         let now = self.engine.now();
         let mut response = match forwarded {
-            Ok(Forwarded { response, tunnel }) => {
+            Ok(ForwardedResponse { response, tunnel }) => {
                 if let Some(tunnel) = tunnel {
-                    let until =
-                        visit_over(Arc::clone(&self.engine), Arc::clone(rule), entry.inside, entry.ends_at);
-                    self.carry(tunnel, until);
+                    let until = wait_for_visit_end(
+                        Arc::clone(&self.engine),
+                        Arc::clone(rule),
+                        entry.inside,
+                        entry.ends_at,
+                    );
+                    self.run_tunnel(tunnel, until);
                 }
                 response.map(GatewayBody::Streamed)
             }
@@ -106,7 +110,7 @@ impl Gateway {
             cookies::attach(response.headers_mut(), cleared);
             return response;
         }
-        let renewed = || Some((CookieKind::Place, renewed(rule, entry.inside.as_ref()?)?));
+        let renewed = || Some((CookieKind::Place, renewed_cookie(rule, entry.inside.as_ref()?)?));
         if let Some((kind, cookie)) = entry.cookie.or_else(renewed) {
             set_cookie(rule, &mut response, (kind, &cookie), is_tls, now);
         }
@@ -126,11 +130,11 @@ impl Gateway {
             return;
         }
         let touch = Touch { now, session_millis, confirms: inside.is_provisional };
-        rule.room.touch_to_the_end(key, touch).await;
+        rule.room.touch_detached(key, touch).await;
     }
 
-    /// Ends a visit by the origin's word: this node revokes it at once, and its slot is free when all nodes know.
-    fn end_visit(rule: &Arc<Rule>, inside: &Inside, command: Command, now: UnixMillis) {
+    /// Ends a visit because the origin says so: this node revokes it at once, and its slot is free when all nodes know.
+    fn end_visit(rule: &Arc<Rule>, inside: &InsideVisitor, command: Command, now: UnixMillis) {
         use anteroom_core::{Operation, Outcome};
         let key = key_of(&inside.ticket);
         rule.room.visits.revoke(key, now, rule.settings.session_duration.get() * 1000);
@@ -148,7 +152,7 @@ impl Gateway {
     }
 
     /// Carries an upgraded connection in a task of its own, until `until` or the end of everything.
-    fn carry(&self, tunnel: Tunnel, until: impl Future<Output = ()> + Send + 'static) {
+    fn run_tunnel(&self, tunnel: Tunnel, until: impl Future<Output = ()> + Send + 'static) {
         let (tunnels, mut closing) = (Arc::clone(&self.tunnels), self.closing.subscribe());
         tunnels.fetch_add(1, Ordering::Relaxed);
         background(async move {
@@ -184,7 +188,7 @@ impl Command {
 }
 
 /// The cookie of a visit that the store has extended since.
-fn renewed(rule: &Rule, inside: &Inside) -> Option<CookieContent> {
+fn renewed_cookie(rule: &Rule, inside: &InsideVisitor) -> Option<CookieContent> {
     let ends_at = rule.room.visits.ends_at(key_of(&inside.ticket))?;
     if ends_at <= inside.ends_at && !inside.is_provisional {
         return None;
@@ -195,12 +199,12 @@ fn renewed(rule: &Rule, inside: &Inside) -> Option<CookieContent> {
 }
 
 /// The header fields that the origin gets about a visit.
-fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
+fn visit_headers(rule: &Rule, inside: Option<&InsideVisitor>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(room) = HeaderValue::from_str(rule.room.handle.id().as_str()) {
         headers.insert(ROOM, room);
     }
-    if let Some(Inside { ticket, .. }) = inside
+    if let Some(InsideVisitor { ticket, .. }) = inside
         && let Ok(visit) =
             HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
     {
@@ -210,10 +214,10 @@ fn told_to_origin(rule: &Rule, inside: Option<&Inside>) -> HeaderMap {
 }
 
 /// Resolves when the visit of an upgraded connection is over, touching it as long as it is not. One without a visit goes on.
-async fn visit_over(
+async fn wait_for_visit_end(
     engine: Arc<Engine>,
     rule: Arc<Rule>,
-    inside: Option<Inside>,
+    inside: Option<InsideVisitor>,
     without_slot_until: Option<UnixMillis>,
 ) {
     let Some(inside) = inside else {
@@ -241,7 +245,7 @@ async fn visit_over(
         // A connection is no proof that a cookie was kept: the cookie of a provisional visit has to come back first.
         let may_extend = !inside.is_provisional || room.visits.ends_at(key).is_some();
         if may_extend && room.visits.note(key, now, session_millis) == Due::Touch {
-            room.touch_to_the_end(key, Touch { now, session_millis, confirms: false }).await;
+            room.touch_detached(key, Touch { now, session_millis, confirms: false }).await;
         }
         ends_at = ends_at.max(room.visits.ends_at(key).unwrap_or(ends_at));
         if engine.now() >= ends_at {

@@ -25,22 +25,22 @@ impl Breaker {
     }
 
     /// The store answered in time.
-    pub(super) fn answered(&self) {
-        // Read first: a line of memory that everybody only reads stays in every core's cache.
+    pub(super) fn note_answer(&self) {
+        // Read first: a cache line that is only read stays in every core's cache.
         if self.late_in_a_row.load(Ordering::Relaxed) != 0 {
             self.late_in_a_row.store(0, Ordering::Relaxed);
         }
     }
 
-    /// The store said that it cannot.
-    pub(super) fn failed(&self, error: &dyn std::fmt::Display) {
+    /// The store answered with an error.
+    pub(super) fn note_failure(&self, error: &dyn std::fmt::Display) {
         if self.open() {
             tracing::warn!(%error, "rate limit store failed, deciding without it until it answers");
         }
     }
 
     /// The store did not answer within the budget.
-    pub(super) fn was_late(&self) {
+    pub(super) fn note_late(&self) {
         let late = self.late_in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if late >= LATE_IN_A_ROW_MAX && self.open() {
             tracing::warn!("rate limit store is slow, deciding without it until it answers in time");
@@ -65,7 +65,7 @@ impl Breaker {
     }
 
     /// Waits until it is open.
-    pub(super) async fn opened(&self) {
+    pub(super) async fn wait_until_open(&self) {
         while !self.is_open() {
             self.opened.notified().await;
         }
@@ -81,19 +81,19 @@ mod tests {
         let breaker = Breaker::default();
         for _ in 0..3 {
             for _ in 1..LATE_IN_A_ROW_MAX {
-                breaker.was_late();
+                breaker.note_late();
             }
             assert!(!breaker.is_open());
-            breaker.answered();
+            breaker.note_answer();
         }
         for _ in 0..LATE_IN_A_ROW_MAX {
-            breaker.was_late();
+            breaker.note_late();
         }
         assert!(breaker.is_open());
         breaker.close();
-        breaker.was_late();
+        breaker.note_late();
         assert!(!breaker.is_open(), "what was before it closed does not count");
-        breaker.failed(&"gone");
+        breaker.note_failure(&"gone");
         assert!(breaker.is_open());
     }
 }

@@ -25,7 +25,7 @@ pub enum Class {
     Claim,
     /// Takes a place to another device.
     Move,
-    /// Everything else of our own API: branding, and changes nothing.
+    /// Everything else of our own API: it reads, and changes nothing.
     Read,
     /// For the protected site.
     Gateway,
@@ -67,12 +67,12 @@ pub struct Asked<'a> {
     pub path: &'a str,
 }
 
-/// Whose budget it is.
+/// What a budget is kept for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// Each address has one, or each /64 of IPv6 addresses.
     Ip,
-    /// Each key has one. Who shows none is not charged.
+    /// Each key has one. A client that shows none is not charged.
     Key,
 }
 
@@ -127,7 +127,7 @@ pub struct Policy {
     limit: Limit,
     charges: Vec<Charge>,
     /// The whole of its `RateLimit-Policy`.
-    shown: HeaderValue,
+    header: HeaderValue,
 }
 
 /// Why something is no policy.
@@ -176,9 +176,9 @@ impl Policy {
                 *path = plain;
             }
         }
-        let shown = format!("\"{}\";q={};w={}", name.as_str(), budget.requests, budget.per_seconds);
-        let shown = HeaderValue::try_from(shown).expect("letters and digits");
-        Ok(Self { name, by, budget, limit, charges, shown })
+        let header = format!("\"{}\";q={};w={}", name.as_str(), budget.requests, budget.per_seconds);
+        let header = HeaderValue::try_from(header).expect("letters and digits");
+        Ok(Self { name, by, budget, limit, charges, header })
     }
 
     /// Its name, in metrics, header fields and problems.
@@ -202,8 +202,8 @@ impl Policy {
     }
 
     /// Its `RateLimit-Policy`.
-    pub(super) const fn shown(&self) -> &HeaderValue {
-        &self.shown
+    pub(super) const fn header(&self) -> &HeaderValue {
+        &self.header
     }
 
     /// Whether any request of a class can be charged to it.

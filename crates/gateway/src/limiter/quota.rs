@@ -65,22 +65,22 @@ impl Quota {
     /// Adds the fields. Both lists may already have members, an origin's own for example: theirs stay.
     pub fn write(&self, headers: &mut HeaderMap) {
         if self.further.is_empty() {
-            headers.append(RATE_LIMIT_POLICY, self.first.policy.shown().clone());
+            headers.append(RATE_LIMIT_POLICY, self.first.policy.header().clone());
         } else {
             let policies: Vec<&str> =
-                self.standings().filter_map(|standing| standing.policy.shown().to_str().ok()).collect();
+                self.standings().filter_map(|standing| standing.policy.header().to_str().ok()).collect();
             headers.append(RATE_LIMIT_POLICY, text(policies.join(", ")));
         }
-        let mut shown = String::with_capacity(48);
+        let mut field = String::with_capacity(48);
         for standing in self.standings() {
-            if !shown.is_empty() {
-                shown.push_str(", ");
+            if !field.is_empty() {
+                field.push_str(", ");
             }
             let Standing { policy, remaining, more_in_seconds, .. } = standing;
-            write!(shown, "\"{}\";r={remaining};t={more_in_seconds}", policy.name())
+            write!(field, "\"{}\";r={remaining};t={more_in_seconds}", policy.name())
                 .expect("a String takes everything");
         }
-        headers.append(RATE_LIMIT, text(shown));
+        headers.append(RATE_LIMIT, text(field));
         if self.has_legacy_fields {
             self.write_legacy(headers);
         }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_let_through_is_told_what_is_left() {
+    fn an_allowed_response_says_what_is_left() {
         let quota = Quota::new(&policy("join", 1_200, 60), &taken(1_199, 0), false);
         assert_eq!(
             written(&quota),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_is_told_by_what_and_until_when_never_too_early() {
+    fn a_refusal_names_its_policy_and_when_to_retry_never_too_early() {
         let mut quota = Quota::new(&policy("ip", 10, 60), &taken(3, 0), true);
         quota.add(&policy("key", 5, 60), &taken(0, 11_000_001));
         assert_eq!(

@@ -95,7 +95,7 @@ impl Refusals {
 }
 
 impl Shard {
-    /// Forgets what is over. Branding through everything, so only when there is something to find.
+    /// Forgets what is over. It reads every entry, so only when there is something to find.
     fn make_room(&mut self, now_micros: u64) {
         if now_micros < self.full_until_micros {
             return;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_holds_until_its_moment_and_for_nobody_else() {
+    fn a_refusal_holds_until_its_moment_and_for_no_other_client() {
         let refusals = Refusals::new();
         refusals.note(1, who(7), 100, &refused_for(50));
         let found = refusals.find(1, who(7), 149).unwrap();

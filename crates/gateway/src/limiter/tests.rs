@@ -53,7 +53,7 @@ fn join() -> Asked<'static> {
 }
 
 /// The result of a decision, and the budgets that were asked.
-fn told(decision: &Decision) -> String {
+fn describe(decision: &Decision) -> String {
     let fields = |quota: &Quota| {
         let mut headers = HeaderMap::new();
         quota.write(&mut headers);
@@ -174,7 +174,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 #[test]
 fn each_client_has_a_budget_of_its_own_and_the_others_know_nothing_of_it() {
     let limiter = in_memory(settings(vec![policy("join", By::Ip, budget(2, 3_600), Some(Class::Join))]));
-    let ask = |client: &Client| told(&limiter.decide_at_once(&join(), client).unwrap());
+    let ask = |client: &Client| describe(&limiter.decide_at_once(&join(), client).unwrap());
     let (one, other) = (client("203.0.113.7"), client("2001:db8::1"));
     assert_eq!(ask(&one), "allowed \"join\";r=1");
     assert_eq!(ask(&one), "allowed \"join\";r=0");
@@ -183,7 +183,7 @@ fn each_client_has_a_budget_of_its_own_and_the_others_know_nothing_of_it() {
     assert_eq!(ask(&client("2001:db8::2")), "allowed \"join\";r=0", "of the same /64");
     assert_eq!(ask(&client("2001:db8:0:1::")), "allowed \"join\";r=1", "of the next one");
     let look = Asked { class: Class::Read, method: &Method::GET, path: "/status" };
-    assert_eq!(told(&limiter.decide_at_once(&look, &one).unwrap()), "unlimited");
+    assert_eq!(describe(&limiter.decide_at_once(&look, &one).unwrap()), "unlimited");
     assert!(limiter.concerns(Class::Join) && !limiter.concerns(Class::Read));
     assert_eq!(decisions(&limiter, "join", "allowed"), 5);
     assert_eq!(decisions(&limiter, "join", "dropped"), 1);
@@ -195,7 +195,7 @@ fn budgets_by_address_come_first_and_keep_what_they_took() {
     let addresses = policy("addresses", By::Ip, budget(3, 3_600), None);
     // In the order of the file keys stand first.
     let limiter = in_memory(settings(vec![keys, addresses]));
-    let ask = |client: &Client| told(&limiter.decide_at_once(&join(), client).unwrap());
+    let ask = |client: &Client| describe(&limiter.decide_at_once(&join(), client).unwrap());
     let (one, other) = (client_with_key("203.0.113.7", "one"), client_with_key("203.0.113.7", "other"));
     assert_eq!(ask(&one), "allowed \"addresses\";r=2");
     assert_eq!(ask(&one), "refused by keys");
@@ -207,13 +207,13 @@ fn budgets_by_address_come_first_and_keep_what_they_took() {
 }
 
 #[test]
-fn who_is_exempt_has_no_budget() {
+fn an_exempt_client_has_no_budget() {
     let exempt = "127.0.0.0/8".parse().unwrap();
     let limiter =
         in_memory(LimiterSettings { exempt, ..settings(vec![policy("all", By::Ip, budget(1, 60), None)]) });
     for _ in 0..3 {
         let decision = limiter.decide_at_once(&join(), &client("127.9.9.9")).unwrap();
-        assert_eq!(told(&decision), "unlimited");
+        assert_eq!(describe(&decision), "unlimited");
     }
     assert_eq!(decisions(&limiter, "all", "allowed"), 0);
 }
@@ -224,17 +224,17 @@ async fn a_shared_store_is_asked_and_remembered_where_it_refused() {
     let limiter = over(&shared, settings(vec![policy("join", By::Ip, budget(2, 3_600), None)]));
     let one = client("203.0.113.7");
     assert!(limiter.decide_at_once(&join(), &one).is_none(), "it must be asked");
-    assert_eq!(told(&limiter.decide(&join(), &one).await), "allowed \"join\";r=1");
-    assert_eq!(told(&limiter.decide(&join(), &one).await), "allowed \"join\";r=0");
-    assert_eq!(told(&limiter.decide(&join(), &one).await), "refused by join");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"join\";r=1");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"join\";r=0");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "refused by join");
     let calls = shared.calls();
     for _ in 0..100 {
         let decision = limiter.decide_at_once(&join(), &one).expect("known without asking");
-        assert_eq!(told(&decision), "refused by join");
+        assert_eq!(describe(&decision), "refused by join");
     }
     assert_eq!(shared.calls(), calls, "an attacker costs no round trip");
     assert_eq!(decisions(&limiter, "join", "dropped"), 101);
-    assert_eq!(told(&limiter.decide(&join(), &client("203.0.113.8")).await), "allowed \"join\";r=1");
+    assert_eq!(describe(&limiter.decide(&join(), &client("203.0.113.8")).await), "allowed \"join\";r=1");
 }
 
 #[tokio::test]
@@ -253,14 +253,14 @@ async fn what_is_remembered_ends_with_the_refusal() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_lets_everybody_through_and_is_not_asked_again_until_it_is_back() {
+async fn a_failing_store_lets_every_request_through_and_is_not_asked_until_it_is_back() {
     let shared = Shared::new(FAILS);
     let limiter = over(&shared, settings(vec![policy("join", By::Ip, budget(1, 3_600), None)]));
     let one = client("203.0.113.7");
-    assert_eq!(told(&limiter.decide(&join(), &one).await), "failed open");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "failed open");
     for _ in 0..100 {
-        let decision = limiter.decide_at_once(&join(), &one).expect("nobody waits");
-        assert_eq!(told(&decision), "failed open");
+        let decision = limiter.decide_at_once(&join(), &one).expect("no wait");
+        assert_eq!(describe(&decision), "failed open");
     }
     assert_eq!(shared.calls(), 1);
     assert_eq!(decisions(&limiter, "join", "failed_open"), 101);
@@ -272,12 +272,12 @@ async fn a_store_that_fails_lets_everybody_through_and_is_not_asked_again_until_
         shared.put(WORKS);
         until("the store", async || matches!(limiter.decide(&join(), &one).await, Decision::Allowed(_)))
             .await;
-        assert_eq!(told(&limiter.decide(&join(), &one).await), "refused by join");
+        assert_eq!(describe(&limiter.decide(&join(), &one).await), "refused by join");
         assert!(figures(&limiter).contains("anteroom_limiter_breaker_open 0\n"));
         // And once more, with the same probing.
         shared.put(FAILS);
         let other = client("203.0.113.8");
-        assert_eq!(told(&limiter.decide(&join(), &other).await), "failed open");
+        assert_eq!(describe(&limiter.decide(&join(), &other).await), "failed open");
         shared.put(WORKS);
         until("the store", async || matches!(limiter.decide(&join(), &other).await, Decision::Allowed(_)))
             .await;
@@ -296,11 +296,11 @@ async fn a_store_that_hangs_is_waited_for_within_the_budget_and_after_many_times
     let mut waited = 0;
     until("the breaker", async || {
         if let Some(decision) = limiter.decide_at_once(&join(), &one) {
-            assert_eq!(told(&decision), "failed open");
+            assert_eq!(describe(&decision), "failed open");
             return true;
         }
         waited += 1;
-        assert_eq!(told(&limiter.decide(&join(), &one).await), "failed open");
+        assert_eq!(describe(&limiter.decide(&join(), &one).await), "failed open");
         false
     })
     .await;
@@ -327,9 +327,9 @@ async fn a_moment_of_slowness_costs_one_decision_and_no_more() {
     let shared = Shared::new(HANGS);
     let limiter = over(&shared, settings(vec![policy("join", By::Ip, budget(9, 3_600), None)]));
     let one = client("203.0.113.7");
-    assert_eq!(told(&limiter.decide(&join(), &one).await), "failed open");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "failed open");
     shared.put(WORKS);
-    assert_eq!(told(&limiter.decide(&join(), &one).await), "allowed \"join\";r=8");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"join\";r=8");
 }
 
 #[tokio::test]
@@ -344,9 +344,9 @@ async fn a_node_that_decides_alone_keeps_to_the_limit_and_counts_it_apart() {
     };
     let limiter = over(&shared, alone);
     let one = client_with_key("203.0.113.7", "one");
-    assert_eq!(told(&limiter.decide(&join(), &one).await), "allowed \"addresses\";r=1");
-    assert_eq!(told(&limiter.decide_at_once(&join(), &one).unwrap()), "allowed \"addresses\";r=0");
-    assert_eq!(told(&limiter.decide_at_once(&join(), &one).unwrap()), "refused by addresses");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"addresses\";r=1");
+    assert_eq!(describe(&limiter.decide_at_once(&join(), &one).unwrap()), "allowed \"addresses\";r=0");
+    assert_eq!(describe(&limiter.decide_at_once(&join(), &one).unwrap()), "refused by addresses");
     assert_eq!(shared.calls(), 1);
     let counts = |policy: &str| {
         ["allowed", "dropped", "failed_open", "local_allowed", "local_dropped"]
@@ -356,7 +356,7 @@ async fn a_node_that_decides_alone_keeps_to_the_limit_and_counts_it_apart() {
 }
 
 #[tokio::test]
-async fn what_was_decided_before_the_store_failed_is_told() {
+async fn what_was_decided_before_the_store_failed_is_reported() {
     // Works for the first question of a request and fails at the second.
     struct Once(Shared);
     #[async_trait]
@@ -378,7 +378,7 @@ async fn what_was_decided_before_the_store_failed_is_told() {
     let once = Once(Arc::into_inner(Shared::new(WORKS)).unwrap());
     let limiter = Arc::new(Limiter::new(settings(policies), Arc::new(once)));
     let decision = limiter.decide(&join(), &client_with_key("203.0.113.7", "one")).await;
-    assert_eq!(told(&decision), "allowed \"addresses\";r=1");
+    assert_eq!(describe(&decision), "allowed \"addresses\";r=1");
     assert_eq!(decisions(&limiter, "keys", "failed_open"), 1);
 }
 

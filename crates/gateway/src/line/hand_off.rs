@@ -22,8 +22,8 @@ use crate::gateway::set_cookie;
 use crate::identify::Client;
 use crate::limiter::Class;
 use crate::line::query::{decoded, escaped, has_parameter, parameter};
-use crate::line::wait::{self, Shown, Wait, Waiter, WayIn};
-use crate::line::{self, Called, see_other};
+use crate::line::wait::{self, Wait, WaitView, Waiter, WayIn};
+use crate::line::{self, LineCall, see_other};
 use crate::reject::Rejection;
 use crate::verdict::cookies::CookieKind;
 use crate::verdict::{self, Entry, Judgement};
@@ -42,7 +42,7 @@ pub(crate) fn wait_path(room: &RoomId) -> String {
 
 /// A visitor who waits for a site without a gateway.
 pub(crate) struct HandOffVisitor<'request> {
-    pub(crate) called: Called<'request>,
+    pub(crate) call: LineCall<'request>,
     pub(crate) gateway: &'request Gateway,
     pub(crate) client: &'request Client,
     /// Whether the visitor has pressed the button.
@@ -102,30 +102,30 @@ fn with_parameter(address: &str, code: &str) -> String {
 impl HandOffVisitor<'_> {
     /// The answer: the line, or at the turn the way on.
     pub(crate) async fn answer<B>(mut self, request: &Request<B>) -> Response<GatewayBody> {
-        if request.method() == Method::POST && line::is_from_another_site(request, self.called.public_url) {
+        if request.method() == Method::POST && line::is_from_another_site(request, self.call.public_url) {
             let text = "This can only be asked for by a page of this very site";
-            return self.called.refused(StatusCode::FORBIDDEN, text);
+            return self.call.refuse(StatusCode::FORBIDDEN, text);
         }
         let query = request.uri().query();
-        let address = match Destination::of(&self.called.case.rule.settings, query) {
+        let address = match Destination::of(&self.call.case.rule.settings, query) {
             Destination::To(address) => Some(address),
             Destination::Nowhere => None,
             Destination::NotListed => {
                 let text =
                     "The room does not list this return address; its operator can add it to return_addresses";
-                return self.called.refused(StatusCode::BAD_REQUEST, text);
+                return self.call.refuse(StatusCode::BAD_REQUEST, text);
             }
         };
         // In a frame of another page the visitor's cookie would be another, or none; and prefetches take no place.
-        if self.called.case.kind == Kind::SubResource {
+        if self.call.case.kind == Kind::SubResource {
             let text = "This page has to be opened in a window of its own";
-            return self.called.refused(StatusCode::FORBIDDEN, text);
+            return self.call.refuse(StatusCode::FORBIDDEN, text);
         }
         if self.is_button {
-            self.called.case.kind = Kind::Navigation;
+            self.call.case.kind = Kind::Navigation;
             // A visitor who presses the button without a place has lost their cookie, and begins anew.
             let is_known = matches!(
-                self.called.case.cookie,
+                self.call.case.cookie,
                 Some(CookieContent::Waiting { .. } | CookieContent::Admitted { .. })
             );
             if !is_known {
@@ -133,30 +133,30 @@ impl HandOffVisitor<'_> {
             }
         }
         // Programs take no place by asking, and get a response that says they have none.
-        let has_place = matches!(self.called.case.cookie, Some(CookieContent::Waiting { .. }));
-        if self.called.case.kind != Kind::Navigation && !has_place {
-            return self.called.ask(request).await;
+        let has_place = matches!(self.call.case.cookie, Some(CookieContent::Waiting { .. }));
+        if self.call.case.kind != Kind::Navigation && !has_place {
+            return self.call.show_standing(request).await;
         }
-        let (wait, cookie) = match verdict::judge(&self.called.case).await {
+        let (wait, cookie) = match verdict::judge(&self.call.case).await {
             // The line was reset. The client is a program, and takes no place by asking.
-            Judgement::Reject(Rejection::NotInside { .. }) => return self.called.ask(request).await,
-            Judgement::Reject(rejection) => return self.called.rejected(&rejection),
+            Judgement::Reject(Rejection::NotInside { .. }) => return self.call.show_standing(request).await,
+            Judgement::Reject(rejection) => return self.call.reject(&rejection),
             Judgement::Proxy(entry) => {
-                return self.hand_on_whoever_is_inside(request, entry, address.as_deref()).await;
+                return self.hand_over_visitor_inside(request, entry, address.as_deref()).await;
             }
             Judgement::Wait(wait, cookie) => (wait, cookie),
         };
         self.note_presence(wait);
-        let claims = self.is_button || self.called.case.rule.settings.auto_enter;
+        let claims = self.is_button || self.call.case.rule.settings.auto_enter;
         let wait = match wait {
-            Wait::Turn(waiter) if claims && self.called.case.kind == Kind::Navigation => {
-                if let Some(refused) = self.limited(request).await {
-                    return self.called.rejected(&refused);
+            Wait::Turn(waiter) if claims && self.call.case.kind == Kind::Navigation => {
+                if let Some(rejection) = self.charge(request).await {
+                    return self.call.reject(&rejection);
                 }
-                match self.handed_over(waiter, address.as_deref()).await {
+                match self.hand_over(waiter, address.as_deref()).await {
                     Ok(mut response) => {
                         // With this cookie a visitor who comes back is handed over again, and can end the visit.
-                        self.give(&mut response, &waiter.cookie());
+                        self.set_place_cookie(&mut response, &waiter.cookie());
                         return response;
                     }
                     Err(wait) => wait,
@@ -164,64 +164,69 @@ impl HandOffVisitor<'_> {
             }
             other => other,
         };
-        self.told(wait, cookie, query)
+        self.respond_waiting(wait, cookie, query)
     }
 
     /// Why the visitor is not handed over. A visitor who pressed the button is redirected to the page, where they can
     /// ask again, and gets their cookie there.
-    fn told(&self, wait: Wait, cookie: Option<CookieContent>, query: Option<&str>) -> Response<GatewayBody> {
-        if self.is_button && self.called.reader.wants_page {
+    fn respond_waiting(
+        &self,
+        wait: Wait,
+        cookie: Option<CookieContent>,
+        query: Option<&str>,
+    ) -> Response<GatewayBody> {
+        if self.is_button && self.call.reader.wants_page {
             return see_other(&self.own_address(query, ""));
         }
-        let mut response = self.shown(wait, query);
+        let mut response = self.wait_response(wait, query);
         let cookie = if matches!(wait, Wait::Gone) {
             // The cookie that says so lets the next visit take another place.
             let nonce = u64::from_le_bytes(random::bytes());
-            Some(CookieContent::Arrived { at: self.called.case.now, nonce })
+            Some(CookieContent::Arrived { at: self.call.case.now, nonce })
         } else {
             cookie
         };
         if let Some(cookie) = cookie {
-            self.give(&mut response, &cookie);
+            self.set_place_cookie(&mut response, &cookie);
         }
         response
     }
 
-    fn give(&self, response: &mut Response<GatewayBody>, cookie: &CookieContent) {
-        let called = &self.called;
+    fn set_place_cookie(&self, response: &mut Response<GatewayBody>, cookie: &CookieContent) {
+        let call = &self.call;
         let cookie = (CookieKind::Place, cookie);
-        set_cookie(called.case.rule, response, cookie, called.is_tls, called.case.now);
+        set_cookie(call.case.rule, response, cookie, call.is_tls, call.case.now);
     }
 
     /// Going in by opening the page is charged like any claim; the button has been, as a call of its own.
-    async fn limited<B>(&self, request: &Request<B>) -> Option<Rejection> {
-        if self.is_button { None } else { self.gateway.limited(Class::Claim, request, self.client).await }
+    async fn charge<B>(&self, request: &Request<B>) -> Option<Rejection> {
+        if self.is_button { None } else { self.gateway.charge(Class::Claim, request, self.client).await }
     }
 
     /// A visitor who is inside already, by the gateway before the same room, goes on with the pass of that visit.
-    async fn hand_on_whoever_is_inside<B>(
+    async fn hand_over_visitor_inside<B>(
         &self,
         request: &Request<B>,
         entry: Entry,
         address: Option<&str>,
     ) -> Response<GatewayBody> {
-        if let Some(refused) = self.limited(request).await {
-            return self.called.rejected(&refused);
+        if let Some(rejection) = self.charge(request).await {
+            return self.call.reject(&rejection);
         }
         let Some(inside) = entry.inside else {
-            return self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside));
+            return self.call.reader.page(StatusCode::OK, &self.page(Situation::Inside));
         };
-        match self.handed_over(Waiter::new(inside.ticket), address).await {
+        match self.hand_over(Waiter::new(inside.ticket), address).await {
             Ok(response) => response,
             // The visit has outlived its pass: there is nothing to hand over, and nothing to take from the visitor.
-            Err(Wait::Gone) => self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside)),
-            Err(wait) => self.told(wait, None, request.uri().query()),
+            Err(Wait::Gone) => self.call.reader.page(StatusCode::OK, &self.page(Situation::Inside)),
+            Err(wait) => self.respond_waiting(wait, None, request.uri().query()),
         }
     }
 
     /// In an auction, a visitor who opens the page counts as present.
     fn note_presence(&self, wait: Wait) {
-        let case = &self.called.case;
+        let case = &self.call.case;
         if let Wait::InLine(Waiter { ticket, .. }) = wait
             && case.kind == Kind::Navigation
             && case.rule.settings.is_auction()
@@ -231,37 +236,33 @@ impl HandOffVisitor<'_> {
     }
 
     /// This very page, or a call below it, with the same return address.
-    fn own_address(&self, query: Option<&str>, call: &str) -> String {
-        let path = wait_path(self.called.case.rule.room.handle.id());
+    fn own_address(&self, query: Option<&str>, suffix: &str) -> String {
+        let path = wait_path(self.call.case.rule.room.handle.id());
         match parameter(query, RETURN) {
-            Some(address) => format!("{path}{call}?{RETURN}={}", escaped(&address)),
-            None => format!("{path}{call}"),
+            Some(address) => format!("{path}{suffix}?{RETURN}={}", escaped(&address)),
+            None => format!("{path}{suffix}"),
         }
     }
 
-    fn shown(&self, wait: Wait, query: Option<&str>) -> Response<GatewayBody> {
-        let called = &self.called;
-        let room = &called.case.rule.room;
+    fn wait_response(&self, wait: Wait, query: Option<&str>) -> Response<GatewayBody> {
+        let call = &self.call;
+        let room = &call.case.rule.room;
         let (own, enter) = (self.own_address(query, ""), self.own_address(query, "/enter"));
         let board = room.handle.board();
-        let shown = Shown {
+        let view = WaitView {
             room,
             board: &board,
-            now: called.case.now,
-            reader: &called.reader,
+            now: call.case.now,
+            reader: &call.reader,
             address: &own,
             way_in: WayIn::HandOff { enter: &enter },
         };
-        wait::answer(wait, &shown)
+        wait::answer(wait, &view)
     }
 
     /// Claims the pass and hands it over, as the room says.
-    async fn handed_over(
-        &self,
-        waiter: Waiter,
-        address: Option<&str>,
-    ) -> Result<Response<GatewayBody>, Wait> {
-        let case = &self.called.case;
+    async fn hand_over(&self, waiter: Waiter, address: Option<&str>) -> Result<Response<GatewayBody>, Wait> {
+        let case = &self.call.case;
         let room = case.rule.room.handle.id();
         let handoff = case.rule.settings.handoff;
         // A site that gets a code gets the pass for it, from /claim.
@@ -271,9 +272,9 @@ impl HandOffVisitor<'_> {
             Err(error) => return Err(wait_after(&error, waiter)),
         };
         let Some(address) = address else {
-            return Ok(self.called.reader.page(StatusCode::OK, &self.page(Situation::Inside)));
+            return Ok(self.call.reader.page(StatusCode::OK, &self.page(Situation::Inside)));
         };
-        self.called.figures.handed_off(room.as_str(), handoff.as_str());
+        self.call.figures.count_hand_off(room.as_str(), handoff.as_str());
         Ok(match (handoff, pass) {
             (HandOff::Cookie, Some(pass)) => self.with_cookie(address, &pass),
             (HandOff::Post, Some(pass)) => self.with_form(address, pass),
@@ -283,18 +284,19 @@ impl HandOffVisitor<'_> {
 
     /// Claims a place that is served. Its pass is the same on every call, and only signed where it is wanted.
     async fn claim(&self, ticket: Ticket, wants_pass: bool) -> Result<Option<Pass>, AdmissionError> {
-        let (admission, room) = (self.called.case.admission, &self.called.case.rule.room);
+        let (admission, room) = (self.call.case.admission, &self.call.case.rule.room);
         let request_id = room.request_ids.seal(&ticket);
-        let begun = admission.begin(room, ticket, request_id, ClaimTerms::default(), Actor::Visitor).await?;
-        // A visit by cookie may outlive its pass, which then lets nobody in.
-        if begun.expires_in == 0 {
+        let session =
+            admission.begin(room, ticket, request_id, ClaimTerms::default(), Actor::Visitor).await?;
+        // A visit by cookie may outlive its pass, which then admits no visitor.
+        if session.expires_in == 0 {
             return Err(AdmissionError::VisitOver);
         }
-        if wants_pass { admission.sign(room, begun).await.map(Some) } else { Ok(None) }
+        if wants_pass { admission.sign(room, session).await.map(Some) } else { Ok(None) }
     }
 
     fn page(&self, situation: Situation) -> Page<'_> {
-        let rule = self.called.case.rule;
+        let rule = self.call.case.rule;
         Page {
             situation,
             settings: Some(&rule.settings),
@@ -305,23 +307,23 @@ impl HandOffVisitor<'_> {
 
     /// The address with a one-time code.
     fn with_code(&self, address: &str, ticket: Ticket) -> String {
-        let case = &self.called.case;
+        let case = &self.call.case;
         let room = case.rule.room.handle.id().clone();
-        let code = self.called.codes.seal_hand_off(&Code { room, ticket, issued_at: case.now });
+        let code = self.call.codes.seal_hand_off(&Code { room, ticket, issued_at: case.now });
         with_parameter(address, &code)
     }
 
     /// The pass as a cookie of the domain that both hosts share.
     fn with_cookie(&self, address: &str, pass: &Pass) -> Response<GatewayBody> {
         let mut response = see_other(address);
-        let Some(domain) = &self.called.case.rule.settings.handoff_domain else {
+        let Some(domain) = &self.call.case.rule.settings.handoff_domain else {
             let text = "The room names no handoff_domain";
-            return self.called.refused(StatusCode::SERVICE_UNAVAILABLE, text);
+            return self.call.refuse(StatusCode::SERVICE_UNAVAILABLE, text);
         };
-        let secure = if self.called.is_tls { "; Secure" } else { "" };
+        let secure = if self.call.is_tls { "; Secure" } else { "" };
         let cookie = format!(
             "{PASS_COOKIE}{}={}; Domain={}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
-            self.called.case.rule.room.handle.id(),
+            self.call.case.rule.room.handle.id(),
             pass.tokens.access_token,
             domain.as_str(),
             pass.expires_in,
@@ -340,18 +342,19 @@ impl HandOffVisitor<'_> {
             ("id_token", pass.tokens.id_token),
             ("token_type", "Bearer".to_owned()),
             ("expires_in", pass.expires_in.to_string()),
-            ("room", self.called.case.rule.room.handle.id().as_str().to_owned()),
+            ("room", self.call.case.rule.room.handle.id().as_str().to_owned()),
         ];
         let handoff = Some(Handoff { address: address.to_owned(), fields });
-        self.called.reader.page(StatusCode::OK, &Page { handoff, ..self.page(Situation::HandOff) })
+        self.call.reader.page(StatusCode::OK, &Page { handoff, ..self.page(Situation::HandOff) })
     }
 }
 
 /// Why a visitor whose claim failed waits on.
 fn wait_after(error: &AdmissionError, waiter: Waiter) -> Wait {
     match error {
-        AdmissionError::RoomPaused => Wait::InLine(waiter),
-        AdmissionError::Engine(EngineError::Refused(Refusal::NotServed)) => Wait::InLine(waiter),
+        AdmissionError::RoomPaused | AdmissionError::Engine(EngineError::Refused(Refusal::NotServed)) => {
+            Wait::InLine(waiter)
+        }
         AdmissionError::Engine(EngineError::Refused(Refusal::Moved)) => Wait::Moved,
         AdmissionError::Engine(EngineError::Refused(Refusal::RoomClosed)) => Wait::Closed,
         error if error.is_unavailable() => Wait::Held(Some(waiter)),
@@ -411,13 +414,13 @@ mod tests {
                 assert_eq!(address, "https://a/?c=1&anteroom_code=X", "{pair}");
             }
         }
-        // Another name, and one that nobody can read, are the site's.
+        // Another name, and one that cannot be read, are the site's.
         let others = "https://a/?anteroom_codes=1&%zz=2&anteroom_code%zz=3";
         assert_eq!(with_parameter(others, "X"), format!("{others}&anteroom_code=X"));
     }
 
     #[test]
-    fn whoever_names_nothing_goes_to_the_rooms_own_address() {
+    fn without_a_return_address_the_rooms_own_one_is_used() {
         let listed = "https://shop.example/tickets".to_owned();
         assert_eq!(Destination::of(&settings(), None), Destination::To(listed));
         assert_eq!(Destination::of(&Settings::default(), None), Destination::Nowhere);

@@ -24,7 +24,7 @@ use crate::gateway::{cookie_of, set_cookie};
 use crate::line::page;
 use crate::line::query::{escaped, parameter, return_path};
 use crate::line::wait::{Wait, Waiter};
-use crate::line::{Called, JSON, see_other};
+use crate::line::{JSON, LineCall, see_other};
 use crate::verdict::cookies::{self, CookieKind};
 use crate::verdict::visits::key_of;
 
@@ -36,11 +36,11 @@ const INSIDE: &str = "You are inside already: leave first";
 const NOT_KNOWN: &str = "The line cannot be reached just now, and it is not known whether the place has come here. \
                          Open the link again: it tells, and takes the place if it has not";
 
-impl Called<'_> {
+impl LineCall<'_> {
     /// The link that takes the place to another device.
     pub(crate) async fn move_out<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let Some(CookieContent::Waiting { ticket, people_ahead_at_first }) = self.case.cookie else {
-            return self.refused(StatusCode::CONFLICT, "You have no place in this line to take elsewhere");
+            return self.refuse(StatusCode::CONFLICT, "You have no place in this line to take elsewhere");
         };
         let waiter = Waiter { ticket, people_ahead_at_first };
         match self.standing(waiter).await {
@@ -48,17 +48,17 @@ impl Called<'_> {
             // A visitor who has come in holds no place any more.
             Wait::Turn(waiter) => match self.has_claimed(&ticket).await {
                 Ok(false) => {}
-                Ok(true) => return self.refused(StatusCode::CONFLICT, INSIDE),
-                Err(_) => return self.shown(Wait::Held(Some(waiter)), request),
+                Ok(true) => return self.refuse(StatusCode::CONFLICT, INSIDE),
+                Err(_) => return self.wait_response(Wait::Held(Some(waiter)), request),
             },
             Wait::Gone if !self.reader.wants_page => {
-                return self.refused(StatusCode::GONE, "Your place is gone: take another one");
+                return self.refuse(StatusCode::GONE, "Your place is gone: take another one");
             }
-            other => return self.shown(other, request),
+            other => return self.wait_response(other, request),
         }
         let Some(link) = self.link(request, ticket) else {
             return self
-                .refused(StatusCode::BAD_REQUEST, "The request names no host that a link could lead to");
+                .refuse(StatusCode::BAD_REQUEST, "The request names no host that a link could lead to");
         };
         if !self.reader.wants_page {
             let body = json!({ "url": link, "qr": qr_svg(&link), "expires_in_seconds": MOVE_SECONDS });
@@ -139,8 +139,8 @@ impl Called<'_> {
         }
     }
 
-    /// Has this browser known again for as long as any link can work.
-    fn make_known<B>(&self, request: &Request<B>, response: &mut Response<GatewayBody>) {
+    /// Sets a cookie by which this browser is recognised for as long as any link can work.
+    fn remember_browser<B>(&self, request: &Request<B>, response: &mut Response<GatewayBody>) {
         let nonce = self.nonce(request).unwrap_or_else(|| u64::from_le_bytes(random::bytes()));
         let room = &self.case.rule.room;
         let value = room.cookies.seal(&CookieContent::Arrived { at: self.case.now, nonce });
@@ -163,12 +163,12 @@ impl Called<'_> {
             Wait::InLine(_) | Wait::Turn(_) | Wait::Held(_) => {}
             _ => return self.move_failed(request),
         }
-        let mut response = self.asked_to_move_in(request, &ticket);
-        self.make_known(request, &mut response);
+        let mut response = self.move_in_question(request, &ticket);
+        self.remember_browser(request, &mut response);
         response
     }
 
-    fn asked_to_move_in<B>(&self, request: &Request<B>, ticket: &Ticket) -> Response<GatewayBody> {
+    fn move_in_question<B>(&self, request: &Request<B>, ticket: &Ticket) -> Response<GatewayBody> {
         let query = request.uri().query().unwrap_or_default();
         if !self.reader.wants_page {
             let room = self.case.rule.room.handle.id();
@@ -204,29 +204,29 @@ impl Called<'_> {
     /// Takes the place to this browser.
     pub(crate) async fn move_in<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         if self.has_moved_here(request) {
-            return self.moved_in(request, None);
+            return self.moved_response(request, None);
         }
         let Some(ticket) = self.ticket_of_link(request) else { return self.move_failed(request) };
         let room = &self.case.rule.room;
         match self.is_inside().await {
             Ok(false) => {}
-            Ok(true) => return self.refused(StatusCode::CONFLICT, INSIDE),
-            Err(_) => return self.refused(StatusCode::SERVICE_UNAVAILABLE, NOT_KNOWN),
+            Ok(true) => return self.refuse(StatusCode::CONFLICT, INSIDE),
+            Err(_) => return self.refuse(StatusCode::SERVICE_UNAVAILABLE, NOT_KNOWN),
         }
         let operation = Operation::Move { ticket, by: self.mover(request) };
         match room.handle.operate(operation, Actor::Visitor).await {
             Ok(Answer::Moved { ticket, is_repeated }) => {
                 if !is_repeated {
-                    self.figures.moved(room.handle.id().as_str());
+                    self.figures.count_move(room.handle.id().as_str());
                 }
                 self.leave_own_place(&ticket).await;
-                self.moved_in(request, Some(ticket))
+                self.moved_response(request, Some(ticket))
             }
             Err(EngineError::Refused(Refusal::NotMovable)) => {
-                self.refused(StatusCode::CONFLICT, "This place cannot be taken to another device any more")
+                self.refuse(StatusCode::CONFLICT, "This place cannot be taken to another device any more")
             }
             Ok(_) | Err(EngineError::Refused(_)) => self.move_failed(request),
-            Err(_) => self.refused(StatusCode::SERVICE_UNAVAILABLE, NOT_KNOWN),
+            Err(_) => self.refuse(StatusCode::SERVICE_UNAVAILABLE, NOT_KNOWN),
         }
     }
 
@@ -287,19 +287,19 @@ impl Called<'_> {
         (key_of(&own) != key_of(taken)).then_some(own)
     }
 
-    fn moved_in<B>(&self, request: &Request<B>, new: Option<Ticket>) -> Response<GatewayBody> {
+    fn moved_response<B>(&self, request: &Request<B>, new: Option<Ticket>) -> Response<GatewayBody> {
         let room = &self.case.rule.room;
         let waiter = match (new, self.case.cookie) {
-            (Some(ticket), _) => {
-                Some(room.handle.with_board(|board| Waiter::new(ticket).seen_on(board, self.case.now)))
-            }
+            (Some(ticket), _) => Some(
+                room.handle.with_board(|board| Waiter::new(ticket).with_people_ahead(board, self.case.now)),
+            ),
             (None, Some(CookieContent::Waiting { ticket, people_ahead_at_first })) => {
                 Some(Waiter { ticket, people_ahead_at_first })
             }
             _ => None,
         };
         let mut response = match waiter {
-            Some(waiter) if !self.reader.wants_page => self.shown(Wait::InLine(waiter), request),
+            Some(waiter) if !self.reader.wants_page => self.wait_response(Wait::InLine(waiter), request),
             _ => see_other(&self.address(request)),
         };
         if let Some(waiter) = waiter {
@@ -312,7 +312,7 @@ impl Called<'_> {
     /// The link was used, or is too old, or the place is gone.
     fn move_failed<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         if !self.reader.wants_page {
-            return self.refused(StatusCode::GONE, "This link was used before, or is too old");
+            return self.refuse(StatusCode::GONE, "This link was used before, or is too old");
         }
         let page =
             Page { situation: Situation::MoveFailed, home: Some(self.address(request)), ..self.page() };

@@ -19,7 +19,7 @@ use crate::line::SEC_FETCH_SITE;
 const PREFERENCES: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::ACCEPT_ENCODING, header::USER_AGENT];
 
-/// Everybody who waits would be a line in the log.
+/// One warning for each request of a waiting visitor would fill the log.
 const FAILURES_PER_WARNING: u64 = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -97,16 +97,16 @@ impl<'gateway> Reader<'gateway> {
         let headers = request.headers();
         let wants_page = classify::wants_page(headers);
         let may_ask_again = wants_page && request.method() == Method::GET;
-        let address = may_ask_again.then(|| asked_for(request));
+        let address = may_ask_again.then(|| path_and_query(request));
         let mut preferences = HeaderMap::new();
         // The length of a compressed page would tell a page of another site, which has it fetched again and again, what is in it.
-        let is_fetched_from_elsewhere = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site")
+        let is_fetched_by_other_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site")
             && headers.get(SEC_FETCH_MODE).is_none_or(|mode| mode != "navigate");
-        let is_given = |name: &&HeaderName| {
-            wants_page && !(is_fetched_from_elsewhere && **name == header::ACCEPT_ENCODING)
+        let is_used = |name: &&HeaderName| {
+            wants_page && !(is_fetched_by_other_site && **name == header::ACCEPT_ENCODING)
         };
         // Programs get JSON, which is the same for all of them.
-        for name in PREFERENCES.iter().filter(is_given) {
+        for name in PREFERENCES.iter().filter(is_used) {
             for value in headers.get_all(name) {
                 preferences.append(name, value.clone());
             }
@@ -131,8 +131,8 @@ impl<'gateway> Reader<'gateway> {
     }
 }
 
-/// What a request asks for: a path of this very site, however many slashes it begins with.
-pub(crate) fn asked_for<B>(request: &Request<B>) -> String {
+/// The path and query of a request: a path of this very site, however many slashes it begins with.
+pub(crate) fn path_and_query<B>(request: &Request<B>) -> String {
     let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
     format!("/{}", address.trim_start_matches(['/', '\\']))
 }

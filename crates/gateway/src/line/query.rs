@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_to_another_site() {
+    fn a_return_path_never_leads_to_another_site() {
         let to = |query: &str| return_path(Some(query));
         assert_eq!(to("room=Hall&return=/cart%3Fa%3D1").as_deref(), Some("/cart?a=1"));
         for evil in [

@@ -27,7 +27,7 @@ const TURN_REFRESH_SECONDS: u64 = 10;
 /// The least time between two loads of a page by a visitor in line whose browser runs no scripts.
 const PAGE_REFRESH_MIN_SECONDS: u64 = 10;
 /// In an auction, a visitor who waits for fewer rounds than this checks in to each of them.
-const ROUNDS_ATTENDED: u64 = 10;
+const ATTENDED_ROUNDS: u64 = 10;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A visitor with a place, by what their cookie says.
@@ -44,8 +44,8 @@ impl Waiter {
         Self { ticket, people_ahead_at_first: 0 }
     }
 
-    /// The same, when it has been seen how many are ahead.
-    pub(crate) fn seen_on(self, board: &Board, now: UnixMillis) -> Self {
+    /// The same, with the number of people ahead that a board shows, where it is larger.
+    pub(crate) fn with_people_ahead(self, board: &Board, now: UnixMillis) -> Self {
         let ahead = people_ahead(board, &self.ticket, now);
         Self { people_ahead_at_first: self.people_ahead_at_first.max(ahead), ..self }
     }
@@ -64,7 +64,7 @@ pub(crate) fn people_ahead(board: &Board, ticket: &Ticket, now: UnixMillis) -> u
     }
 }
 
-/// Why a visitor is shown the line.
+/// Why a visitor waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
     /// The visitor has this place.
@@ -83,19 +83,19 @@ pub(crate) enum Wait {
     Moved,
 }
 
-/// How a visitor comes in whose turn it is.
+/// Where a visitor enters when it is their turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WayIn<'request> {
     /// By the request itself, or, in rooms that do not enter by themselves, by a button.
     Gateway,
     /// The same, and this is where the button posts to.
     HandOff { enter: &'request str },
-    /// Not from here.
-    Elsewhere,
+    /// By a site without a gateway, not from here.
+    OtherSite,
 }
 
-/// What the answer needs to know beside why.
-pub(crate) struct Shown<'request> {
+/// What the response to a waiting visitor is made from, beside why they wait.
+pub(crate) struct WaitView<'request> {
     pub(crate) room: &'request GatewayRoom,
     pub(crate) board: &'request Board,
     pub(crate) now: UnixMillis,
@@ -106,16 +106,16 @@ pub(crate) struct Shown<'request> {
 }
 
 /// The answer.
-pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
-    let wait = shown.told(wait);
+pub(crate) fn answer(wait: Wait, view: &WaitView<'_>) -> Response<GatewayBody> {
+    let wait = view.current(wait);
     let status = match wait {
         Wait::Held(_) | Wait::Closed => StatusCode::SERVICE_UNAVAILABLE,
         Wait::Moved => StatusCode::GONE,
-        _ => StatusCode::from_u16(shown.board.settings.queueing_status_code.get()).unwrap_or(StatusCode::OK),
+        _ => StatusCode::from_u16(view.board.settings.queueing_status_code.get()).unwrap_or(StatusCode::OK),
     };
     let place = match wait {
         Wait::InLine(waiter) | Wait::Turn(waiter) | Wait::Held(Some(waiter)) => {
-            Some(Place::of(waiter, shown))
+            Some(PlaceView::of(waiter, view))
         }
         Wait::Arriving | Wait::Held(None) | Wait::Closed | Wait::Gone | Wait::Moved => None,
     };
@@ -128,14 +128,14 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
         (_, Some(place)) => place.refresh_seconds,
         (_, None) => HELD_REFRESH_SECONDS,
     };
-    let (mut response, retry_after_seconds) = if shown.reader.wants_page {
-        let rhythm = Rhythm {
+    let (mut response, retry_after_seconds) = if view.reader.wants_page {
+        let refresh = RefreshTimes {
             script_seconds: refresh_seconds,
-            page_seconds: page_refresh_seconds(wait, refresh_seconds, &shown.board.settings),
+            page_seconds: page_refresh_seconds(wait, refresh_seconds, &view.board.settings),
         };
-        (as_page(status, wait, place.as_ref(), rhythm, shown), rhythm.page_seconds)
+        (as_page(status, wait, place.as_ref(), refresh, view), refresh.page_seconds)
     } else {
-        (as_json(status, wait, place.as_ref(), refresh_seconds, shown), refresh_seconds)
+        (as_json(status, wait, place.as_ref(), refresh_seconds, view), refresh_seconds)
     };
     if !matches!(wait, Wait::Moved) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_seconds));
@@ -147,9 +147,9 @@ pub(crate) fn answer(wait: Wait, shown: &Shown<'_>) -> Response<GatewayBody> {
     response
 }
 
-impl Shown<'_> {
-    /// What there is to tell at this moment: the turn may have come, and the room may have closed.
-    fn told(&self, wait: Wait) -> Wait {
+impl WaitView<'_> {
+    /// The reason to wait at this moment: the turn may have come, and the room may have closed.
+    fn current(&self, wait: Wait) -> Wait {
         match wait {
             Wait::InLine(_) | Wait::Turn(_) if self.board.state == RoomState::Closed => Wait::Closed,
             // While a room is paused, offers stand and cannot be claimed.
@@ -171,7 +171,7 @@ impl Shown<'_> {
 }
 
 /// A place in line at this moment.
-struct Place {
+struct PlaceView {
     ticket: Ticket,
     people_ahead: u64,
     people_ahead_at_first: u64,
@@ -182,13 +182,13 @@ struct Place {
     refresh_seconds: u64,
 }
 
-impl Place {
-    fn of(waiter: Waiter, shown: &Shown<'_>) -> Self {
-        let (board, ticket) = (shown.board, waiter.ticket);
-        let people_ahead = people_ahead(board, &ticket, shown.now);
-        let wait = board.wait(&ticket, people_ahead, shown.now);
+impl PlaceView {
+    fn of(waiter: Waiter, view: &WaitView<'_>) -> Self {
+        let (board, ticket) = (view.board, waiter.ticket);
+        let people_ahead = people_ahead(board, &ticket, view.now);
+        let wait = board.wait(&ticket, people_ahead, view.now);
         let likely_seconds = wait.map(|wait| wait.p50_seconds);
-        let remaining_millis = match board.standing(&ticket, shown.now) {
+        let remaining_millis = match board.standing(&ticket, view.now) {
             Standing::Offered { remaining_millis } => remaining_millis,
             _ => None,
         };
@@ -200,12 +200,13 @@ impl Place {
             likely_seconds,
             at_most_seconds: wait.map(|wait| wait.p90_seconds),
             remaining_seconds: remaining_millis.map(|millis| millis / 1000),
-            refresh_seconds: rounds_attended(board, likely_seconds).map_or(by_place, |max| by_place.min(max)),
+            refresh_seconds: attendance_seconds(board, likely_seconds)
+                .map_or(by_place, |max| by_place.min(max)),
         }
     }
 
     /// As pages show it.
-    fn shown(&self, now: UnixMillis) -> anteroom_pages::PlaceFigures {
+    fn for_page(&self, now: UnixMillis) -> anteroom_pages::PlaceFigures {
         anteroom_pages::PlaceFigures {
             position: self.ticket.position.get(),
             people_ahead: self.people_ahead,
@@ -219,15 +220,15 @@ impl Place {
 }
 
 /// The longest time between two requests of a visitor who may win a round soon: they have to check in to each.
-fn rounds_attended(board: &Board, likely_seconds: Option<u64>) -> Option<u64> {
+fn attendance_seconds(board: &Board, likely_seconds: Option<u64>) -> Option<u64> {
     let round_seconds = board.settings.round_millis() / 1000;
-    let is_near = likely_seconds.is_none_or(|seconds| seconds <= round_seconds * ROUNDS_ATTENDED);
+    let is_near = likely_seconds.is_none_or(|seconds| seconds <= round_seconds * ATTENDED_ROUNDS);
     (board.settings.is_auction() && is_near).then_some(round_seconds.max(1))
 }
 
 /// How soon a page asks again: by its script, or by being loaded anew.
 #[derive(Debug, Clone, Copy)]
-struct Rhythm {
+struct RefreshTimes {
     script_seconds: u64,
     page_seconds: u64,
 }
@@ -235,9 +236,9 @@ struct Rhythm {
 fn as_page(
     status: StatusCode,
     wait: Wait,
-    place: Option<&Place>,
-    rhythm: Rhythm,
-    shown: &Shown<'_>,
+    place: Option<&PlaceView>,
+    refresh: RefreshTimes,
+    view: &WaitView<'_>,
 ) -> Response<GatewayBody> {
     let situation = match wait {
         Wait::InLine(_) => Situation::Waiting,
@@ -248,32 +249,32 @@ fn as_page(
         Wait::Gone => Situation::Gone,
         Wait::Moved => Situation::Moved,
     };
-    let settings = &*shown.board.settings;
+    let settings = &*view.board.settings;
     let is_over = matches!(wait, Wait::Gone | Wait::Moved);
     // Also while the store is lost: the script goes on with this page when it is back.
     let is_in_line = matches!(wait, Wait::InLine(_) | Wait::Turn(_) | Wait::Held(Some(_)));
-    let enter = match shown.way_in {
-        WayIn::Gateway => shown.line("/enter"),
+    let enter = match view.way_in {
+        WayIn::Gateway => view.line("/enter"),
         WayIn::HandOff { enter } => enter.to_owned(),
-        WayIn::Elsewhere => String::new(),
+        WayIn::OtherSite => String::new(),
     };
     let has_button = is_in_line && !settings.auto_enter && !enter.is_empty();
     let page = Page {
         situation,
         settings: Some(settings),
-        room: Some(shown.room.handle.id().as_str()),
-        is_standing_still: is_standing_still(shown.board),
-        place: place.map(|place| place.shown(shown.now)),
-        live: place.map(|place| live(place, rhythm.script_seconds, shown)),
-        refresh_seconds: (!is_over).then_some(rhythm.page_seconds),
-        home: (!is_over).then(|| shown.address.to_owned()),
-        join: is_over.then(|| shown.line("/join")),
+        room: Some(view.room.handle.id().as_str()),
+        is_standing_still: is_standing_still(view.board),
+        place: place.map(|place| place.for_page(view.now)),
+        live: place.map(|place| live(place, refresh.script_seconds, view)),
+        refresh_seconds: (!is_over).then_some(refresh.page_seconds),
+        home: (!is_over).then(|| view.address.to_owned()),
+        join: is_over.then(|| view.line("/join")),
         enter: has_button.then_some(enter),
-        leave: is_in_line.then(|| shown.line("/leave")),
-        move_out: matches!(wait, Wait::InLine(_) | Wait::Held(Some(_))).then(|| shown.line("/move")),
+        leave: is_in_line.then(|| view.line("/leave")),
+        move_out: matches!(wait, Wait::InLine(_) | Wait::Held(Some(_))).then(|| view.line("/move")),
         ..Page::default()
     };
-    shown.reader.page(status, &page)
+    view.reader.page(status, &page)
 }
 
 /// How often a page without scripts is loaded anew: not while the visitor is still reading it, or confirms leaving. In
@@ -286,16 +287,16 @@ fn page_refresh_seconds(wait: Wait, refresh_seconds: u64, settings: &Settings) -
 }
 
 /// What the page's script needs to go on by itself.
-fn live(place: &Place, refresh_seconds: u64, shown: &Shown<'_>) -> Live {
-    let (room, settings) = (shown.room.handle.id(), &shown.board.settings);
-    let opens = settings.auto_enter && shown.way_in != WayIn::Elsewhere;
+fn live(place: &PlaceView, refresh_seconds: u64, view: &WaitView<'_>) -> Live {
+    let (room, settings) = (view.room.handle.id(), &view.board.settings);
+    let opens = settings.auto_enter && view.way_in != WayIn::OtherSite;
     Live {
-        request_id: request_id::format(shown.room.request_ids.seal(&place.ticket)),
+        request_id: request_id::format(view.room.request_ids.seal(&place.ticket)),
         generation: place.ticket.generation.number(),
         next_poll_seconds: refresh_seconds,
         watch: format!("/.anteroom/watch?room={room}"),
         ask: format!("{}?room={room}", crate::LINE_PATH),
-        open_at_turn: opens.then(|| shown.address.to_owned()),
+        open_at_turn: opens.then(|| view.address.to_owned()),
         check_in: settings.is_auction().then(|| format!("/.anteroom/auction?room={room}")),
     }
 }
@@ -309,11 +310,11 @@ fn is_standing_still(board: &Board) -> bool {
 fn as_json(
     status: StatusCode,
     wait: Wait,
-    place: Option<&Place>,
+    place: Option<&PlaceView>,
     refresh_seconds: u64,
-    shown: &Shown<'_>,
+    view: &WaitView<'_>,
 ) -> Response<GatewayBody> {
-    let word = match wait {
+    let status_name = match wait {
         Wait::InLine(_) => "waiting",
         // As the API says it.
         Wait::Turn(_) => "active",
@@ -324,14 +325,14 @@ fn as_json(
         Wait::Moved => "moved",
     };
     let mut body = json!({
-        "room": shown.room.handle.id().as_str(),
-        "status": word,
-        "notice": shown.board.settings.notice.as_ref().map(Notice::as_str),
+        "room": view.room.handle.id().as_str(),
+        "status": status_name,
+        "notice": view.board.settings.notice.as_ref().map(Notice::as_str),
         "next_poll_seconds": refresh_seconds,
-        "is_standing_still": is_standing_still(shown.board),
+        "is_standing_still": is_standing_still(view.board),
     });
     if let Some(place) = place {
-        let request_id = shown.room.request_ids.seal(&place.ticket);
+        let request_id = view.room.request_ids.seal(&place.ticket);
         body["request_id"] = request_id::format(request_id).into();
         body["generation"] = place.ticket.generation.number().into();
         body["position"] = place.ticket.position.get().into();

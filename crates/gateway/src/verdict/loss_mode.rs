@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use anteroom_core::settings::OnStoreLoss;
 use anteroom_core::{Board, UnixMillis};
 
-/// With `steady`, the rate halves in this time: the longer nobody knows how full the site is, the fewer are let in.
+/// With `steady`, the rate halves in this time: the longer it is unknown how full the site is, the fewer are let in.
 const STEADY_HALF_LIFE_SECONDS: f64 = 60.0;
 
 /// What a room does about a lost store.
@@ -29,7 +29,7 @@ struct Loss {
 
 impl LossMode {
     /// The store answers.
-    pub(crate) fn over(&self) {
+    pub(crate) fn end(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

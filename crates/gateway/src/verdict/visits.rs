@@ -141,7 +141,7 @@ impl Visits {
     }
 
     /// A visit that has just begun: the store has said so.
-    pub(crate) fn begun(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis, is_provisional: bool) {
+    pub(crate) fn begin(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis, is_provisional: bool) {
         if is_provisional {
             // Its cookie coming back is what the next touch is for.
             return;

@@ -24,7 +24,7 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Tells the origin who asked, how, and for which host.
-pub(super) fn tell_forwarded(
+pub(super) fn set_forwarded(
     headers: &mut HeaderMap,
     policy: ForwardedPolicy,
     hop: &Hop,
@@ -72,10 +72,10 @@ struct Address {
 
 impl Address {
     fn of(address: IpAddr) -> Self {
-        let mut shown = Self { text: [0; 45], length: 0 };
+        let mut written = Self { text: [0; 45], length: 0 };
         // The longest address has 45 characters.
-        let _ = write!(shown, "{}", address.to_canonical());
-        shown
+        let _ = write!(written, "{}", address.to_canonical());
+        written
     }
 
     fn as_str(&self) -> &str {
@@ -95,9 +95,9 @@ impl Write for Address {
 /// Removes what tells an origin who asked.
 pub(super) fn remove_forwarded(headers: &mut HeaderMap) {
     if headers.keys().any(|name| is_forwarded(name.as_str())) {
-        let told: Vec<HeaderName> =
+        let names: Vec<HeaderName> =
             headers.keys().filter(|name| is_forwarded(name.as_str())).cloned().collect();
-        for name in told {
+        for name in names {
             headers.remove(name);
         }
     }
@@ -108,8 +108,8 @@ pub(super) fn is_forwarded(name: &str) -> bool {
     name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-")
 }
 
-/// Names us in `CDN-Loop`, and notices a request that goes in a circle.
-pub(super) fn tell_loop(headers: &mut HeaderMap) -> Result<(), RequestFault> {
+/// Adds us to `CDN-Loop`, and refuses a request that goes in a circle.
+pub(super) fn extend_cdn_loop(headers: &mut HeaderMap) -> Result<(), RequestFault> {
     let passed = headers
         .get_all(CDN_LOOP)
         .iter()

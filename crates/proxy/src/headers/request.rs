@@ -5,7 +5,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme, Uri};
 use http::{Method, Version, request};
 
-use super::forwarded::{tell_forwarded, tell_loop};
+use super::forwarded::{extend_cdn_loop, set_forwarded};
 use super::{has_token, remove_hop_by_hop, remove_impostors};
 use crate::error::RequestFault;
 use crate::forward::Hop;
@@ -31,7 +31,7 @@ pub(crate) fn prepare_request(
     let host = host_of(parts)?;
     check_length(&parts.headers, is_body_empty)?;
     use_path_as_target(parts)?;
-    let upgrade = upgrade_asked(parts, is_body_empty);
+    let upgrade = requested_upgrade(parts, is_body_empty);
     let wants_trailers = has_token(&parts.headers, &header::TE, "trailers");
     let headers = &mut parts.headers;
     remove_hop_by_hop(headers);
@@ -42,8 +42,8 @@ pub(crate) fn prepare_request(
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
     join_cookies(headers);
-    tell_forwarded(headers, settings.forwarded, hop, host.as_ref());
-    tell_loop(headers)?;
+    set_forwarded(headers, settings.forwarded, hop, host.as_ref());
+    extend_cdn_loop(headers)?;
     if let Some(host) = host {
         headers.insert(header::HOST, host);
     }
@@ -170,7 +170,7 @@ fn join_cookies(headers: &mut HeaderMap) {
 
 /// What a client wants to upgrade to, if that is something we pass on: over HTTP/1.1, with GET and no body, and not to another
 /// version of HTTP, in which requests would pass unseen. Any other wish is ignored, as a server may.
-fn upgrade_asked(parts: &request::Parts, is_body_empty: bool) -> Option<HeaderValue> {
+fn requested_upgrade(parts: &request::Parts, is_body_empty: bool) -> Option<HeaderValue> {
     let mut upgrades = parts.headers.get_all(header::UPGRADE).iter();
     let upgrade = upgrades.next()?;
     let is_fit = upgrades.next().is_none()

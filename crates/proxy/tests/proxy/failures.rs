@@ -22,8 +22,8 @@ fn error_of(answer: &Answer) -> (u16, &str) {
     (answer.status, answer.header("proxy-error").unwrap_or_default())
 }
 
-/// An address at which nobody listens.
-fn nobody() -> String {
+/// An address at which no server listens.
+fn unused_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
@@ -59,7 +59,7 @@ fn nothing_is_sent_more_than_twice() {
     let front = front(&origin);
     let answer = Client::new(front.address).get("/").unwrap();
     assert_eq!((error_of(&answer), origin.requests().len()), ((502, "broken"), 2));
-    let seen = front.origins.observed();
+    let seen = front.origins.take_observations();
     assert_eq!((seen.requests, seen.errors), (2, 2));
 }
 
@@ -94,7 +94,7 @@ fn one_byte_of_an_answer_is_enough_to_not_ask_again() {
 }
 
 #[test]
-fn a_connection_that_was_closed_while_nobody_used_it_costs_no_request() {
+fn a_connection_closed_while_idle_costs_no_request() {
     // Closes every connection after one answer, without saying so.
     let origin = Origin::playing(|connection| {
         connection.read_request()?;
@@ -114,12 +114,13 @@ fn a_connection_that_was_closed_while_nobody_used_it_costs_no_request() {
 
 #[test]
 fn an_origin_that_cannot_be_reached_is_a_502_and_several_are_tried() {
-    let front = Front::before_all(&[nobody()], ProxySettings::default());
+    let front = Front::before_all(&[unused_address()], ProxySettings::default());
     let answer = Client::new(front.address).get("/").unwrap();
     assert_eq!(error_of(&answer), (502, "connect"));
     assert!(!answer.text().contains("127.0.0.1"), "the public does not read where the origin is: {answer:?}");
     let origin = Origin::answering(HELLO);
-    let front = Front::before_all(&[nobody(), origin.url(), nobody()], ProxySettings::default());
+    let front =
+        Front::before_all(&[unused_address(), origin.url(), unused_address()], ProxySettings::default());
     let mut client = Client::new(front.address);
     for _ in 0..10 {
         // Nothing was sent, so this may go to another origin too.
@@ -171,7 +172,7 @@ fn a_connection_is_given_its_full_time_for_every_request() {
 }
 
 #[test]
-fn a_client_that_stops_sending_is_told_408_and_one_that_goes_on_is_not() {
+fn a_client_that_stops_sending_gets_408_and_one_that_goes_on_does_not() {
     let origin = Origin::answering(HELLO);
     let settings =
         ProxySettings { stall_timeout: SHORT, response_timeout: SHORT, ..ProxySettings::default() };
@@ -261,7 +262,7 @@ fn on_command() -> (Origin, Arc<AtomicBool>) {
 }
 
 #[test]
-fn an_origin_never_gets_more_connections_than_it_may_have_and_those_who_wait_are_served() {
+fn an_origin_never_gets_more_connections_than_it_may_have_and_waiting_requests_are_served() {
     let (origin, may_answer) = on_command();
     let settings =
         ProxySettings { connections_max: 3, connection_wait: DEADLINE, ..ProxySettings::default() };
@@ -279,7 +280,7 @@ fn an_origin_never_gets_more_connections_than_it_may_have_and_those_who_wait_are
 }
 
 #[test]
-fn who_waits_too_long_for_a_connection_is_told_503_and_leaves_nothing_behind() {
+fn a_request_that_waits_too_long_for_a_connection_gets_503_and_leaves_nothing_behind() {
     let (origin, may_answer) = on_command();
     let settings = ProxySettings { connections_max: 2, connection_wait: SHORT, ..ProxySettings::default() };
     let front = Front::before(origin.address(), settings);
@@ -319,7 +320,7 @@ fn a_client_that_leaves_while_it_waits_takes_no_connection_with_it() {
 }
 
 #[test]
-fn connections_that_nobody_uses_are_closed() {
+fn idle_connections_are_closed() {
     let origin = Origin::answering(HELLO);
     let settings = ProxySettings { idle_timeout: SHORT, ..ProxySettings::default() };
     let front = Front::before(origin.address(), settings);
@@ -440,8 +441,8 @@ fn what_is_observed_is_what_happened() {
     }
     // A client's mistake is none of the origin's.
     client.send(&Request::new("TRACE", "/")).unwrap();
-    let seen = front.origins.observed();
+    let seen = front.origins.take_observations();
     assert_eq!((seen.requests, seen.errors, seen.in_flight), (5, 2, 0));
     assert!(seen.latency_p95.is_some());
-    assert_eq!(front.origins.observed().requests, 0);
+    assert_eq!(front.origins.take_observations().requests, 0);
 }

@@ -26,7 +26,7 @@ fn one_connection_serves_request_after_request() {
     assert_eq!(targets, (0..50).map(|number| format!("/{number}?a=b")).collect::<Vec<_>>());
     assert_eq!(origin.connections(), 1);
     front.comes_to_rest();
-    let seen = front.origins.observed();
+    let seen = front.origins.take_observations();
     assert_eq!((seen.requests, seen.errors), (50, 0));
 }
 
@@ -379,7 +379,7 @@ fn fields_of_one_connection_do_not_leave_it() {
 }
 
 #[test]
-fn origins_are_told_about_the_client_as_the_policy_says() {
+fn origins_get_forwarded_fields_as_the_policy_says() {
     let asked = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-Proto: gopher\r\n\
         Forwarded: for=10.1.1.1\r\nX-Real-IP: 10.1.1.1\r\nX-Forwarded-Prefix: /p\r\nVia: 1.0 other\r\nCDN-Loop: other\r\n\r\n";
     let told = |policy| {

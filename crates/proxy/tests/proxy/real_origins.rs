@@ -9,7 +9,7 @@ use crate::support::{DEADLINE, Front};
 use anteroom_proxy::ProxySettings;
 use anteroom_testkit::{Client, Request, Wire, require, wait_until};
 
-/// A server of somebody else, with files of a directory of its own. It ends when it is dropped.
+/// A real web server, with files of a directory of its own. It ends when it is dropped.
 struct RealOrigin {
     address: SocketAddr,
     child: Child,
@@ -30,7 +30,7 @@ impl RealOrigin {
         fs::create_dir(&root).unwrap();
         fs::write(root.join("small.txt"), "x".repeat(1024)).unwrap();
         fs::write(root.join("large.bin"), vec![b'l'; 20_000_000]).unwrap();
-        // Free when it was looked for; somebody else could only take it in the moment between.
+        // Free when it was looked for; another process could only take it in the moment between.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let configuration = directory.path().join("server.conf");
         fs::write(&configuration, configure(directory.path(), port)).unwrap();

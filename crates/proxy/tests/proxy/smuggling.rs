@@ -54,7 +54,7 @@ fn a_length_and_a_transfer_coding_together_hide_no_second_request() {
         let mut wire = Wire::connect(front.address, DEADLINE).unwrap();
         wire.write(format!("{head}0\r\n\r\n{smuggled}").as_bytes()).unwrap();
         assert_eq!(wire.read_answer().unwrap().unwrap().status, 200, "{head:?}");
-        // hyper goes by the coding and closes afterwards, so the rest is nobody's request.
+        // hyper goes by the coding and closes afterwards, so the rest is no request.
         assert!(wire.read_answer().unwrap().is_none(), "{head:?}");
         let targets: Vec<String> = origin.requests().into_iter().map(|request| request.target).collect();
         assert_eq!((targets, origin.faults()), (vec!["/first".to_owned()], vec![]), "{head:?}");
@@ -296,7 +296,7 @@ fn answers_that_could_be_read_in_two_ways_are_refused_and_their_connections_not_
 }
 
 #[test]
-fn an_answer_behind_the_answer_reaches_nobody() {
+fn a_second_response_behind_the_first_reaches_no_client() {
     // Who could make an origin answer twice would have the second answer given to the next client.
     let origin = Origin::answering(format!("{HELLO}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"));
     let front = front(&origin);

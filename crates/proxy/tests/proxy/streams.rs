@@ -101,7 +101,7 @@ fn a_stream_of_any_length_takes_the_memory_of_a_short_one() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_makes_nobody_hold_what_it_does_not_read() {
+fn what_a_client_does_not_read_is_not_buffered() {
     let origin = streaming();
     let front = Front::before(origin.address(), ProxySettings::default());
     transfer(&front, 0, 4 * 1024 * 1024);

@@ -126,7 +126,7 @@ pub(crate) async fn revoke_key(
 
 /// GET `/signing_keys`: the keys that sign passes, without their private halves.
 pub(crate) async fn list_signing_keys(State(app): Shared) -> ApiResponse {
-    let keys: Vec<Json> = app.admission.keys.described(app.now()).iter().map(signing_key).collect();
+    let keys: Vec<Json> = app.admission.keys.statuses(app.now()).iter().map(signing_key).collect();
     ok(&json!({"keys": keys}))
 }
 

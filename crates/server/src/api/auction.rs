@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use anteroom_admission::auction::{Entrance, HOLD_MAX, Manner, Word, may_get_in};
+use anteroom_admission::auction::{CheckIn, HOLD_MAX, Manner, RoundOutcome, may_get_in};
 use anteroom_admission::idempotent_joins::JoinKey;
 use anteroom_admission::{AdmissionError, PresentedTicket, RoomView};
 use anteroom_core::estimate::next_poll_seconds;
@@ -112,27 +112,27 @@ async fn check_in(app: &App, presented: PresentedTicket) -> Result<ApiResponse, 
         admitted => return admitted,
     }
     let (word, told) = match app.admission.check_in(&presented.room, &presented.ticket, Manner::Waits) {
-        Entrance::Seated(presence, word) => {
+        CheckIn::Seated(presence, word) => {
             let word = app.admission.wait_for_round(&presented.room, presence, word).await?;
             (word, Told::AfterAWait)
         }
-        Entrance::NoSeat(word) => (word, Told::AtOnce),
-        Entrance::Noted => (Word::OthersWereEarlier, Told::AtOnce),
+        CheckIn::NoSeat(word) => (word, Told::AtOnce),
+        CheckIn::Counted => (RoundOutcome::OthersWereEarlier, Told::AtOnce),
     };
     let text = match word {
-        Word::Won => match admit(app, &presented).await {
+        RoundOutcome::Won => match admit(app, &presented).await {
             // The room was paused in this very moment.
             Err(error) if error.is(Problem::NotServed) => "The slot is gone again; your place is kept",
             admitted => return admitted,
         },
-        Word::OthersWereEarlier => "No slot for you in this round; your place is kept",
-        Word::NotOverYet => {
+        RoundOutcome::OthersWereEarlier => "No slot for you in this round; your place is kept",
+        RoundOutcome::NotOverYet => {
             let text = "The round is still open: come again before it closes";
             return Err(come_back(app, &presented, text, Told::StillOpen));
         }
-        Word::TakenOver => "Another connection has come with this ticket, and waits in its place",
-        Word::NotPossible(AdmissionError::RoomPaused) => "The room is paused; your place is kept",
-        Word::NotPossible(error) => return Err(error.into()),
+        RoundOutcome::TakenOver => "Another connection has come with this ticket, and waits in its place",
+        RoundOutcome::NotPossible(AdmissionError::RoomPaused) => "The room is paused; your place is kept",
+        RoundOutcome::NotPossible(error) => return Err(error.into()),
     };
     Err(come_back(app, &presented, text, told))
 }
@@ -170,7 +170,7 @@ fn prospects(board: &Board, ticket: &Ticket, now: UnixMillis) -> (u64, Option<u6
 
 /// 429, with the estimate and when to return.
 fn come_back(app: &App, presented: &PresentedTicket, text: &str, told: Told) -> ApiError {
-    app.admission.auctions.counts().told_to_return.fetch_add(1, Ordering::Relaxed);
+    app.admission.auctions.counts().refused_until_later.fetch_add(1, Ordering::Relaxed);
     let (board, now) = (presented.room.handle.board(), app.now());
     let (people_ahead, wait_seconds) = prospects(&board, &presented.ticket, now);
     let position = presented.ticket.position.get();

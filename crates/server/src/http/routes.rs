@@ -1,7 +1,7 @@
 //! The routes of both listeners: two tables in which each row says everything about its call: who may make it, how much it reads, which
 //! budget it is charged to, how its errors are written, how it is documented, and whether it is answered ahead of its handler.
 //!
-//! Matching, phases, rate limits, the OpenAPI documents and the coverage tests derive from these rows, so a new route needs nothing but its
+//! Matching, phases, rate limits, the `OpenAPI` documents and the coverage tests derive from these rows, so a new route needs nothing but its
 //! row. The path of a request is in `service`.
 
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl Route {
         Self { errors, ..self }
     }
 
-    const fn from_board(self) -> Self {
+    const fn reads_board(self) -> Self {
         Self { is_from_board: true, ..self }
     }
 
@@ -189,23 +189,23 @@ use Style::{Aws, Page};
 pub const PUBLIC_ROUTES: &[Route] = &[
     // AWS
     post("/assign_queue_num", || routing::post(aws::assign_queue_num), aws_docs::assign_queue_num).body(Configured).errors(Aws).class(Join).fast(FastPath::Join(fast_path::assign_queue_num)),  // a place in line
-    get("/queue_num", || routing::get(aws::queue_num), aws_docs::queue_num).errors(Aws).from_board().fast(FastPath::Read(fast_path::queue_num)),  // its number
-    get("/serving_num", || routing::get(aws::serving_num), aws_docs::serving_num).errors(Aws).from_board().fast(FastPath::Read(fast_path::serving_num)),  // the frontier
-    get("/waiting_num", || routing::get(aws::waiting_num), aws_docs::waiting_num).errors(Aws).from_board().fast(FastPath::Read(fast_path::waiting_num)),  // how many wait
+    get("/queue_num", || routing::get(aws::queue_num), aws_docs::queue_num).errors(Aws).reads_board().fast(FastPath::Read(fast_path::queue_num)),  // its number
+    get("/serving_num", || routing::get(aws::serving_num), aws_docs::serving_num).errors(Aws).reads_board().fast(FastPath::Read(fast_path::serving_num)),  // the frontier
+    get("/waiting_num", || routing::get(aws::waiting_num), aws_docs::waiting_num).errors(Aws).reads_board().fast(FastPath::Read(fast_path::waiting_num)),  // how many wait
     post("/generate_token", || routing::post(aws::generate_token), aws_docs::generate_token).body(Configured).errors(Aws).class(Claim),  // the pass
-    get("/queue_pos_expiry", || routing::get(aws::queue_pos_expiry), aws_docs::queue_pos_expiry).errors(Aws).from_board(),  // how long an offer stands
+    get("/queue_pos_expiry", || routing::get(aws::queue_pos_expiry), aws_docs::queue_pos_expiry).errors(Aws).reads_board(),  // how long an offer stands
     get("/public_key", || routing::get(aws::public_key), aws_docs::public_key).errors(Aws),  // the key that signs now
     get("/.well-known/jwks.json", || routing::get(aws::jwks), aws_docs::jwks).errors(Aws),  // every key a pass may be signed with
     // our own
     post("/join", || routing::post(visitors::join), visitors_docs::join).body(Configured).class(Join).fast(FastPath::Join(fast_path::join)),  // a place in line, and the pass where it is served at once
-    get("/status", || routing::get(visitors::status), visitors_docs::status).from_board().fast(FastPath::Read(fast_path::status)),  // where a ticket stands
+    get("/status", || routing::get(visitors::status), visitors_docs::status).reads_board().fast(FastPath::Read(fast_path::status)),  // where a ticket stands
     post("/claim", || routing::post(visitors::claim), visitors_docs::claim).body(Configured).class(Claim),  // the pass
     post("/auction", || routing::post(auction::auction), visitors_docs::auction).body(Configured).class(Join),  // a place in line, or a check-in to the open round
     post("/move", || routing::post(visitors::move_place), visitors_docs::move_place).body(Configured).class(Move),  // the place to another device, under a new ticket
     post("/leave", || routing::post(visitors::leave), visitors_docs::leave).body(Configured).class(Claim),  // gives the place up
     post("/refresh", || routing::post(visitors::refresh), visitors_docs::refresh).body(Configured).class(Claim),  // a new access token while the session lives
-    get("/rooms/{id}", || routing::get(visitors::figures), visitors_docs::figures).from_board().fast(FastPath::Read(fast_path::figures)),  // the board
-    get("/watch", || routing::get(watch::watch), visitors_docs::watch).from_board(),  // the board, live
+    get("/rooms/{id}", || routing::get(visitors::figures), visitors_docs::figures).reads_board().fast(FastPath::Read(fast_path::figures)),  // the board
+    get("/watch", || routing::get(watch::watch), visitors_docs::watch).reads_board(),  // the board, live
     // the line as pages show it; the cookie says who asks
     get("/line", || routing::get(waiting_pages::line), line_docs::ask).errors(Page),  // where one stands
     post("/line/join", || routing::post(waiting_pages::line), line_docs::join).errors(Page).class(Join),  // a place in line
@@ -226,23 +226,23 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     // AWS
     post("/generate_token", || routing::post(aws::generate_token_private), aws_docs::generate_token_private).needs(Operate).body(Configured).errors(Aws),  // a pass, with overrides
     post("/increment_serving_counter", || routing::post(aws::increment_serving_counter), aws_docs::increment_serving_counter).needs(Operate).body(Configured).errors(Aws),  // the operator's hand
-    get("/num_active_tokens", || routing::get(aws::num_active_tokens), aws_docs::num_active_tokens).needs(Read).errors(Aws).from_board(),  // visitors inside
+    get("/num_active_tokens", || routing::get(aws::num_active_tokens), aws_docs::num_active_tokens).needs(Read).errors(Aws).reads_board(),  // visitors inside
     get("/expired_tokens", || routing::get(aws::expired_tokens), aws_docs::expired_tokens).needs(Read).errors(Aws),  // passes that ran out
     post("/update_session", || routing::post(aws::update_session), aws_docs::update_session).needs(ReportVisits).body(Configured).errors(Aws),  // a visit is over
     post("/reset_initial_state", || routing::post(aws::reset_initial_state), aws_docs::reset_initial_state).needs(Operate).body(Configured).errors(Aws),  // a new line
     // rooms
-    get("/rooms", || routing::get(rooms::list), private_docs::list_rooms).needs(Read).from_board(),
-    get("/rooms/{id}", || routing::get(rooms::show), private_docs::show_room).needs(Read).from_board(),
+    get("/rooms", || routing::get(rooms::list), private_docs::list_rooms).needs(Read).reads_board(),
+    get("/rooms/{id}", || routing::get(rooms::show), private_docs::show_room).needs(Read).reads_board(),
     put("/rooms/{id}", || routing::put(rooms::create_or_replace), private_docs::create_or_replace_room).needs(Operate).body(Configured),
     patch("/rooms/{id}", || routing::patch(rooms::change), private_docs::change_room).needs(Operate).body(Configured),
     delete("/rooms/{id}", || routing::delete(rooms::delete), private_docs::delete_room).needs(Operate),
-    get("/rooms/{id}/tickets/{request_id}", || routing::get(rooms::ticket), private_docs::show_ticket).needs(Read).from_board(),  // what an id says, and where it stands
-    get("/rooms/{id}/capacity", || routing::get(capacity::show), capacity_docs::show_capacity).needs(Read).from_board(),  // who reports, and what that leaves
+    get("/rooms/{id}/tickets/{request_id}", || routing::get(rooms::ticket), private_docs::show_ticket).needs(Read).reads_board(),  // what an id says, and where it stands
+    get("/rooms/{id}/capacity", || routing::get(capacity::show), capacity_docs::show_capacity).needs(Read).reads_board(),  // who reports, and what that leaves
     post("/rooms/{id}/capacity", || routing::post(capacity::post), capacity_docs::report_capacity).needs(ReportVisits).body(Configured),  // a report, or visits that are over
     delete("/rooms/{id}/capacity/{reporter}", || routing::delete(capacity::forget), capacity_docs::forget_reporter).needs(Operate),  // a reporter that is gone for good
     post("/rooms/{id}/preview", || routing::post(preview::preview), private_docs::preview_room).needs(Operate).body(Fixed(PREVIEW_MAX_BYTES)),  // its page, with sample figures
     // alarms
-    get("/alarms", || routing::get(alarms::list), private_docs::list_alarms).needs(Read).from_board(),
+    get("/alarms", || routing::get(alarms::list), private_docs::list_alarms).needs(Read).reads_board(),
     post("/alarms", || routing::post(alarms::notify), private_docs::notify_of_alarms).needs(ReportVisits).body(Fixed(NOTIFICATION_MAX_BYTES)),  // Alertmanager's webhook
     // access, keys, records
     get("/keys", || routing::get(administration::list_keys), private_docs::list_keys).needs(Administer),

@@ -194,7 +194,7 @@ impl Collector for Figures {
         counter(
             "auction_told_to_return",
             "Check-ins that were told to come back",
-            load(&auctions.told_to_return),
+            load(&auctions.refused_until_later),
         )?;
         for (listener, connections) in
             [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]

@@ -12,7 +12,7 @@ use anteroom_tokens::secret::MasterSecrets;
 use anyhow::Context;
 use secrecy::ExposeSecret;
 
-use crate::config::{Config, RedisUrl, Secrets, StoreOrdering, StoreReplicas, StoreUrl};
+use crate::config::{Config, RedisUrl, Secrets, StoreOrdering, StoreReplicas, StoreUrl, redis_danger};
 use crate::run::Hinted;
 
 const SECRET_FILE_NAME: &str = "master-secret";
@@ -76,14 +76,13 @@ async fn open_redis(url: &RedisUrl, config: &Config, secrets: &Secrets) -> anyho
 
 /// How a Redis is reached, whatever is kept there.
 pub(crate) fn redis_options(url: &RedisUrl, config: &Config) -> anyhow::Result<RedisOptions> {
-    let mut options = RedisOptions::new(url.expose())?;
-    options.certificates = certificates(config)?;
-    Ok(options)
+    let certificates = certificates(config)?;
+    Ok(RedisOptions { certificates, ..RedisOptions::new(url.clone()) })
 }
 
 /// Says what is dangerous about the way to a Redis.
 pub(crate) fn warn_of_danger(url: &RedisUrl) {
-    if let Some(danger) = url.danger() {
+    if let Some(danger) = redis_danger(url) {
         tracing::warn!(%url, "{danger}");
     }
 }

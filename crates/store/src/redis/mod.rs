@@ -43,7 +43,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-pub use self::address::RedisUrl;
+pub use self::address::{RedisUrl, RedisUrlError};
 pub use self::buckets::RedisBuckets;
 pub use self::options::{DEFAULT_PREFIX, Guarantee, Ordering, RedisCertificates, RedisOptions, Replicas};
 

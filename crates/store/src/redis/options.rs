@@ -90,15 +90,15 @@ pub struct RedisOptions {
 
 impl RedisOptions {
     /// A store at this URL, with everything else as usual, and records not sealed.
-    pub fn new(url: &str) -> Result<Self, StoreError> {
-        Ok(Self {
-            url: RedisUrl::parse(url)?,
+    pub fn new(url: RedisUrl) -> Self {
+        Self {
+            url,
             prefix: DEFAULT_PREFIX.to_owned(),
             seal: Arc::new(Plain),
             ordering: Ordering::default(),
             replicas: Replicas::default(),
             certificates: RedisCertificates::default(),
-        })
+        }
     }
 
     /// Whether the prefix can be part of a key without changing which server the key is on.

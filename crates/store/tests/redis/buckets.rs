@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anteroom_core::bucket::{Bucket, FILL_MAX_MICROS, Limit, MOMENT_MAX_MICROS, take};
 use anteroom_store::buckets::{BucketKey, Buckets, BucketsError, PolicyName, RedisBuckets, Who};
-use anteroom_store::redis::RedisOptions;
+use anteroom_store::redis::{RedisOptions, RedisUrl};
 use anteroom_store::{Clock, SystemClock};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess, Sentinels};
 use anteroom_testkit::{ChaosProxy, Direction, Fault, Mode, Prng, now, require_redis};
@@ -25,7 +25,7 @@ fn limit(rate: u64, period_seconds: u64, burst: u64) -> Limit {
 }
 
 async fn open(url: &str) -> RedisBuckets {
-    let buckets = RedisBuckets::new(&RedisOptions::new(url).unwrap());
+    let buckets = RedisBuckets::new(&RedisOptions::new(RedisUrl::parse(url).unwrap()));
     buckets.probe().await.unwrap();
     buckets
 }
@@ -355,7 +355,7 @@ async fn a_server_that_is_away_is_an_error_at_once_and_back_after_a_probe() {
     let limit = limit(1, 1, 1_000_000);
     redis.kill();
     // One that begins while nobody is there.
-    let buckets = RedisBuckets::new(&RedisOptions::new(&redis.url()).unwrap());
+    let buckets = RedisBuckets::new(&RedisOptions::new(RedisUrl::parse(&redis.url()).unwrap()));
     let early = buckets.take(&key("join", 1), &limit, 1).await;
     assert!(matches!(early, Err(BucketsError::Unavailable(_))), "{early:?}");
     let probed = buckets.probe().await;
@@ -389,7 +389,7 @@ async fn a_probe_finds_a_server_that_may_not_write_or_not_run_scripts() {
     }
     let (primary, redis) =
         (RedisProcess::start(), RedisProcess::builder().user("weak", "secret", "~* +ping +hello").start());
-    let weak = RedisBuckets::new(&RedisOptions::new(&redis.url_as("weak")).unwrap());
+    let weak = RedisBuckets::new(&RedisOptions::new(RedisUrl::parse(&redis.url_as("weak")).unwrap()));
     let probed = weak.probe().await;
     assert!(matches!(probed, Err(BucketsError::Refused(_))), "{probed:?}");
     let buckets = open(&redis.url()).await;

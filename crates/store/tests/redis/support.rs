@@ -7,7 +7,7 @@ use anteroom_core::{Effects, Operation, Reads, Room, RoomId, Settings, apply};
 use anteroom_store::contract::{
     Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store, StoreError,
 };
-use anteroom_store::redis::{RedisOptions, RedisStore};
+use anteroom_store::redis::{RedisOptions, RedisStore, RedisUrl};
 use anteroom_store::{Clock, Seal, SystemClock};
 use anteroom_testkit as wait;
 
@@ -17,7 +17,7 @@ pub(crate) const OTHER_NODE: NodeId = NodeId(0xb2);
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn options(url: &str) -> RedisOptions {
-    RedisOptions { seal: Arc::new(Reversed), ..RedisOptions::new(url).unwrap() }
+    RedisOptions { seal: Arc::new(Reversed), ..RedisOptions::new(RedisUrl::parse(url).unwrap()) }
 }
 
 pub(crate) async fn open(url: &str) -> RedisStore {

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-use super::heads::{HeadsInTime, Stage, noted};
+use super::heads::{HeaderTimeout, SharedStage, track_stage};
 use super::takeout::{Offering, Takeout};
 use super::traffic::{Traffic, Verdict, Watched};
 use super::transport::Transport;
@@ -128,9 +128,9 @@ where
     let is_crowded = context.counters.open() > limits.max_connections / 2;
     let idle_timeout =
         if is_crowded { limits.idle_timeout.min(limits.header_read_timeout) } else { limits.idle_timeout };
-    let stage = Stage::default();
-    let io = HeadsInTime::new(io, stage.clone(), limits.header_read_timeout);
-    let service = noted(service, stage);
+    let stage = SharedStage::default();
+    let io = HeaderTimeout::new(io, stage.clone(), limits.header_read_timeout);
+    let service = track_stage(service, stage);
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())

@@ -2,9 +2,9 @@
 //!
 //! A header has to come quickly, or a few slow clients would hold every slot. A connection between two requests had better stay
 //! open for longer than the proxy before us keeps it: one that we close just as the proxy sends a request on it is a request
-//! lost. hyper has a single time-out for both, so hyper's is the longer one, and the socket ([`HeadsInTime`]) gives up on a header
-//! that has begun and does not come to its end. Whether one has is told by the service ([`noted`]), which also says so where an
-//! answer is a connection's last.
+//! lost. hyper has a single time-out for both, so hyper's is the longer one, and the socket ([`HeaderTimeout`]) gives up on a header
+//! that has begun and does not come to its end. The service says whether one has ([`track_stage`]), and also says so where a
+//! response is a connection's last.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind, IoSlice};
@@ -23,44 +23,60 @@ use hyper::service::{Service, service_fn};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A header is awaited: the connection's first, or one of which something has come.
-const HEADER: u8 = 0;
-/// A request is being answered.
-const ANSWER: u8 = 1;
-/// The last answer is complete and nothing has come since.
-const QUIET: u8 = 2;
-/// The connection carries requests no longer.
-const TUNNEL: u8 = 3;
-
-/// What one HTTP/1 connection is at. Socket and service are polled by the same task, so nothing here can race.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Stage(Arc<AtomicU8>);
+/// What one HTTP/1 connection is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Stage {
+    /// A header is awaited: the connection's first, or one of which something has come.
+    Header,
+    /// A request is being answered.
+    Response,
+    /// The last response is complete and nothing has come since.
+    Idle,
+    /// The connection carries requests no longer.
+    Tunnel,
+}
 
 impl Stage {
-    fn get(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
-    }
+    /// In the order of their numbers.
+    const ALL: [Self; 4] = [Self::Header, Self::Response, Self::Idle, Self::Tunnel];
+}
 
-    fn set(&self, stage: u8) {
-        self.0.store(stage, Ordering::Relaxed);
+/// The stage of a connection as its socket and its service share it. The same task polls both, so nothing here can race.
+#[derive(Debug, Clone)]
+pub(super) struct SharedStage(Arc<AtomicU8>);
+
+impl Default for SharedStage {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU8::new(Stage::Header as u8)))
     }
 }
 
-/// Ends a request when the last of its answer is handed to hyper, or when it is given up.
-struct Answering(Stage);
+impl SharedStage {
+    fn get(&self) -> Stage {
+        Stage::ALL[usize::from(self.0.load(Ordering::Relaxed))]
+    }
 
-impl Drop for Answering {
+    fn set(&self, stage: Stage) {
+        self.0.store(stage as u8, Ordering::Relaxed);
+    }
+}
+
+/// Ends a request when the last of its response is handed to hyper, or when it is given up.
+struct ResponseGuard(SharedStage);
+
+impl Drop for ResponseGuard {
     fn drop(&mut self) {
-        if self.0.get() == ANSWER {
-            self.0.set(QUIET);
+        if self.0.get() == Stage::Response {
+            self.0.set(Stage::Idle);
         }
     }
 }
 
-/// The service, telling `stage` when a request begins and when its answer is complete.
-pub(super) fn noted<S, B>(
+/// The service, setting `stage` when a request begins and when its response is complete.
+pub(super) fn track_stage<S, B>(
     service: S,
-    stage: Stage,
+    stage: SharedStage,
 ) -> impl Service<
     Request<Incoming>,
     Response = Response<impl Body<Data = Bytes, Error = B::Error> + Send + 'static>,
@@ -74,13 +90,13 @@ where
     B: Body<Data = Bytes> + Send + 'static,
 {
     service_fn(move |request| {
-        stage.set(ANSWER);
-        let answering = Answering(stage.clone());
-        let answer = service.call(request);
+        stage.set(Stage::Response);
+        let guard = ResponseGuard(stage.clone());
+        let response = service.call(request);
         async move {
-            let mut response = answer.await?;
+            let mut response = response.await?;
             match response.status() {
-                StatusCode::SWITCHING_PROTOCOLS => answering.0.set(TUNNEL),
+                StatusCode::SWITCHING_PROTOCOLS => guard.0.set(Stage::Tunnel),
                 // hyper closes a connection on which a body was not read to its end. Without this header the client
                 // would send its next request on it.
                 StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
@@ -91,7 +107,7 @@ where
             // Changes no error: it is the way to have something dropped together with the body.
             Ok::<_, Infallible>(response.map(|body| {
                 body.map_err(move |error| {
-                    let _until_the_end = &answering;
+                    let _until_the_end = &guard;
                     error
                 })
             }))
@@ -101,21 +117,21 @@ where
 
 /// A connection's bytes, with a time-out for headers that have begun.
 #[derive(Debug)]
-pub(super) struct HeadsInTime<IO> {
+pub(super) struct HeaderTimeout<IO> {
     io: IO,
-    stage: Stage,
+    stage: SharedStage,
     timeout: Duration,
     /// Runs from the first time that more of a header had to be waited for.
     overdue: Option<Pin<Box<Sleep>>>,
 }
 
-impl<IO> HeadsInTime<IO> {
-    pub(super) fn new(io: IO, stage: Stage, timeout: Duration) -> Self {
+impl<IO> HeaderTimeout<IO> {
+    pub(super) fn new(io: IO, stage: SharedStage, timeout: Duration) -> Self {
         Self { io, stage, timeout, overdue: None }
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for HeadsInTime<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for HeaderTimeout<IO> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -124,14 +140,14 @@ impl<IO: AsyncRead + Unpin> AsyncRead for HeadsInTime<IO> {
         let this = self.get_mut();
         let filled = buffer.filled().len();
         let result = Pin::new(&mut this.io).poll_read(context, buffer);
-        let begins = this.stage.get() == QUIET && buffer.filled().len() > filled;
+        let begins = this.stage.get() == Stage::Idle && buffer.filled().len() > filled;
         if begins {
-            this.stage.set(HEADER);
+            this.stage.set(Stage::Header);
         }
-        if begins || this.stage.get() != HEADER {
+        if begins || this.stage.get() != Stage::Header {
             this.overdue = None;
         }
-        if result.is_ready() || this.stage.get() != HEADER {
+        if result.is_ready() || this.stage.get() != Stage::Header {
             return result;
         }
         let overdue = this.overdue.get_or_insert_with(|| Box::pin(tokio::time::sleep(this.timeout)));
@@ -139,7 +155,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for HeadsInTime<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for HeadsInTime<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for HeaderTimeout<IO> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().io).poll_write(context, bytes)
     }

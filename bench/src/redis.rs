@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anteroom_core::{Operation, RoomId, RoomState, Settings};
-use anteroom_store::engine::Actor;
+use anteroom_engine::{Actor, Engine, RoomHandle};
 use anteroom_store::redis::{RedisOptions, RedisStore, RedisUrl};
-use anteroom_store::{Engine, NodeId, RoomHandle, Store, SystemClock};
+use anteroom_store::{NodeId, Store, SystemClock};
 use anteroom_testkit::redis::{AppendOnly, RedisProcess};
 use anyhow::{Context, Result};
 

@@ -20,8 +20,7 @@ use std::time::Duration;
 
 use anteroom_core::auction::COLLECTING_MILLIS;
 use anteroom_core::{Board, SessionKey, Standing, Ticket, UnixMillis};
-use anteroom_store::EngineError;
-use anteroom_store::engine::Actor;
+use anteroom_engine::{Actor, EngineError};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anteroom_core::RoomId;
-use anteroom_store::{Engine, RoomHandle};
+use anteroom_engine::{Engine, RoomHandle};
 use anteroom_tokens::secret::MasterSecrets;
 use arc_swap::ArcSwap;
 

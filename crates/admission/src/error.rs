@@ -1,7 +1,8 @@
 //! Why a room did not do what a front door asked. Which status that gets is the door's own business.
 
 use anteroom_core::Refusal;
-use anteroom_store::{EngineError, StoreError};
+use anteroom_engine::EngineError;
+use anteroom_store::StoreError;
 use anteroom_tokens::signer::SignError;
 
 /// Why it was not done.

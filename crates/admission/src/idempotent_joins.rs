@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::{Operation, Recognition, Refusal, Ticket, UnixMillis};
-use anteroom_store::{Actor, EngineError, RoomHandle};
+use anteroom_engine::{Actor, EngineError, RoomHandle};
 use tokio::sync::watch;
 
 /// How long a key is remembered.

@@ -16,7 +16,7 @@ mod tickets;
 use std::sync::Arc;
 
 use anteroom_core::{RoomId, UnixMillis};
-use anteroom_store::Engine;
+use anteroom_engine::Engine;
 use anteroom_tokens::codes::Codes;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;

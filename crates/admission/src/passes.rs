@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anteroom_core::{Answer, Claim, Operation, PlaceStatus, Refusal, RequestId, Session, SessionKey, Ticket};
-use anteroom_store::engine::Actor;
+use anteroom_engine::Actor;
 use anteroom_tokens::codes::Code;
 use anteroom_tokens::pass::{self, PassClaims, Signatures, TokenSet};
 use anteroom_tokens::ticket_token;

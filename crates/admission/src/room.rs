@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anteroom_core::{Board, Recognition, RequestId, Ticket, UnixMillis};
-use anteroom_store::{EngineError, RoomHandle};
+use anteroom_engine::{EngineError, RoomHandle};
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::ticket_token::TicketTokens;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anteroom_core::UnixMillis;
 use anteroom_core::settings::DURATION_MAX_SECONDS;
-use anteroom_store::{AuditRecord, Engine, Store, StoreError};
+use anteroom_engine::Engine;
+use anteroom_store::{AuditRecord, Store, StoreError};
 use anteroom_tokens::key_ring::{KeyRing, KeyRingError};
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signing_key::{SigningAlgorithm, SigningKey};

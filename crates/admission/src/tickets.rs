@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anteroom_core::{Board, Recognition, Ticket, UnixMillis};
-use anteroom_store::{EngineError, RoomHandle};
+use anteroom_engine::{EngineError, RoomHandle};
 
 /// How old a line that is not remembered may be for its request ids to be believed. Signed tickets are, however old.
 const LOST_LINE_AGE_MAX_SECONDS: u64 = 7 * 24 * 3600;

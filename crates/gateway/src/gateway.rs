@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anteroom_admission::Admission;
 use anteroom_core::{RoomId, UnixMillis};
-use anteroom_store::Engine;
+use anteroom_engine::Engine;
 use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::random;
 use http::header::HeaderMap;

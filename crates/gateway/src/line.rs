@@ -8,9 +8,8 @@ pub(crate) mod query;
 pub(crate) mod wait;
 
 use anteroom_core::{Operation, PlaceStatus, Recognition, Refusal, Standing};
+use anteroom_engine::{Actor, EngineError};
 use anteroom_pages::{Page, Situation};
-use anteroom_store::EngineError;
-use anteroom_store::engine::Actor;
 use anteroom_tokens::codes::Codes;
 use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::random;

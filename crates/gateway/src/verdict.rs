@@ -19,8 +19,7 @@ use anteroom_core::{
     Board, Operation, PlaceStatus, Position, Recognition, Refusal, RoomState, SessionStatus, Standing,
     Standstill, Ticket, UnixMillis,
 };
-use anteroom_store::EngineError;
-use anteroom_store::engine::Actor;
+use anteroom_engine::{Actor, EngineError};
 use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::random;
 

@@ -7,7 +7,7 @@ pub(crate) mod api_keys;
 pub mod offline;
 
 use anteroom_core::UnixMillis;
-use anteroom_store::engine::Actor;
+use anteroom_engine::Actor;
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::sigv4::{Authorization, SigV4Error};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anteroom_admission::{Admission, AdmissionError, RoomView};
 use anteroom_core::{RoomId, UnixMillis};
+use anteroom_engine::Engine;
 use anteroom_gateway::Gateway;
 use anteroom_gateway::identify::Identification;
 use anteroom_gateway::limiter::Limiter;
 use anteroom_pages::Pages;
-use anteroom_store::{Engine, RedisStore};
+use anteroom_store::RedisStore;
 use arc_swap::ArcSwap;
 
 use crate::access::{Authenticator, OriginSecret};

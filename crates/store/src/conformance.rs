@@ -5,16 +5,16 @@
 
 #![expect(clippy::unwrap_used, reason = "the suite is a test that lives in the library only to be shared")]
 
-mod backups;
-mod caller;
+pub mod backups;
+pub mod caller;
 mod clockwork;
 mod commits;
-mod engines;
+pub mod fault_injection;
 mod joins;
 mod nodes;
 mod records;
-mod rooms;
 mod sessions;
+pub mod stores;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +25,11 @@ use crate::contract::Store;
 pub type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Plays one scenario over an empty store; panics where the contract is broken.
 pub type Scenario = fn(Arc<dyn Store>) -> Running;
+/// A scenario with its name.
+pub type NamedScenario = (&'static str, Scenario);
 
+/// A list of scenarios, each under the name of its function.
+#[macro_export]
 macro_rules! scenarios {
     ($($module:ident :: $name:ident,)+) => {
         &[ $( (stringify!($name), |store| Box::pin($module::$name(store))), )+ ]
@@ -33,7 +37,7 @@ macro_rules! scenarios {
 }
 
 /// Every scenario with its name.
-pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
+pub const SCENARIOS: &[NamedScenario] = crate::scenarios! {
     commits::a_snapshot_reads_back_exactly,
     commits::a_stale_version_conflicts_and_writes_nothing,
     commits::a_room_is_made_once,
@@ -60,24 +64,9 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     records::outbox_and_audit_are_bounded,
     records::values_are_compared_and_set,
     records::the_audit_is_read_page_by_page,
-    rooms::a_change_with_a_stale_expectation_changes_nothing,
-    rooms::a_deleted_room_is_gone_and_its_name_is_free,
-    rooms::a_room_made_again_is_another_room,
-    rooms::a_deletion_with_a_stale_expectation_deletes_nothing,
-    rooms::what_is_queued_behind_a_deletion_is_refused,
-    rooms::another_node_sees_that_a_room_was_deleted,
-    backups::a_backup_taken_under_load_is_one_moment,
-    backups::a_backup_moves_to_another_store_and_back,
-    backups::a_broken_backup_is_refused_and_changes_nothing,
     backups::a_backup_that_contradicts_itself_is_refused,
-    backups::values_decide_before_anything_changes,
-    backups::no_position_is_handed_out_twice_across_restores,
-    backups::rooms_come_back_and_go_with_a_restore,
-    backups::numbers_rise_and_the_audit_stays_across_a_restore,
     clockwork::a_room_with_everything_set_reads_back_exactly,
     clockwork::a_pass_to_be_used_in_time_reads_back_with_that_time,
-    clockwork::after_a_restore_reporters_are_silent_until_they_are_heard_again,
-    clockwork::what_programs_say_every_few_seconds_is_not_audited,
     nodes::a_poll_shows_how_far_rooms_have_come,
     nodes::a_lease_belongs_to_one_node_until_it_runs_out,
     nodes::what_was_computed_under_another_lineage_conflicts,
@@ -85,19 +74,14 @@ pub const SCENARIOS: &[(&str, Scenario)] = scenarios! {
     nodes::what_is_confirmed_can_be_read,
     nodes::a_room_made_again_takes_nothing_of_before,
     nodes::an_answer_is_kept_once_for_its_room_and_its_time,
-    engines::joins_through_several_engines_keep_their_order,
-    engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
-    engines::the_board_shows_what_was_answered,
-    engines::a_room_made_twice_at_once_has_one_owner,
-    engines::stopping_answers_what_is_queued_and_refuses_the_rest,
 };
 
-/// Plays every scenario, each over a store of its own.
-pub async fn run_all<Made>(make: impl Fn() -> Made)
+/// Plays every scenario of a list, each over a store of its own.
+pub async fn run_all<Made>(scenarios: &[NamedScenario], make: impl Fn() -> Made)
 where
     Made: Future<Output = Arc<dyn Store>>,
 {
-    for (name, scenario) in SCENARIOS {
+    for (name, scenario) in scenarios {
         let _named = NamedInPanic(name);
         scenario(make().await).await;
     }

@@ -1,8 +1,8 @@
-//! Where a room's state lives, and the engine that moves it.
+//! Where a room's state lives.
 //!
 //! [`contract`] says what every store promises; [`memory`], [`embedded`] and [`redis`] keep it; the conformance suite runs the same scenarios
-//! over each. [`engine`] is the only user of a store: it owns a room's queue of operations, applies the rules of `core` to
-//! them and commits the result.
+//! over each. The engine (`anteroom-engine`) is the only user of a store that changes rooms: it owns a room's queue of
+//! operations, applies the rules of `core` to them and commits the result.
 
 mod answers;
 pub mod backup;
@@ -14,7 +14,6 @@ pub mod conformance;
 
 pub mod contract;
 pub mod embedded;
-pub mod engine;
 mod lease;
 
 pub mod memory;
@@ -26,8 +25,6 @@ pub use backup::restore::RestoreError;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use contract::{AuditRecord, NodeId, Store, StoreError, StoredEvent};
 pub use embedded::EmbeddedStore;
-pub use engine::restore::{RestoreRequest, Restored};
-pub use engine::{Actor, Engine, EngineError, RoomHandle};
 
 pub use memory::MemoryStore;
 pub use redis::RedisStore;

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use anteroom_core::auction::COLLECTING_MILLIS;
 use anteroom_core::{Answer, Auction, Operation, Refusal, SessionKey, UnixMillis};
-use anteroom_store::engine::Actor;
-use anteroom_store::{Engine, EngineError, RoomHandle};
+use anteroom_engine::{Actor, Engine, EngineError, RoomHandle};
 use tokio::sync::watch;
 
 use super::table::{Attendance, RoundTable};

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anteroom_core::{Board, Refusal, RoomState, SessionKey};
-use anteroom_store::RoomHandle;
+use anteroom_engine::RoomHandle;
 use tokio::sync::oneshot;
 
 use crate::AdmissionError;

@@ -1,14 +1,19 @@
 //! "A test reads `cargo metadata` and fails on a dependency that points upwards between our crates."
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 /// Our crates from the top to the bottom: each may depend on those after it.
-const ORDER: [&str; 8] = [
+const ORDER: [&str; 11] = [
     "anteroom",
     "anteroom-server",
     "anteroom-gateway",
+    "anteroom-proxy",
+    "anteroom-admission",
+    "anteroom-engine",
     "anteroom-pages",
     "anteroom-store",
     "anteroom-tokens",
@@ -82,6 +87,29 @@ fn no_dependency_between_our_crates_points_upwards() {
         .collect();
     assert!(names.contains(&"anteroom") && names.contains(&"anteroom-core"), "{names:?}");
     assert_eq!(violations(&metadata), Vec::<String>::new());
+}
+
+/// The proxy forwards requests and knows no rooms: of the store it takes the clock, which is there for all crates.
+#[test]
+fn the_proxy_uses_only_the_clock_of_the_store() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proxy/src");
+    let (mut directories, mut found, mut files) = (vec![sources], vec![], 0);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let source = fs::read_to_string(&path).unwrap();
+            files += 1;
+            let uses = source.match_indices("anteroom_store").map(|(at, _)| &source[at..]);
+            let others = uses.filter(|rest| !rest.starts_with("anteroom_store::clock::"));
+            found.extend(others.map(|rest| format!("{}: {}", path.display(), rest.lines().next().unwrap())));
+        }
+    }
+    assert!(files > 3, "the sources of the proxy are elsewhere");
+    assert_eq!(found, Vec::<String>::new());
 }
 
 /// Metadata of a made-up workspace: (crate, its dependencies with their kind).

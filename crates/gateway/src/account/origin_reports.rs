@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anteroom_core::{InletKind, Operation, Report};
+use anteroom_engine::{Actor, RoomHandle};
 use anteroom_store::clock::Stopwatch;
-use anteroom_store::{Actor, RoomHandle};
 
 use anteroom_proxy::{Observations, Origins};
 
@@ -144,7 +144,8 @@ fn report_of(reporter: &str, observations: &Observations, few: &mut FewRequests)
 mod tests {
     use anteroom_core::settings::ShortSeconds;
     use anteroom_core::{RoomId, RoomState, Settings};
-    use anteroom_store::{Engine, MemoryStore, NodeId, SystemClock};
+    use anteroom_engine::Engine;
+    use anteroom_store::{MemoryStore, NodeId, SystemClock};
     use anteroom_testkit::wait_until;
 
     use super::*;

@@ -413,7 +413,8 @@ mod tests {
     use anteroom_admission::AdmissionParts;
     use anteroom_admission::signing_keys::SigningKeys;
     use anteroom_core::RoomState;
-    use anteroom_store::{Actor, Engine, MemoryStore, NodeId, SystemClock};
+    use anteroom_engine::{Actor, Engine};
+    use anteroom_store::{MemoryStore, NodeId, SystemClock};
     use anteroom_tokens::secret::MasterSecrets;
     use anteroom_tokens::signer::Signer;
     use anteroom_tokens::signing_key::SigningAlgorithm;

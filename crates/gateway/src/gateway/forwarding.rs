@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anteroom_core::{Recognition, UnixMillis};
-use anteroom_store::Engine;
+use anteroom_engine::Engine;
 use anteroom_tokens::cookie::CookieContent;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode};
@@ -144,7 +144,7 @@ impl Gateway {
         };
         let handle = Arc::clone(&rule.room.handle);
         background(async move {
-            let actor = anteroom_store::engine::Actor::Visitor;
+            let actor = anteroom_engine::Actor::Visitor;
             if let Err(error) = handle.operate(Operation::Close { key, outcome }, actor).await {
                 tracing::warn!(room = %handle.id(), %error, "ending a visit on the origin's word failed, its slot stays taken until the visit expires");
             }

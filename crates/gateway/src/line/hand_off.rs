@@ -6,9 +6,8 @@
 use anteroom_admission::{AdmissionError, ClaimTerms, Pass};
 use anteroom_core::settings::{HandOff, ReturnAddress, WebAddress};
 use anteroom_core::{Refusal, RoomId, Settings, Ticket};
+use anteroom_engine::{Actor, EngineError};
 use anteroom_pages::{Handoff, Page, Situation};
-use anteroom_store::EngineError;
-use anteroom_store::engine::Actor;
 use anteroom_tokens::codes::Code;
 use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::random;

@@ -6,9 +6,8 @@
 //! repeated confirmation, or opening the link again, returns the same place (`anteroom_core::moves`).
 
 use anteroom_core::{Answer, Mover, Operation, PlaceStatus, Recognition, Refusal, Standing, Ticket};
+use anteroom_engine::{Actor, EngineError};
 use anteroom_pages::{Page, Situation, qr_svg};
-use anteroom_store::EngineError;
-use anteroom_store::engine::Actor;
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::codes::{Code, MOVE_SECONDS};
 use anteroom_tokens::cookie::CookieContent;

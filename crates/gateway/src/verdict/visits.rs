@@ -14,8 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::{Answer, Board, Operation, Refusal, SessionKey, Ticket, UnixMillis};
-use anteroom_store::engine::Actor;
-use anteroom_store::{EngineError, RoomHandle};
+use anteroom_engine::{Actor, EngineError, RoomHandle};
 
 /// The longest time between two touches of a visit.
 const TOUCH_INTERVAL_MAX_MILLIS: u64 = 30_000;

@@ -10,8 +10,8 @@ use anteroom_core::settings::{DURATION_MAX_SECONDS, ISSUER_MAX_LENGTH, is_issuer
 use anteroom_core::{
     Answer, Operation, Outcome, RequestId, RoomState, SessionKey, Standing, Ticket, UnixMillis,
 };
+use anteroom_engine::Actor;
 use anteroom_store::StoreError;
-use anteroom_store::engine::Actor;
 use anteroom_tokens::{random, request_id};
 use axum::body::Body;
 use axum::extract::State;

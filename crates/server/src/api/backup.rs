@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anteroom_admission::signing_keys;
+use anteroom_engine::{Actor, RestoreRequest, Restored};
 use anteroom_store::StoreError;
 use anteroom_store::backup::BackupStream;
 use anteroom_store::backup::restore::RestoreError;
-use anteroom_store::engine::Actor;
-use anteroom_store::engine::restore::{RestoreRequest, Restored};
 use anteroom_tokens::random;
 use axum::body::Body;
 use axum::extract::State;

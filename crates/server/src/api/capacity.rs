@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anteroom_admission::Proof;
 use anteroom_core::{Answer, Operation, Outcome, Refusal, ReportOutcome, SessionKey};
-use anteroom_store::EngineError;
+use anteroom_engine::EngineError;
 use anteroom_tokens::request_id;
 use axum::body::Body;
 use axum::extract::State;

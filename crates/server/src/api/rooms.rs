@@ -12,7 +12,7 @@ use anteroom_core::{
     Board, Operation, Reconfigure, Refusal, RoomId, RoomState, Session, SessionKey, SessionStatus, Settings,
     Standing, UnixMillis, Value,
 };
-use anteroom_store::EngineError;
+use anteroom_engine::EngineError;
 use anteroom_tokens::{random, request_id};
 use axum::body::Body;
 use axum::extract::State;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anteroom_admission::idempotent_joins::JoinKey;
 use anteroom_admission::{AdmissionError, ClaimTerms, PresentedTicket, auction};
 use anteroom_core::{Answer, Mover, Operation};
-use anteroom_store::engine::Actor;
+use anteroom_engine::Actor;
 use axum::body::Body;
 use axum::extract::State;
 use http::{HeaderMap, Request, StatusCode};

@@ -5,7 +5,8 @@
 
 use anteroom_admission::AdmissionError;
 use anteroom_core::Refusal;
-use anteroom_store::{EngineError, StoreError};
+use anteroom_engine::EngineError;
+use anteroom_store::StoreError;
 use anteroom_tokens::signer::SignError;
 use axum::body::Body;
 use axum::response::IntoResponse;

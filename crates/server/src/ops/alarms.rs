@@ -21,8 +21,8 @@ use anteroom_core::alarms::{
     OwnAlarms, RESOURCES, Totals,
 };
 use anteroom_core::{Board, Operation, UnixMillis};
-use anteroom_store::engine::{Actor, OperationFailures};
-use anteroom_store::{AuditRecord, Engine, NodeId, RoomHandle, Store, StoreError};
+use anteroom_engine::{Actor, Engine, OperationFailures, RoomHandle};
+use anteroom_store::{AuditRecord, NodeId, Store, StoreError};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use serde::{Deserialize, Serialize};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anteroom_core::settings::{FIELDS, PLANNED};
 use anteroom_core::{InletKind, Operation, RoomId, RoomState, Settings, Value};
-use anteroom_store::engine::Actor;
-use anteroom_store::{Engine, Store};
+use anteroom_engine::{Actor, Engine};
+use anteroom_store::Store;
 use anteroom_tokens::random;
 use anyhow::Context;
 

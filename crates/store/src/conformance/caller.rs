@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anteroom_core::{
-    Answer, Claim, Effects, Generation, MAX_POSITION, Operation, Outcome, Position, Reads, Refusal,
+    Answer, Claim, Effects, Generation, MAX_POSITION, Operation, Outcome, Position, Reads, Refusal, Report,
     RequestId, Room, RoomId, Session, SessionKey, Settings, Ticket, UnixMillis, apply,
 };
 
@@ -12,36 +12,47 @@ use crate::contract::{
     AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store,
 };
 
-pub(super) const NODE: NodeId = NodeId(1);
-pub(super) const OTHER_NODE: NodeId = NodeId(2);
-pub(super) const HOUR_MILLIS: u64 = 3_600_000;
+/// The node of a caller.
+pub const NODE: NodeId = NodeId(1);
+/// Another node.
+pub const OTHER_NODE: NodeId = NodeId(2);
+/// One hour.
+pub const HOUR_MILLIS: u64 = 3_600_000;
 
+/// A caller of the bare store.
 #[derive(Clone)]
-pub(super) struct Caller {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) id: RoomId,
-    pub(super) node: NodeId,
-    pub(super) number: u64,
-    pub(super) now: UnixMillis,
-    pub(super) room: Room,
-    pub(super) lineage: Lineage,
+pub struct Caller {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its room.
+    pub id: RoomId,
+    /// Its node.
+    pub node: NodeId,
+    /// The number of its last write.
+    pub number: u64,
+    /// The time it goes by.
+    pub now: UnixMillis,
+    /// The room as of its last commit.
+    pub room: Room,
+    /// The store's lineage when it began.
+    pub lineage: Lineage,
     /// How long a board takes to all nodes.
-    pub(super) spread_millis: u64,
+    pub spread_millis: u64,
 }
 
 impl Caller {
     /// Makes a room as of now.
-    pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Self {
+    pub async fn open(store: &Arc<dyn Store>, name: &str) -> Self {
         Self::open_at(store, name, SystemClock.now()).await
     }
 
     /// Makes a room as of `now`.
-    pub(super) async fn open_at(store: &Arc<dyn Store>, name: &str, now: UnixMillis) -> Self {
+    pub async fn open_at(store: &Arc<dyn Store>, name: &str, now: UnixMillis) -> Self {
         Self::open_room(store, name, Room::open(Settings::default(), now, 1)).await
     }
 
     /// Makes a room whose line has only `places` left.
-    pub(super) async fn open_near_the_end(store: &Arc<dyn Store>, name: &str, places: u64) -> Self {
+    pub async fn open_near_the_end(store: &Arc<dyn Store>, name: &str, places: u64) -> Self {
         let mut room = Room::open(Settings::default(), SystemClock.now(), 1);
         let end = MAX_POSITION - places;
         let segment = room.segments.back_mut().unwrap();
@@ -69,7 +80,7 @@ impl Caller {
     }
 
     /// The commit that makes the room as this caller has it.
-    pub(super) fn creation(&mut self) -> Commit {
+    pub fn creation(&mut self) -> Commit {
         self.number += 1;
         Commit {
             room: self.id.clone(),
@@ -87,15 +98,12 @@ impl Caller {
     }
 
     /// Another node that has seen the same.
-    pub(super) fn on_another_node(&self) -> Self {
+    pub fn on_another_node(&self) -> Self {
         Self { node: OTHER_NODE, number: 0, ..self.clone() }
     }
 
     /// The commit of these operations, and their answers; the caller's own room does not change.
-    pub(super) async fn prepare(
-        &mut self,
-        operations: &[Operation],
-    ) -> (Commit, Vec<Result<Answer, Refusal>>) {
+    pub async fn prepare(&mut self, operations: &[Operation]) -> (Commit, Vec<Result<Answer, Refusal>>) {
         self.number += 1;
         let (mut next, mut effects, mut answers) = (self.room.clone(), Effects::default(), vec![]);
         for operation in operations {
@@ -130,7 +138,7 @@ impl Caller {
     }
 
     /// Commits and goes on from what was committed; returns the last position handed out.
-    pub(super) async fn commit(&mut self, commit: &Commit) -> u64 {
+    pub async fn commit(&mut self, commit: &Commit) -> u64 {
         match self.store.commit(commit).await.unwrap() {
             CommitOutcome::Done { joined } => {
                 self.room = commit.next.clone();
@@ -142,7 +150,7 @@ impl Caller {
     }
 
     /// Commits something that must conflict; returns the newer snapshot.
-    pub(super) async fn commit_in_vain(&self, commit: &Commit) -> Option<Snapshot> {
+    pub async fn commit_in_vain(&self, commit: &Commit) -> Option<Snapshot> {
         match self.store.commit(commit).await.unwrap() {
             CommitOutcome::Done { joined } => panic!("no conflict, joined {joined}"),
             CommitOutcome::Conflict(newer) => newer.map(|newer| *newer),
@@ -150,14 +158,14 @@ impl Caller {
     }
 
     /// Carries out one operation that the rules allow.
-    pub(super) async fn perform(&mut self, operation: Operation) -> Answer {
+    pub async fn perform(&mut self, operation: Operation) -> Answer {
         let (commit, mut answers) = self.prepare(&[operation]).await;
         self.commit(&commit).await;
         answers.remove(0).unwrap()
     }
 
     /// Lets the sessions end that the store says are over.
-    pub(super) async fn sweep(&mut self) {
+    pub async fn sweep(&mut self) {
         self.number += 1;
         let ended = self.ended(self.now, usize::MAX).await;
         let reads = Reads { ended, ..Reads::default() };
@@ -167,12 +175,12 @@ impl Caller {
     }
 
     /// Joins, lets the frontier pass and claims; returns the session.
-    pub(super) async fn admit(&mut self, validity_seconds: u64) -> Session {
+    pub async fn admit(&mut self, validity_seconds: u64) -> Session {
         self.admit_by(|ticket| claim(ticket, Some(validity_seconds))).await
     }
 
     /// The same, with a stay of so many milliseconds.
-    pub(super) async fn admit_for(&mut self, stay_millis: u64) -> Session {
+    pub async fn admit_for(&mut self, stay_millis: u64) -> Session {
         self.admit_by(|ticket| match claim(ticket, None) {
             Operation::Claim(claim) => Operation::Claim(Claim { stay_millis: Some(stay_millis), ..claim }),
             other => other,
@@ -193,14 +201,16 @@ impl Caller {
         session
     }
 
-    pub(super) async fn touch(&mut self, key: SessionKey, stay_millis: u64) -> Session {
+    /// Prolongs a stay.
+    pub async fn touch(&mut self, key: SessionKey, stay_millis: u64) -> Session {
         match self.perform(Operation::Touch { key, stay_millis, confirms: false }).await {
             Answer::Session(session) => session,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(super) async fn close(&mut self, key: SessionKey, outcome: Outcome) -> Session {
+    /// Ends a session by name.
+    pub async fn close(&mut self, key: SessionKey, outcome: Outcome) -> Session {
         match self.perform(Operation::Close { key, outcome }).await {
             Answer::Session(session) => session,
             other => panic!("{other:?}"),
@@ -208,7 +218,7 @@ impl Caller {
     }
 
     /// A ticket of the newest generation.
-    pub(super) fn ticket(&self, position: u64) -> Ticket {
+    pub fn ticket(&self, position: u64) -> Ticket {
         Ticket {
             lane: 0,
             generation: self.room.newest().generation,
@@ -219,7 +229,7 @@ impl Caller {
     }
 
     /// The next batch of joins.
-    pub(super) fn batch(&mut self, count: u64) -> JoinBatch {
+    pub fn batch(&mut self, count: u64) -> JoinBatch {
         self.number += 1;
         JoinBatch {
             room: self.id.clone(),
@@ -232,7 +242,7 @@ impl Caller {
     }
 
     /// Joins on the side, as a node does that has nothing else to write; the caller's own room does not change.
-    pub(super) async fn join(&mut self, count: u64) -> u64 {
+    pub async fn join(&mut self, count: u64) -> u64 {
         let batch = self.batch(count);
         match self.store.join(&batch).await.unwrap() {
             JoinOutcome::Joined { first } => first,
@@ -240,44 +250,49 @@ impl Caller {
         }
     }
 
-    pub(super) async fn snapshot(&self) -> Snapshot {
+    /// The room as the store has it.
+    pub async fn snapshot(&self) -> Snapshot {
         self.store.load(&self.id, self.node).await.unwrap().unwrap()
     }
 
-    pub(super) async fn session(&self, key: SessionKey) -> Option<Session> {
+    /// A session as the store has it.
+    pub async fn session(&self, key: SessionKey) -> Option<Session> {
         self.store.session(&self.id, key).await.unwrap()
     }
 
     /// The generations that count.
-    pub(super) fn generations(&self) -> Vec<Generation> {
+    pub fn generations(&self) -> Vec<Generation> {
         self.room.segments.iter().map(|segment| segment.generation).collect()
     }
 
-    pub(super) async fn ended(&self, until: UnixMillis, limit: usize) -> Vec<Session> {
+    /// The sessions that have ended by then.
+    pub async fn ended(&self, until: UnixMillis, limit: usize) -> Vec<Session> {
         let generations = self.generations();
         self.store.sessions_ended(&self.id, &generations, until, limit).await.unwrap()
     }
 
-    pub(super) async fn next_end(&self) -> Option<UnixMillis> {
+    /// When the next session ends.
+    pub async fn next_end(&self) -> Option<UnixMillis> {
         let generations = self.generations();
         self.store.next_session_end(&self.id, &generations).await.unwrap()
     }
 
     /// Whose passes ended before that, sorted.
-    pub(super) async fn expired(&self, before: UnixMillis) -> Vec<RequestId> {
+    pub async fn expired(&self, before: UnixMillis) -> Vec<RequestId> {
         let generations = self.generations();
         let mut expired = self.store.expired_passes(&self.id, &generations, before).await.unwrap();
         expired.sort();
         expired
     }
 
-    pub(super) fn audit_record(&self, action: &str) -> AuditRecord {
+    /// A record of something done to the room.
+    pub fn audit_record(&self, action: &str) -> AuditRecord {
         AuditRecord::new(self.now, Some(self.id.clone()), "somebody", action)
     }
 }
 
 /// A request id that tells the generation and the position apart.
-pub(super) fn request_id(ticket: &Ticket) -> RequestId {
+pub fn request_id(ticket: &Ticket) -> RequestId {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&ticket.position.get().to_be_bytes());
     bytes[8..12].copy_from_slice(&ticket.generation.opened.to_be_bytes());
@@ -285,7 +300,8 @@ pub(super) fn request_id(ticket: &Ticket) -> RequestId {
     RequestId(bytes)
 }
 
-pub(super) fn claim(ticket: Ticket, validity_seconds: Option<u64>) -> Operation {
+/// The claim of a ticket.
+pub fn claim(ticket: Ticket, validity_seconds: Option<u64>) -> Operation {
     Operation::Claim(Claim {
         ticket,
         request_id: request_id(&ticket),
@@ -293,5 +309,18 @@ pub(super) fn claim(ticket: Ticket, validity_seconds: Option<u64>) -> Operation 
         validity_seconds,
         key_id: "key-1".into(),
         stay_millis: None,
+    })
+}
+
+/// The report of an origin with so many free places.
+pub fn report(sequence: u64, free: u64) -> Operation {
+    Operation::Report(Report {
+        reporter: "web-1".into(),
+        sequence: Some(sequence),
+        free: Some(free),
+        entered: Some(sequence * 2),
+        latency_p95_millis: Some(180),
+        errors_per_million: Some(2_000),
+        in_flight: Some(9),
     })
 }

@@ -1,32 +1,16 @@
-//! What moves a room's frontier: kept exactly, brought back by a restore, and never audited where programs say it every few seconds.
+//! What moves a room's frontier is kept exactly.
 
 use std::sync::Arc;
 
 use anteroom_core::forecast::Note;
 use anteroom_core::settings::{AlarmNames, Bounded, Notice, Seconds};
 use anteroom_core::{
-    Adaptive, Adjustment, Answer, Discipline, FrontierMove, InletKind, MovedBy, Operation, Report,
-    ReportOutcome, Room, SessionKey, Settings, UnixMillis,
+    Adaptive, Adjustment, Answer, Discipline, FrontierMove, InletKind, MovedBy, Operation, Room, SessionKey,
+    Settings, UnixMillis,
 };
 
-use super::backups::{read, restore};
-use super::caller::{Caller, NODE, claim};
-use super::engines::operate_with_retries;
-use crate::clock::{Clock, SystemClock};
+use super::caller::{Caller, NODE, claim, report};
 use crate::contract::Store;
-use crate::engine::{Actor, Engine};
-
-fn report(sequence: u64, free: u64) -> Operation {
-    Operation::Report(Report {
-        reporter: "web-1".into(),
-        sequence: Some(sequence),
-        free: Some(free),
-        entered: Some(sequence * 2),
-        latency_p95_millis: Some(180),
-        errors_per_million: Some(2_000),
-        in_flight: Some(9),
-    })
-}
 
 /// Every new setting other than by default.
 fn settings() -> Settings {
@@ -123,43 +107,4 @@ pub(super) async fn a_pass_to_be_used_in_time_reads_back_with_that_time(store: A
     assert_eq!(session.enter_by_seconds, Some(session.issued_at_seconds + 30));
     let stored = store.session(&caller.id, session.key).await.unwrap();
     assert_eq!(stored, Some(session));
-}
-
-/// The word of a reporter is about its moment. After a restore nobody is let in on one of before.
-pub(super) async fn after_a_restore_reporters_are_silent_until_they_are_heard_again(store: Arc<dyn Store>) {
-    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NODE).await.unwrap();
-    let room = super::engines::make_room(&engine).await;
-    let settings = Settings { inlet: InletKind::MaxSize, total_active_users: Some(9), ..Settings::default() };
-    operate_with_retries(&room, Operation::reconfigure(settings, None)).await;
-    operate_with_retries(&room, report(1, 4)).await;
-    let bytes = read(engine.backup().await.unwrap()).await;
-    restore(&engine, &bytes).await.unwrap();
-    let room = engine.room("room").unwrap();
-    let board = room.board();
-    assert_eq!(board.reports.reporters.len(), 1, "it is remembered");
-    assert!(!board.reports.has_live_reporter(&board.settings, SystemClock.now()));
-    room.join().await.unwrap();
-    assert_eq!(
-        (room.board().serving, room.board().standstill),
-        (0, Some(anteroom_core::Standstill::NoReport))
-    );
-    // The same number again: after a silence, a reporter may have begun anew.
-    assert_eq!(operate_with_retries(&room, report(1, 4)).await, Answer::Reported(ReportOutcome::Accepted));
-    assert_eq!(room.board().serving, 1);
-    engine.stop().await;
-}
-
-pub(super) async fn what_programs_say_every_few_seconds_is_not_audited(store: Arc<dyn Store>) {
-    let engine = Engine::start(store.clone(), Arc::new(SystemClock), NODE).await.unwrap();
-    let room = super::engines::make_room(&engine).await;
-    let actor = || Actor::Operator("web".into());
-    let audited = || async { store.audit(None, None, 100).await.unwrap().len() };
-    let before = audited().await;
-    room.operate(report(1, 4), actor()).await.unwrap();
-    assert_eq!(audited().await, before);
-    room.operate(Operation::ForgetReporter { reporter: "web-1".into() }, actor()).await.unwrap();
-    assert_eq!(audited().await, before + 1, "an operator's word is");
-    room.operate(Operation::Alarms { firing: vec!["Disk full".into()] }, actor()).await.unwrap();
-    assert_eq!(audited().await, before + 2, "and so is what held an inlet");
-    engine.stop().await;
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anteroom_core::{Effects, Operation, Reads, Room, RoomId, Settings, apply};
+pub(crate) use anteroom_store::conformance::stores::redis_options as options;
 use anteroom_store::contract::{
     Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store, StoreError,
 };
-use anteroom_store::redis::{RedisOptions, RedisStore, RedisUrl};
-use anteroom_store::{Clock, Seal, SystemClock};
+use anteroom_store::redis::RedisStore;
+use anteroom_store::{Clock, SystemClock};
 use anteroom_testkit as wait;
 
 pub(crate) const NODE: NodeId = NodeId(0xa1);
@@ -16,25 +17,8 @@ pub(crate) const OTHER_NODE: NodeId = NodeId(0xb2);
 /// How long a state may take to come.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) fn options(url: &str) -> RedisOptions {
-    RedisOptions { seal: Arc::new(Reversed), ..RedisOptions::new(RedisUrl::parse(url).unwrap()) }
-}
-
 pub(crate) async fn open(url: &str) -> RedisStore {
     RedisStore::open(&options(url)).await.unwrap()
-}
-
-/// A seal for tests only: it can be undone by anybody, but nothing reads as it was, and other bytes are refused.
-pub(crate) struct Reversed;
-
-impl Seal for Reversed {
-    fn seal(&self, plain: &[u8]) -> Vec<u8> {
-        b"~".iter().copied().chain(plain.iter().rev().map(|byte| byte ^ 0x55)).collect()
-    }
-
-    fn open(&self, sealed: &[u8]) -> Option<Vec<u8>> {
-        Some(sealed.strip_prefix(b"~")?.iter().rev().map(|byte| byte ^ 0x55).collect())
-    }
 }
 
 /// Looks until something holds, without stopping what else goes on.

@@ -65,6 +65,18 @@ impl Odds {
         Self { seed, chances: Vec::new() }
     }
 
+    /// What breaks connections of a store while a list of scenarios runs. A large request has many pieces, and each can meet a
+    /// fault: more faults would let none through. A response that never comes costs seconds, so there are fewer of them.
+    pub fn of_broken_connections(seed: u64, is_full: bool) -> Self {
+        let (often, seldom) = if is_full { (100, 1_500) } else { (150, 3_000) };
+        Self::seeded(seed)
+            .one_in(often, Fault::CutAfterSending)
+            .one_in(often, Fault::Reset)
+            .one_in(often, Fault::Delay(Direction::Both, Duration::from_millis(30)))
+            .one_in(seldom, Fault::BlackHole(Direction::ToServer))
+            .one_in(seldom, Fault::BlackHole(Direction::ToClient))
+    }
+
     /// One request in so many meets this fault. The faults are tried in the order in which they were added, and a request
     /// meets one at most.
     #[must_use]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use anteroom_store::RoomHandle;
+use anteroom_engine::RoomHandle;
 use anteroom_store::clock::Stopwatch;
 use bytes::Bytes;
 use serde_json::json;

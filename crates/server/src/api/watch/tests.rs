@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use anteroom_core::{Operation, RoomId, RoomState, Settings};
-use anteroom_store::engine::Actor;
-use anteroom_store::{Engine, MemoryStore, NodeId, SystemClock};
+use anteroom_engine::{Actor, Engine};
+use anteroom_store::{MemoryStore, NodeId, SystemClock};
 use anteroom_tokens::secret::MasterSecrets;
 use bytes::Bytes;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use anteroom_core::{Adjustment, Board, MovedBy, Standstill};
-use anteroom_store::RoomHandle;
+use anteroom_engine::RoomHandle;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;

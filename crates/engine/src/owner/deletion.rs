@@ -1,0 +1,86 @@
+//! The end of a room: deleted here by an operator's word, or found to be gone because another node has deleted it.
+
+use anteroom_core::Refusal;
+use anteroom_store::contract::{Deletion, DeletionOutcome};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Owner, RoomGone, TurnError, faster_every_time, in_time};
+use crate::counters::count;
+use crate::handle::{Request, SettingsAndState};
+use crate::{Actor, CONFLICTS_MAX, EngineError, TURN_OPERATIONS_MAX, audit};
+
+impl Owner {
+    /// Deletes the room and says so. Where the outcome is not known, the store is asked whether the room is still there.
+    pub(super) async fn delete(
+        &mut self,
+        expected: Option<&SettingsAndState>,
+        actor: &Actor,
+        answer: oneshot::Sender<Result<bool, EngineError>>,
+    ) -> Result<(), RoomGone> {
+        let existed = match self.try_to_delete(expected, actor).await {
+            Ok(Ok(())) => true,
+            Err(TurnError::Gone) => false,
+            Ok(Err(refusal)) => {
+                drop(answer.send(Err(refusal.into())));
+                return Ok(());
+            }
+            Err(TurnError::Store(error)) => {
+                self.note_failure(&error);
+                drop(answer.send(Err(error.into())));
+                return self.load_again().await;
+            }
+        };
+        // First, so that the caller finds the name free.
+        self.mark_deleted();
+        drop(answer.send(Ok(existed)));
+        Err(RoomGone)
+    }
+
+    async fn try_to_delete(
+        &mut self,
+        expected: Option<&SettingsAndState>,
+        actor: &Actor,
+    ) -> Result<Result<(), Refusal>, TurnError> {
+        for _ in 0..CONFLICTS_MAX {
+            if self.room.is_none() {
+                self.load().await?;
+            }
+            let room = self.room.as_ref().ok_or(TurnError::Gone)?;
+            if expected.is_some_and(|(settings, state)| !room.is_configured(settings, *state)) {
+                return Ok(Err(Refusal::Changed));
+            }
+            let audit = audit::record(actor, &self.id, "delete room", self.clock.now());
+            let deletion = Deletion { room: self.id.clone(), expected: room.version, audit };
+            match in_time(self.store.delete_room(&deletion)).await? {
+                DeletionOutcome::Done => return Ok(Ok(())),
+                DeletionOutcome::Conflict => {
+                    count(&self.counters.conflicts, 1);
+                    self.room = None;
+                }
+            }
+        }
+        Err(faster_every_time().into())
+    }
+
+    fn mark_deleted(&mut self) {
+        self.note_health(None);
+        if let Some(handle) = self.handle.upgrade() {
+            handle.mark_deleted();
+            self.rooms.remove(&handle);
+        }
+    }
+
+    /// Refuses what is left. Nothing can be put into a closed queue, so nobody waits in vain.
+    pub(super) async fn end_as_deleted(
+        mut self,
+        mut requests: mpsc::Receiver<Request>,
+        mut batch: Vec<Request>,
+    ) {
+        self.mark_deleted();
+        requests.close();
+        while requests.recv_many(&mut batch, TURN_OPERATIONS_MAX).await > 0 {}
+        for request in batch {
+            request.refuse(EngineError::RoomDeleted);
+        }
+    }
+}

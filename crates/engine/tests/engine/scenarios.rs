@@ -1,0 +1,30 @@
+//! The one list of scenarios of this crate, over memory and over the embedded database.
+
+use std::sync::Arc;
+
+use anteroom_engine::conformance::SCENARIOS;
+use anteroom_store::conformance::run_all;
+use anteroom_store::conformance::stores::{run_all_and_reopen, run_all_over_embedded};
+use anteroom_store::{MemoryStore, Store};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_memory_store_keeps_the_contract() {
+    run_all(SCENARIOS, || async { Arc::new(MemoryStore::default()) as Arc<dyn Store> }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_memory_store_that_engines_share_keeps_the_contract() {
+    run_all(SCENARIOS, || async { Arc::new(MemoryStore::shared()) as Arc<dyn Store> }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_embedded_store_keeps_the_contract() {
+    let directory = tempfile::tempdir().unwrap();
+    run_all_over_embedded(SCENARIOS, directory.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_embedded_store_tells_the_same_after_closing_and_reopening() {
+    let directory = tempfile::tempdir().unwrap();
+    run_all_and_reopen(SCENARIOS, directory.path()).await;
+}

@@ -98,6 +98,7 @@ impl Caller {
     }
 
     /// Another node that has seen the same.
+    #[must_use]
     pub fn on_another_node(&self) -> Self {
         Self { node: OTHER_NODE, number: 0, ..self.clone() }
     }

@@ -17,6 +17,7 @@ mod bad_input;
 mod busy_room;
 mod claims;
 mod forgeries;
+mod full_queue;
 mod http_surface;
 mod idempotent_joins;
 mod inlets;

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use anteroom_testkit::{Server, full, wait_until};
+use anteroom_testkit::{Server, full, now, wait_until};
 use serde_json::Value;
 
+use crate::support::metrics::metric;
 use crate::support::{BINARY, binary};
 
 /// How long a run may take to get going on a busy machine.
@@ -213,6 +214,23 @@ fn visitors_who_give_up_waiting_are_counted_and_are_no_fault() {
     assert_eq!((output.status.code(), &report["verdict"]), (Some(0), &Value::from("green")), "{report:#}");
     let [admitted, left] = ["admitted", "left"].map(|name| report["visitors"][name].as_u64().expect(name));
     assert!(left > 0 && admitted > 0 && left + admitted == 200, "{admitted} {left}");
+}
+
+/// One join in three seconds from this machine: of three visitors one is refused once and one twice.
+#[test]
+fn refused_visitors_come_back_when_they_were_told_to() {
+    const REFUSALS_MAX: u64 = 5;
+    let config = "limits_exempt = \"none\"\n[[limit]]\nname = \"join\"\nby = \"ip\"\nclass = \"join\"\nrequests = 1\n\
+        per_seconds = 3\n[[room]]\nid = \"Sample\"\n";
+    let server = Server::builder(BINARY).config(config).start().expect("the server starts");
+    let started = now();
+    let (output, report) =
+        load_on(&server, "--clients 3 --arrivals 1000/s --let-out 100/s --poll 0.2 --deadline 60");
+    assert_eq!((output.status.code(), &report["verdict"]), (Some(0), &Value::from("green")), "{report:#}");
+    assert!(started.elapsed() >= Duration::from_secs(6), "{:?}", started.elapsed());
+    // By pauses that only grow, without a look at Retry-After, it would be about ten; without pauses, thousands.
+    let refusals = metric(&server, "anteroom_limiter_decisions_total{policy=\"join\",decision=\"dropped\"}");
+    assert!((3..=REFUSALS_MAX).contains(&refusals), "{refusals} refusals");
 }
 
 #[test]

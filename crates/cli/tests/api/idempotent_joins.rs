@@ -130,3 +130,38 @@ fn a_key_from_before_a_reset_gets_a_place_in_the_new_line() {
     assert_eq!(after["position"], 1);
     assert_eq!(after, join(&mut client, key));
 }
+
+/// The table of keys is bounded: the oldest key makes room for the newest, and nobody's place is lost by that.
+#[test]
+fn more_keys_than_are_remembered_cost_the_oldest_their_memory_and_nobody_a_place() {
+    const REMEMBERED_MAX: usize = 65_536;
+    let server = Server::builder(BINARY).memory().start().expect("the server starts");
+    let mut client = server.visitor();
+    let oldest = join(&mut client, "the-oldest-key-of-all");
+    assert_eq!(oldest, join(&mut client, "the-oldest-key-of-all"), "remembered while there is room");
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let mut client = server.visitor();
+            scope.spawn(move || {
+                for number in (thread..REMEMBERED_MAX).step_by(THREADS) {
+                    join(&mut client, &format!("key-of-visitor-{number:08}"));
+                }
+            });
+        }
+    });
+    let newest = format!("key-of-visitor-{:08}", REMEMBERED_MAX - 1);
+    let again = join(&mut client, &newest);
+    assert_eq!(again, join(&mut client, &newest));
+    let all = REMEMBERED_MAX as u64 + 1;
+    assert_eq!(joined(&server), all, "the newest key has the place that it had");
+    let anew = join(&mut client, "the-oldest-key-of-all");
+    assert_eq!(anew["position"].as_u64(), Some(all + 1), "the oldest key is forgotten and joins anew");
+    let status =
+        Request::new("GET", "/status").header("Authorization", oldest["request_id"].as_str().expect("an id"));
+    let kept = client.send(&status).expect("an answer").json();
+    assert_eq!(
+        (&kept["status"], &kept["position"]),
+        (&json!("waiting"), &json!(1)),
+        "its first place is kept"
+    );
+}

@@ -2,12 +2,18 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use anteroom_testkit::redis::RedisProcess;
-use anteroom_testkit::{Builder, Server, require_redis, wait_until};
+use anteroom_testkit::{Builder, Server, now, require_redis, wait_until};
 
 use crate::limiter_support::{TIMEOUT, decided, join, joins, remaining};
 use crate::support::metrics::metric;
+
+/// How long a join may take while the Redis hangs, on a busy machine; without a bound it would take until the Redis answers.
+const DELAY_MAX: Duration = Duration::from_secs(1);
+/// How long a hundred of them may take together.
+const ALL_DELAYS_MAX: Duration = Duration::from_secs(5);
 
 /// A server whose budgets are in this Redis, and nothing else.
 fn server(redis: &RedisProcess, config: &str) -> Builder {
@@ -127,9 +133,15 @@ fn a_redis_that_hangs_keeps_nobody_waiting() {
     wait_until("the limit", TIMEOUT, || join(&mut client, "203.0.113.7").status == 429);
 
     redis.pause();
+    let (mut slowest, paused) = (Duration::ZERO, now());
     for number in 0..100 {
+        let asked = now();
         assert_eq!(join(&mut client, &format!("198.51.100.{number}")).status, 200);
+        slowest = slowest.max(asked.elapsed());
     }
+    // Each decision may take 5 ms, and after a few failures none is asked for.
+    assert!(slowest < DELAY_MAX, "a join took {slowest:?}");
+    assert!(paused.elapsed() < ALL_DELAYS_MAX, "a hundred joins took {:?}", paused.elapsed());
     assert_eq!(metric(&server, "anteroom_limiter_breaker_open"), 1);
     assert!(decided(&server, "join", "failed_open") >= 100);
     redis.resume();

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anteroom_testkit::{Asking, Browser, Prng, SetOnDrop, Site, full, now, pause, wait_until};
+use anteroom_testkit::{
+    Asking, Browser, NAVIGATION, Prng, Request, SetOnDrop, Site, full, now, pause, wait_until,
+};
 
-use crate::stand::{Stand, TIMEOUT, assert_waits};
+use crate::stand::{Stand, TIMEOUT, assert_waits, hall};
 
 /// How long everybody together may take: many times what they need.
 const CROWD_DEADLINE: Duration = Duration::from_mins(8);
@@ -16,6 +18,8 @@ const CROWD_DEADLINE: Duration = Duration::from_mins(8);
 const ANSWER_MAX: Duration = Duration::from_mins(2);
 /// Threads that only wait for answers need little.
 const STACK_BYTES: usize = 256 * 1024;
+/// How many addresses a flood comes from.
+const FLOOD_ADDRESSES: usize = 100;
 /// How long a slot is kept for somebody whose cookie does not come back: 30 seconds, and 5 of grace.
 const PROVISIONAL: Duration = Duration::from_secs(35);
 
@@ -126,12 +130,26 @@ fn a_crowd_at_once_is_served_in_order_and_never_more_than_the_capacity() {
     assert!(!stand.server.stderr().contains("panicked"));
 }
 
-/// Opens pages without keeping a cookie, each time over a connection of its own, until it is over.
-fn keep_coming_without_cookies(stand: &Stand, together: &Barrier, over: &AtomicBool, answered: &AtomicUsize) {
+/// Opens pages without keeping a cookie, each time over a connection of its own, until it is over: from one of many addresses, which
+/// the limiter counts, and one page after the other.
+fn keep_coming_without_cookies(
+    stand: &Stand,
+    number: usize,
+    together: &Barrier,
+    over: &AtomicBool,
+    answered: &AtomicUsize,
+) {
+    let address = format!("203.0.113.{}", number % FLOOD_ADDRESSES);
     together.wait();
-    while !over.load(Ordering::SeqCst) {
+    for page in 0.. {
+        if over.load(Ordering::SeqCst) {
+            return;
+        }
+        let target = if page % 2 == 0 { "/".to_owned() } else { format!("/page/{page}?of={number}") };
+        let request = Request::new("GET", &target).header("X-Forwarded-For", &address);
+        let request = NAVIGATION.iter().fold(request, |request, (name, value)| request.header(name, value));
         let mut browser = Browser::new(stand.server.public()).with_read_timeout(ANSWER_MAX);
-        let answer = browser.open("/");
+        let answer = browser.send(request);
         assert!(answer.status == 200 && answer.shown_position().is_none(), "no cookie, no place: {answer:?}");
         answered.fetch_add(1, Ordering::SeqCst);
         answer.wait_before_asking_again(Asking::Every(Duration::from_secs(2)));
@@ -142,15 +160,17 @@ fn keep_coming_without_cookies(stand: &Stand, together: &Barrier, over: &AtomicB
 fn a_flood_without_cookies_does_not_lock_real_visitors_out() {
     const REAL: usize = 10;
     let (capacity, flood) = if full() { (50, 1_000) } else { (20, 150) };
-    let stand = Stand::open(capacity, "");
+    let limited = "limits_exempt = \"none\"\ntrusted_proxies = \"127.0.0.1\"\n";
+    let stand = Stand::configured(&format!("{limited}{}", hall("ORIGIN", capacity, "")));
     // A slot is held by a cookie that works, and then by nobody.
     stand.site.visits_last(Duration::from_secs(30));
     let (together, over, answered) = (Barrier::new(flood + 1), AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         let _end = SetOnDrop(&over);
-        for _ in 0..flood {
+        for number in 0..flood {
             let cookieless = thread::Builder::new().stack_size(STACK_BYTES);
-            let floods = || keep_coming_without_cookies(&stand, &together, &over, &answered);
+            let (stand, together, over, answered) = (&stand, &together, &over, &answered);
+            let floods = move || keep_coming_without_cookies(stand, number, together, over, answered);
             cookieless.spawn_scoped(scope, floods).expect("a thread can be started");
         }
         together.wait();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anteroom_testkit::{Answer, Browser, Reply, Request, Server, Site, now, wait_until};
+use anteroom_testkit::{Answer, Browser, Reply, Request, Server, Site, now, pause, wait_until};
 use serde_json::json;
 
 use crate::stand::{COOKIE, SOON, Stand, TIMEOUT, assert_not_inside, hall};
@@ -11,6 +11,10 @@ use crate::support::BINARY;
 
 const OLD_SECRET: &str = "A-master-secret-of-this-house-for-many-years";
 const NEW_SECRET: &str = "B-master-secret-of-this-house-from-today-on";
+/// How long a visit lasts, where a test sees its end.
+const SESSION: Duration = Duration::from_secs(6);
+/// Clocks of tests and servers tell whole seconds here and there.
+const ROUNDING: Duration = Duration::from_secs(1);
 /// Every so many characters of a cookie are changed, each alone.
 const EVERY: usize = 3;
 
@@ -115,7 +119,8 @@ fn a_cookie_that_has_ended_is_refused_although_the_browser_still_shows_it() {
 
 #[test]
 fn each_command_of_the_origin_ends_the_visit_for_good() {
-    let stand = Stand::open(1, "");
+    let stand = Stand::open(1, &format!("session_duration = {}", SESSION.as_secs()));
+    let mut thieves = Vec::new();
     for (word, figure) in [("complete", "completed"), ("abandon", "abandoned"), ("revoke", "abandoned")] {
         let before = stand.figure(figure);
         let mut browser = stand.inside();
@@ -128,6 +133,15 @@ fn each_command_of_the_origin_ends_the_visit_for_good() {
         wait_until(&format!("{word} is counted"), TIMEOUT, || stand.figure(figure) == before + 1);
         stand.wait_for_figure("active", 0);
         assert_refused(&stand.site, &mut thief, word);
+        thieves.push((word, thief));
+    }
+    // For as long as the cookies would have lasted, and longer.
+    let ended = now();
+    while ended.elapsed() < SESSION + ROUNDING {
+        for (word, thief) in &mut thieves {
+            assert_refused(&stand.site, thief, word);
+        }
+        pause();
     }
     assert_eq!(stand.site.after_the_end(), Vec::<String>::new());
     assert_eq!(stand.site.live_visits_max(), 1);

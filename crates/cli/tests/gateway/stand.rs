@@ -114,11 +114,26 @@ impl Drop for Stand {
 /// How often each verdict was given by a server, over all rooms.
 #[track_caller]
 pub(crate) fn verdicts(server: &Server) -> BTreeMap<String, u64> {
+    count_verdicts(server, |_| true)
+}
+
+/// The same in one room.
+#[track_caller]
+pub(crate) fn verdicts_of(server: &Server, room: &str) -> BTreeMap<String, u64> {
+    let label = format!("room=\"{room}\"");
+    count_verdicts(server, |labels| labels.contains(&label))
+}
+
+#[track_caller]
+fn count_verdicts(server: &Server, fits: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {
     let text = server.operator().get("/metrics").expect("an answer").text();
     let mut verdicts = BTreeMap::new();
     for line in text.lines() {
         let Some(labels) = line.strip_prefix("anteroom_gateway_requests_total{") else { continue };
         let (labels, count) = labels.split_once("} ").expect("a sample");
+        if !fits(labels) {
+            continue;
+        }
         let verdict = labels.split_once("verdict=\"").and_then(|(_, rest)| rest.split_once('"'));
         let verdict = verdict.expect("each sample names its verdict").0;
         *verdicts.entry(verdict.to_owned()).or_default() += count.parse::<u64>().expect("a count");

@@ -12,6 +12,9 @@ use crate::load::{Requests, run_each, run_load};
 use crate::servers::Anteroom;
 use crate::{ROUND, ROUNDS};
 
+/// How much more memory a line may take than an empty one.
+const DIFFERENCE_MAX_KB: i128 = 10_000;
+
 /// Resident memory after the same HTTP load: on an empty line, and on one of `waiting` people of whom the last came by HTTP.
 pub(crate) fn compare(binary: &str, waiting: u64, by_http: u64) -> Result<()> {
     let join = || Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#);
@@ -33,7 +36,8 @@ pub(crate) fn compare(binary: &str, waiting: u64, by_http: u64) -> Result<()> {
     println!("|---|---|");
     println!("| empty, after {by_http} reads over 256 connections | {empty_kb} |");
     println!("| {body}, after {by_http} joins over 256 connections | {full_kb} |");
-    println!("| difference (gate: + 10 MB) | **{}** |", i128::from(full_kb) - i128::from(empty_kb));
+    let difference_kb = i128::from(full_kb) - i128::from(empty_kb);
+    println!("| difference (gate: + {DIFFERENCE_MAX_KB} kB) | **{difference_kb}** |");
 
     let mut comparison = Comparison::default();
     for _ in 0..ROUNDS {
@@ -46,6 +50,9 @@ pub(crate) fn compare(binary: &str, waiting: u64, by_http: u64) -> Result<()> {
     println!("| serving_num with {waiting} waiting against an empty line | 64 | {comparison} | 1.0 |");
     drop(full);
     std::fs::remove_dir_all(&full_directory)?;
+    if difference_kb > DIFFERENCE_MAX_KB {
+        bail!("{waiting} waiting people cost {difference_kb} kB, and may cost {DIFFERENCE_MAX_KB}");
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What an operation leaves behind beside the new room: records to write and events to tell.
+//! What an operation leaves behind beside the new room: records to write, and events for the outbox.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub struct Effects {
     pub touched_chunks: BTreeSet<(Generation, u64)>,
     /// Lines that are closed for good; their sessions and chunks may be deleted.
     pub closed_generations: Vec<Generation>,
-    /// What to tell the world, oldest first.
+    /// What happened, oldest first. The store writes it to its outbox, which nothing reads yet.
     pub events: Vec<Event>,
 }
 

@@ -43,7 +43,7 @@ use crate::clock::Clock;
 
 /// How long a session stays readable after its end. After that its ticket answers "gone", never with a second pass.
 pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
-/// How many events an outbox keeps when nobody takes them.
+/// How many events the outbox keeps, the newest. An entry is written with each change; nothing reads the outbox yet.
 pub const OUTBOX_MAX: u64 = 100_000;
 /// How many audit records are kept.
 pub const AUDIT_MAX: u64 = 100_000;
@@ -130,7 +130,7 @@ fn truncate(text: &str) -> String {
     format!("{kept}{CUT}")
 }
 
-/// An event with its place in the outbox.
+/// An event as the outbox keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
     /// When it happened.
@@ -398,7 +398,8 @@ pub trait Store: Send + Sync + 'static {
         before: UnixMillis,
     ) -> Result<Vec<RequestId>, StoreError>;
 
-    /// Events after `after` (0: from the oldest kept), with their rising numbers, at most `limit`.
+    /// Events of the outbox after `after` (0: from the oldest kept), with their rising numbers, at most `limit`. Each is written
+    /// with its change; nothing in the product reads them yet.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError>;
 
     /// Audit records with their rising numbers, newest first, at most `limit`: those with a number below `before`, and of `room`

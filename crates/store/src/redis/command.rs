@@ -67,7 +67,7 @@ pub(super) enum Intent {
 pub(super) enum CommandTimeout {
     /// The timeout of commands that a caller waits for.
     Short,
-    /// Much at a time: backups, restores, whole outboxes.
+    /// Much at a time: backups, restores, many pending records.
     Long,
 }
 

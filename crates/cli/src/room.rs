@@ -210,7 +210,10 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
             connection.run(async |operator| capacity::report(operator, &room.id, &said).await)
         }
         RoomCommand::Reset { room, sure } => {
-            confirm(&format!("everybody in the room {} loses his place and his session", room.id), sure.yes)?;
+            confirm(
+                &format!("everybody in the room {} loses their place and their session", room.id),
+                sure.yes,
+            )?;
             connection.run(async |operator| change::reset(operator, &room.id).await)
         }
         RoomCommand::Delete { room, sure, condition } => {

@@ -40,9 +40,9 @@ enum SessionCommand {
 /// How a visit ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Status {
-    /// The visitor did what he came for
+    /// The visitor did what they came for
     Completed,
-    /// He did not
+    /// They did not
     Abandoned,
 }
 

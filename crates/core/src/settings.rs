@@ -109,7 +109,7 @@ settings! {
     end_time: u64 = 0,
     /// Alarms that hold an automatic inlet while one of them fires.
     alarms: AlarmNames = AlarmNames(Vec::new()),
-    /// Whether `periodic` steps go on while nobody waits, so that a quiet time saves up places for whoever comes next.
+    /// Whether `periodic` steps go on while nobody waits, so that a quiet time saves up places for the next visitors.
     run_ahead: bool = false,
     /// How many people a `window` holds.
     window_size: Option<People> = None,
@@ -147,7 +147,7 @@ settings! {
     disable_session_renewal: bool = false,
     /// How long a visitor whom the gateway has let in stays without coming back.
     session_duration: Seconds = Seconds(300),
-    /// How long such a visitor stays at most, however often he comes back.
+    /// How long such a visitor stays at most, however often they come back.
     session_max: Seconds = Seconds(43_200),
     /// The hosts whose requests the gateway takes to this room; none means every host.
     hosts: List<HostName> = List::default(),

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use anteroom_gateway::limiter::Policy;
 use secrecy::SecretString;
 
-pub use problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
+pub use problems::{ConfigError, Hint, Origin, Place, Problem, displayed, nearest};
 pub use rooms::RoomTable;
 pub use settings::{Config, SETTINGS, Setting, reference};
 pub use store::{RedisUrl, StoreOrdering, StoreReplicas, StoreUrl, redis_danger};

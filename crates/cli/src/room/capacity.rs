@@ -26,7 +26,7 @@ const REPORTER_FIGURES: [&str; 9] = [
 ];
 /// The figures in the order in which one follows from the other.
 const FIGURES: [&str; 7] =
-    ["free_reported", "passes_on_their_way", "offers", "free", "capacity", "active", "standstill"];
+    ["free_reported", "passes_in_flight", "offers", "free", "capacity", "active", "standstill"];
 const OF_A_REPORT: [&str; 7] =
     ["reporter", "sequence", "free", "entered", "latency_p95_ms", "error_rate", "in_flight"];
 
@@ -132,10 +132,10 @@ pub(super) async fn report(operator: Operator, id: &RoomId, said: &ReportArgumen
     let told = |name: &str| cell(&answer.json[name]);
     let text = if answer.json["reported"].is_string() {
         format!(
-            "room {id}: the report was {}; {} free, {} passes on their way, {} offers",
+            "room {id}: the report was {}; {} free, {} passes in flight, {} offers",
             if answer.json["reported"] == "late" { "late and is ignored" } else { "taken" },
             told("free"),
-            told("passes_on_their_way"),
+            told("passes_in_flight"),
             told("offers"),
         )
     } else {

@@ -44,7 +44,7 @@ struct Reports {
     heard: u64,
     silent: u64,
     free: Option<u64>,
-    passes_on_their_way: u64,
+    passes_in_flight: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,11 +88,11 @@ impl Frontier {
             lines.push(format!("capacity {capacity}{}", why.unwrap_or_default()));
         }
         if self.reports.heard + self.reports.silent > 0 {
-            let Reports { heard, silent, free, passes_on_their_way } = &self.reports;
+            let Reports { heard, silent, free, passes_in_flight } = &self.reports;
             let free =
                 free.map_or_else(|| "nothing said of what is free".to_owned(), |free| format!("{free} free"));
             lines.push(format!(
-                "{} heard, {silent} silent: {free}, passes on their way: {passes_on_their_way}",
+                "{} heard, {silent} silent: {free}, passes in flight: {passes_in_flight}",
                 count(*heard, "reporter"),
             ));
         }
@@ -167,7 +167,7 @@ mod tests {
             "last_move": {"by": "adaptive", "at": "T1", "from": 3, "to": 5},
             "moves": {"adaptive": 2, "hand": 0},
             "adaptive": {"capacity": 24, "adjusted_at": "T0", "adjustment": "raised"},
-            "reports": {"heard": 1, "silent": 2, "free": 7, "passes_on_their_way": 3},
+            "reports": {"heard": 1, "silent": 2, "free": 7, "passes_in_flight": 3},
             "auction": {"closes_at": "T3", "free": 4, "spare": 1, "wins": 2, "average_winners": 2.5},
             "estimates": {"checked": 10, "within_p90": 9, "median_quotient": 1.02},
         });
@@ -177,7 +177,7 @@ last moved by adaptive at T1: 3 -> 5
 moves so far: adaptive 2
 next step at T2, 1 step missed so far
 capacity 24 (raised at T0)
-1 reporter heard, 2 silent: 7 free, passes on their way: 3
+1 reporter heard, 2 silent: 7 free, passes in flight: 3
 the round closes at T3: 4 free, 1 spare, 2 won and not claimed, 2.5 winners a round
 estimates: 10 checked, 9 within their p90, median quotient 1.02
 ";

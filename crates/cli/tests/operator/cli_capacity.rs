@@ -18,7 +18,7 @@ fn server() -> (Server, Operator) {
 fn reports_are_taken_listed_and_forgotten() {
     let (server, operator) = server();
     let said = operator.done(&["room", "report", "Hall", "--free", "3"]);
-    assert_eq!(said, "room Hall: the report was taken; 3 free, 0 passes on their way, 0 offers\n");
+    assert_eq!(said, "room Hall: the report was taken; 3 free, 0 passes in flight, 0 offers\n");
     let web =
         ["room", "report", "Hall", "--reporter", "web/1", "--sequence", "7", "--free", "0", "--entered", "2"];
     let more = ["--latency-p95-ms", "80.5", "--error-rate", "0.25", "--in-flight", "4"];
@@ -30,14 +30,14 @@ fn reports_are_taken_listed_and_forgotten() {
     let (figures, reporters) =
         text.split_once("\nreporters (silent after 10800 seconds)\n").expect("both parts");
     let expected = "\
-room                 Hall
-free_reported        3
-passes_on_their_way  0
-offers               3
-free                 0
-capacity             5
-active               0
-standstill           none-free
+room              Hall
+free_reported     3
+passes_in_flight  0
+offers            3
+free              0
+capacity          5
+active            0
+standstill        none-free
 ";
     assert_eq!(figures, expected);
     let rows: Vec<Vec<&str>> = reporters.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -49,7 +49,7 @@ standstill           none-free
     );
     let room = operator.done(&["room", "show", "Hall"]);
     assert!(room.contains("the frontier stands still: the site has no slot free\n"), "{room}");
-    assert!(room.contains("2 reporters heard, 0 silent: 0 free, passes on their way: 0\n"), "{room}");
+    assert!(room.contains("2 reporters heard, 0 silent: 0 free, passes in flight: 0\n"), "{room}");
 
     let forgotten = operator.done(&["room", "capacity", "Hall", "--forget", "web/1"]);
     assert_eq!(forgotten, "room Hall: reporter web/1 forgotten\n");

@@ -296,7 +296,8 @@ fn on_a_terminal_it_asks_once_and_only_yes_means_yes() {
         let ran = answered(no);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(
-            ran.stdout.contains("everybody in the room Yard loses his place and his session. Go on? [y/N] "),
+            ran.stdout
+                .contains("everybody in the room Yard loses their place and their session. Go on? [y/N] "),
             "{ran:?}"
         );
         assert!(ran.stdout.contains("error: not confirmed; nothing was changed"), "{ran:?}");

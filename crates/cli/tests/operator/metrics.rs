@@ -177,7 +177,7 @@ fn what_moves_a_frontier_and_what_holds_it_is_in_the_figures() {
             ("anteroom_room_reporters_heard{room=\"Hall\"}", 1.0),
             ("anteroom_room_reporters_silent{room=\"Hall\"}", 0.0),
             ("anteroom_room_free_reported{room=\"Hall\"}", 8.0),
-            ("anteroom_room_passes_on_their_way{room=\"Hall\"}", 1.0),
+            ("anteroom_room_passes_in_flight{room=\"Hall\"}", 1.0),
             // Eight, less the pass on its way, less two offers.
             ("anteroom_room_free{room=\"Hall\"}", 5.0),
             ("anteroom_room_alarms_firing{room=\"Hall\"}", 0.0),

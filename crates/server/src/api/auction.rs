@@ -29,7 +29,7 @@ use crate::openapi::schemas::{Jwt, RoomName, TicketText, WebAddressText};
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuctionBody {
-    /// The ticket, where it is not shown in `Authorization`. Whoever has none takes a place.
+    /// The ticket, where it is not shown in `Authorization`. A client without one takes a place.
     #[schema(value_type = Option<TicketText>)]
     queue_token: Option<String>,
     /// The room; the default room if it is not named. A ticket token names its own.
@@ -96,7 +96,7 @@ async fn join(app: &App, room: Arc<RoomView>, key: Option<JoinKey>) -> Result<Ap
             admitted => return admitted,
         }
     }
-    // The place is taken, so its ticket must be told: whoever got none would come again and take another.
+    // The place is taken, so its ticket must be answered: a client without one would join again.
     let (_, estimated_wait_seconds) = prospects(&presented.room.handle.board(), &ticket, app.now());
     let body = QueuedAnswer { queue_token: presented.token(), estimated_wait_seconds };
     Ok(response::serialized(StatusCode::OK, Caching::Never, &body))
@@ -111,13 +111,13 @@ async fn check_in(app: &App, presented: PresentedTicket) -> Result<ApiResponse, 
         Err(error) if error.is(Problem::NotServed) => {}
         admitted => return admitted,
     }
-    let (word, told) = match app.admission.check_in(&presented.room, &presented.ticket, Manner::Waits) {
+    let (word, moment) = match app.admission.check_in(&presented.room, &presented.ticket, Manner::Waits) {
         CheckIn::Seated(presence, word) => {
             let word = app.admission.wait_for_round(&presented.room, presence, word).await?;
-            (word, Told::AfterAWait)
+            (word, RefusalMoment::AfterAWait)
         }
-        CheckIn::NoSeat(word) => (word, Told::AtOnce),
-        CheckIn::Counted => (RoundOutcome::OthersWereEarlier, Told::AtOnce),
+        CheckIn::NoSeat(word) => (word, RefusalMoment::AtOnce),
+        CheckIn::Counted => (RoundOutcome::OthersWereEarlier, RefusalMoment::AtOnce),
     };
     let text = match word {
         RoundOutcome::Won => match admit(app, &presented).await {
@@ -128,23 +128,23 @@ async fn check_in(app: &App, presented: PresentedTicket) -> Result<ApiResponse, 
         RoundOutcome::OthersWereEarlier => "No slot for you in this round; your place is kept",
         RoundOutcome::NotOverYet => {
             let text = "The round is still open: come again before it closes";
-            return Err(come_back(app, &presented, text, Told::StillOpen));
+            return Err(come_back(app, &presented, text, RefusalMoment::StillOpen));
         }
         RoundOutcome::TakenOver => "Another connection has come with this ticket, and waits in its place",
         RoundOutcome::NotPossible(AdmissionError::RoomPaused) => "The room is paused; your place is kept",
         RoundOutcome::NotPossible(error) => return Err(error.into()),
     };
-    Err(come_back(app, &presented, text, told))
+    Err(come_back(app, &presented, text, moment))
 }
 
-/// When somebody is told that he has not won.
+/// When a check-in is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum RefusalMoment {
     /// Before the round is over.
     AtOnce,
     /// When it was over, or when somebody earlier came.
     AfterAWait,
-    /// While it is still open and he has been held for as long as anybody is: he must be back before it closes.
+    /// While it is still open and the connection has been held for as long as any: the client must be back before it closes.
     StillOpen,
 }
 
@@ -169,7 +169,7 @@ fn prospects(board: &Board, ticket: &Ticket, now: UnixMillis) -> (u64, Option<u6
 }
 
 /// 429, with the estimate and when to return.
-fn come_back(app: &App, presented: &PresentedTicket, text: &str, told: Told) -> ApiError {
+fn come_back(app: &App, presented: &PresentedTicket, text: &str, moment: RefusalMoment) -> ApiError {
     app.admission.auctions.counts().refused_until_later.fetch_add(1, Ordering::Relaxed);
     let (board, now) = (presented.room.handle.board(), app.now());
     let (people_ahead, wait_seconds) = prospects(&board, &presented.ticket, now);
@@ -181,7 +181,7 @@ fn come_back(app: &App, presented: &PresentedTicket, text: &str, told: Told) -> 
         wait_seconds,
         poll_seconds: next_poll_seconds(people_ahead, wait_seconds, position),
         position,
-        told,
+        moment,
     }
     .after_seconds();
     ApiError::problem(Problem::NoSlot, text)
@@ -197,20 +197,21 @@ struct Return {
     wait_seconds: Option<u64>,
     poll_seconds: u64,
     position: u64,
-    told: Told,
+    moment: RefusalMoment,
 }
 
 impl Return {
     fn after_seconds(&self) -> u64 {
-        if self.told == Told::StillOpen {
+        if self.moment == RefusalMoment::StillOpen {
             return self.left_seconds.saturating_sub(HOLD_MAX.as_secs() / 2).max(1);
         }
-        // Told at the end of a round, the next one has just begun; told before, it begins when this one ends.
+        // At the end of a round the next one has just begun; before, it begins when this one ends.
         let has_just_begun = self.left_seconds.saturating_mul(10) >= self.round_seconds.saturating_mul(9);
-        let begins = if self.told == Told::AfterAWait && has_just_begun { 0 } else { self.left_seconds };
+        let begins =
+            if self.moment == RefusalMoment::AfterAWait && has_just_begun { 0 } else { self.left_seconds };
         let spread = self.position.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (self.round_seconds / 2).max(1);
         let soonest = (begins + spread).max(1);
-        // Whoever may win the next round must not be sent past it.
+        // A ticket that may win the next round must not be sent past it.
         let is_near = self.wait_seconds.is_some_and(|wait| wait <= self.round_seconds.saturating_mul(2));
         if is_near { soonest } else { soonest.max(self.poll_seconds) }
     }
@@ -226,14 +227,15 @@ mod tests {
         wait_seconds: Some(10),
         poll_seconds: 2,
         position: 7,
-        told: Told::AfterAWait,
+        moment: RefusalMoment::AfterAWait,
     };
 
     #[test]
     fn whoever_was_held_long_enough_is_back_before_the_round_closes() {
         for left_seconds in [1, 40, 61, 3_540] {
             let after =
-                Return { round_seconds: 3_600, left_seconds, told: Told::StillOpen, ..NEAR }.after_seconds();
+                Return { round_seconds: 3_600, left_seconds, moment: RefusalMoment::StillOpen, ..NEAR }
+                    .after_seconds();
             assert!(after >= 1 && after <= left_seconds, "{after} of {left_seconds}");
         }
     }
@@ -242,7 +244,8 @@ mod tests {
     fn whoever_lost_a_round_is_back_in_time_for_the_next() {
         for position in 1..100 {
             assert!((1..5).contains(&Return { position, ..NEAR }.after_seconds()), "{position}");
-            let at_once = Return { position, left_seconds: 6, told: Told::AtOnce, ..NEAR }.after_seconds();
+            let at_once =
+                Return { position, left_seconds: 6, moment: RefusalMoment::AtOnce, ..NEAR }.after_seconds();
             assert!((6..11).contains(&at_once), "in the first half of the next round: {at_once}");
         }
         let times: std::collections::BTreeSet<u64> =

@@ -146,7 +146,7 @@ pub(crate) struct ReportsView {
     #[schema(required)]
     pub(crate) free_reported: Option<u64>,
     /// Passes that the site may not have seen yet when it counted.
-    pub(crate) passes_on_their_way: u64,
+    pub(crate) passes_in_flight: u64,
     /// What is left to give away; null if nobody has ever reported.
     #[schema(required)]
     pub(crate) free: Option<u64>,
@@ -236,7 +236,7 @@ impl ReportsView {
             heard: all.len() as u64 - silent,
             silent,
             free_reported: figures.free_reported,
-            passes_on_their_way: figures.passes_on_their_way,
+            passes_in_flight: figures.passes_in_flight,
             free: figures.free,
         }
     }

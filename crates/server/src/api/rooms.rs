@@ -61,7 +61,7 @@ pub(crate) async fn list(State(app): Shared) -> ApiResponse {
 pub(crate) async fn show(State(app): Shared, Path(id): Path<String>) -> Outcome {
     let room = app.named_room(Some(&id))?;
     // No 304 on If-None-Match: the tag stands for what an operator set, and the figures beside it change all the time.
-    Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()))
+    Ok(room_response(StatusCode::OK, room.handle.id(), &room.handle.board()))
 }
 
 /// What a room shall be like.
@@ -156,7 +156,7 @@ pub(crate) async fn create_or_replace(
     let room = app.named_room(Some(&id))?;
     if created {
         app.alarms.tell(&room.handle, app.now()).await;
-        return Ok(told(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
+        return Ok(room_response(StatusCode::CREATED, room.handle.id(), &room.handle.board()));
     }
     // Another caller made it in between.
     replace(&app, &room, &preconditions, &principal, wanted).await
@@ -194,7 +194,7 @@ async fn replace(
         match room.handle.operate(operation, principal.actor()).await {
             Ok(_) => {
                 app.alarms.tell(&room.handle, app.now()).await;
-                return Ok(told(StatusCode::OK, room.handle.id(), &room.handle.board()));
+                return Ok(room_response(StatusCode::OK, room.handle.id(), &room.handle.board()));
             }
             // If-Match is checked again against what is there now.
             Err(EngineError::Refused(Refusal::Changed)) => {}
@@ -297,7 +297,7 @@ fn etag((settings, state): &Configured) -> String {
     tag
 }
 
-fn told(status: StatusCode, id: &RoomId, board: &Board) -> ApiResponse {
+fn room_response(status: StatusCode, id: &RoomId, board: &Board) -> ApiResponse {
     let mut response = response::json(status, Caching::Never, &described(id, board));
     if let Ok(tag) = HeaderValue::try_from(etag(&configured(board))) {
         response.headers_mut().insert(header::ETAG, tag);

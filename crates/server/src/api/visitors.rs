@@ -151,8 +151,8 @@ pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: R
     Ok(claimed?)
 }
 
-/// POST `/move`: the place goes on under a new ticket, for another device. The old one is worth nothing any more, except that whoever
-/// shows it with the same `Idempotency-Key` gets the same new one again.
+/// POST `/move`: the place goes on under a new ticket, for another device. The old one is worth nothing any more, except that a
+/// repeated call with the same `Idempotency-Key` gets the same new one again.
 pub(crate) async fn move_place(
     State(app): Shared,
     parameters: Parameters,

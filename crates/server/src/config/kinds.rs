@@ -15,7 +15,7 @@ use anteroom_tokens::signing_key::SigningAlgorithm;
 use http::Uri;
 use toml::de::DeValue;
 
-use super::problems::{nearest, shown};
+use super::problems::{displayed, nearest};
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ pub trait Presence {
         Self::Kind::expected()
     }
     /// The field for a value that was written.
-    fn given(value: <Self::Kind as Kind>::Value) -> Self::Value;
+    fn from_value(value: <Self::Kind as Kind>::Value) -> Self::Value;
     /// The field when nothing was written; `sample` is the table's.
     fn absent(sample: &str) -> Self::Value;
 }
@@ -74,7 +74,7 @@ impl<K: Kind> Presence for Required<K> {
     type Value = K::Value;
     type Kind = K;
     const OPTIONAL: bool = false;
-    fn given(value: K::Value) -> K::Value {
+    fn from_value(value: K::Value) -> K::Value {
         value
     }
     fn absent(sample: &str) -> K::Value {
@@ -90,7 +90,7 @@ impl<K: Kind> Presence for Optional<K> {
     type Value = Option<K::Value>;
     type Kind = K;
     const OPTIONAL: bool = true;
-    fn given(value: K::Value) -> Option<K::Value> {
+    fn from_value(value: K::Value) -> Option<K::Value> {
         Some(value)
     }
     fn absent(_example: &str) -> Option<K::Value> {
@@ -308,7 +308,7 @@ impl Kind for Thresholds {
                     Some(near) => format!("did you mean {near}?"),
                     None => format!("there are {}", names.join(", ")),
                 };
-                return Err(Refusal::Because(format!("there is no alarm {}; {hint}", shown(name))));
+                return Err(Refusal::Because(format!("there is no alarm {}; {hint}", displayed(name))));
             }
             if thresholds.insert(name.to_owned(), threshold?).is_some() {
                 return Err(Refusal::Because(format!("the threshold of {name} is given twice")));

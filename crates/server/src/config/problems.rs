@@ -369,7 +369,7 @@ pub fn nearest<'a>(name: &str, valid: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// A refused value as it may be repeated: shortened, and without the password that a URL may hold, also one in its query.
-pub fn shown(value: &str) -> String {
+pub fn displayed(value: &str) -> String {
     let mut shown = value.to_owned();
     if let Some((before, host)) = value.rsplit_once('@') {
         let scheme = before.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));

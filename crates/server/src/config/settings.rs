@@ -144,7 +144,7 @@ settings! {
     request_body_max_bytes: Required<Integer<1024, 1_048_576>> = "16384";
     /// Live streams (`/watch`) send the board of a room at most once in this time.
     watch_interval_milliseconds: Required<Integer<10, 60_000>> = "1000";
-    /// A live stream on which nothing happens gets a sign of life at least this often, so that proxies keep it open.
+    /// A live stream on which nothing happens gets a keep-alive at least this often, so that proxies keep it open.
     watch_keep_alive_seconds: Required<Seconds<1, 45>> = "15";
     /// Live streams over TLS at once; one more is answered with 503. Each holds about as much memory as any TLS connection,
     /// while one in clear HTTP/1.1 holds next to none and is only bounded by `max_connections`.

@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::kinds::{Kind, Presence, Raw, Refusal};
-use super::problems::{ConfigError, Hint, Origin, Place, Problem, nearest, shown};
+use super::problems::{ConfigError, Hint, Origin, Place, Problem, displayed, nearest};
 use super::{
     CLIENT_VARIABLES, DEFAULT_FILE_NAME, FILE_MAX_BYTES, SECRET_SETTINGS, SETTINGS, SecretSetting,
     VARIABLE_PREFIX, variable_name,
@@ -127,7 +127,7 @@ impl<'a> Source<'a> {
         let variable = variable_name(name);
         if let Some(text) = self.variables.remove(&variable) {
             let read = P::Kind::read(Raw::Text(&text));
-            return self.checked::<P>(read, Origin::Variable(variable), || shown(&text));
+            return self.checked::<P>(read, Origin::Variable(variable), || displayed(&text));
         }
         let Some((key, value)) = entry else {
             return Some(P::absent(sample));
@@ -145,13 +145,13 @@ impl<'a> Source<'a> {
         shown: impl FnOnce() -> String,
     ) -> Option<P::Value> {
         match read {
-            Ok(value) => Some(P::given(value)),
+            Ok(value) => Some(P::from_value(value)),
             Err(refusal) => {
                 let explanation = match refusal {
                     Refusal::Unexpected => format!("expected {}", P::expected()),
                     Refusal::Because(reason) => reason,
                 };
-                self.problems.push(Problem::Value { origin, value: shown(), explanation });
+                self.problems.push(Problem::Value { origin, value: displayed(), explanation });
                 None
             }
         }
@@ -213,7 +213,7 @@ fn place(path: &Path, text: &str, span: &Range<usize>) -> Place {
 /// A refused value of the file: texts like variables, everything else as it was written.
 pub(super) fn shown_toml(value: &DeValue<'_>, text: &str, span: &Range<usize>) -> String {
     match value {
-        DeValue::String(text) => shown(text),
+        DeValue::String(text) => displayed(text),
         DeValue::Table(_) | DeValue::Array(_) => format!("(a TOML {})", value.type_str()),
         _ => text.get(span.clone()).unwrap_or(value.type_str()).to_owned(),
     }

@@ -84,7 +84,7 @@ impl PartialSchema for AuctionAnswer {
     fn schema() -> RefOr<Schema> {
         let won = Ref::from_schema_name(WonAnswer::name());
         let queued = Ref::from_schema_name(QueuedAnswer::name());
-        let text = "A slot; or, for whoever came without a ticket and found none, a place in line.";
+        let text = "A slot; or, for a client without a ticket that found none, a place in line.";
         AnyOfBuilder::new().item(won).item(queued).description(Some(text)).into()
     }
 }
@@ -144,7 +144,7 @@ pub(super) struct LineAnswer {
     /// The wait that nine of ten do not exceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) estimated_wait_p90_seconds: Option<u64>,
-    /// At the turn: how long the place is held; null if for as long as he likes.
+    /// At the turn: how long the place is held; null if without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) claim_expires_in_seconds: Option<u64>,
 }

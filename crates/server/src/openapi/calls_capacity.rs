@@ -14,7 +14,7 @@ use crate::http::problem::Problem;
 const fn figures() -> CapacityFigures {
     CapacityFigures {
         free_reported: Some(12),
-        passes_on_their_way: 3,
+        passes_in_flight: 3,
         offers: 2,
         free: Some(7),
         capacity: Some(100),

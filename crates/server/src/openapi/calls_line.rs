@@ -9,7 +9,7 @@ use crate::http::problem::Problem;
 const ROOM: &str = "The room; the default room if it is not named.";
 const RETURN: &str = "Where a browser goes on to: a path of this very host.";
 const CODE: &str = "The code of the link.";
-const MOVED: &str = "His place is on another device.";
+const MOVED: &str = "The place is on another device.";
 const PAGE: &str = "text/html";
 const PAGE_EXAMPLE: &str = "<!doctype html>…";
 const SCRIPT: &str = "text/javascript";
@@ -40,9 +40,9 @@ fn moved() -> LineAnswer {
     LineAnswer { status: "moved", ..LineAnswer::default() }
 }
 
-/// With what is answered to whoever waits; the room's `queueing_status_code` decides which of these it is.
+/// With what a waiting visitor is answered; the room's `queueing_status_code` decides which of these it is.
 fn line_answers(call: Call) -> Call {
-    let text = "Where he stands. JSON for programs, a page for browsers (`Accept: text/html`).";
+    let text = "Where the visitor stands. JSON for programs, a page for browsers (`Accept: text/html`).";
     [200, 202, 429, 503].into_iter().fold(call, |call, status| {
         call.json(status, text, &waiting()).text(status, "The page.", PAGE, PAGE_EXAMPLE)
     })
@@ -57,8 +57,8 @@ pub(crate) fn ask() -> Call {
     let call = new(
         "lineStatus",
         "Where the visitor of this browser stands",
-        "Nothing is taken or entered by asking. `status` is `none`, `arriving`, `waiting`, `active` (it is his turn), `held` (the store is lost), `closed`, `expired`, `moved` \
-         or `admitted`. The HTTP status is the room's `queueing_status_code` while he waits, 503 for `held` and `closed`, 410 for `moved`.",
+        "Nothing is taken or entered by asking. `status` is `none`, `arriving`, `waiting`, `active` (it is the visitor's turn), `held` (the store is lost), `closed`, `expired`, `moved` \
+         or `admitted`. The HTTP status is the room's `queueing_status_code` while the visitor waits, 503 for `held` and `closed`, 410 for `moved`.",
     );
     line_answers(of_room(call)).json(410, MOVED, &moved()).problems(&[Problem::UnknownRoom])
 }
@@ -77,7 +77,7 @@ pub(crate) fn join() -> Call {
 pub(crate) fn enter() -> Call {
     let call = new(
         "lineEnter",
-        "Comes in, where it is his turn",
+        "Comes in, where it is the visitor's turn",
         "For rooms that a gateway stands before, and whose `auto_enter` is false: the button at the turn. A browser is sent on to `return`, which lets it in, or shows the line.",
     );
     line_answers(of_room(call))
@@ -93,7 +93,7 @@ pub(crate) fn leave() -> Call {
         "Gives the place up, or ends the visit",
         "The cookie is forgotten. Asked again, it answers the same.",
     ))
-    .json(200, "He has no place any more.", &left)
+    .json(200, "The visitor has no place any more.", &left)
     .json(410, MOVED, &moved())
     .problems(&[Problem::UnknownRoom, Problem::Forbidden, Problem::Unavailable])
 }
@@ -107,7 +107,7 @@ pub(crate) fn move_out() -> Call {
     let call = of_room(new(
         "lineMove",
         "A link that takes the place to another device",
-        "Opened there, it asks, and takes the place. It works for ten minutes, and once. Whoever has come in has no place to take elsewhere: `conflict`.",
+        "Opened there, it asks, and takes the place. It works for ten minutes, and once. A visitor who has come in has no place to take elsewhere: `conflict`.",
     ));
     call.json(200, "The link.", &link)
         .json(
@@ -138,7 +138,7 @@ pub(crate) fn take() -> Call {
         "lineTake",
         "Takes the place to this device",
         "The device that had it is told `moved` from then on. A browser is sent on to `return`. Asked again with the cookie of the question, it answers the same. A room remembers 1,024 \
-         places that have moved and whose turn has not passed; beyond that, and for whoever is inside already, the answer is `conflict`.",
+         places that have moved and whose turn has not passed; beyond that, and for a visitor who is inside already, the answer is `conflict`.",
     ))
     .optional_query::<String>("code", CODE, "AQ");
     line_answers(call).empty(303, "A browser is sent on to `return`.").problems(&[
@@ -153,7 +153,7 @@ pub(crate) fn take() -> Call {
 fn elsewhere(call: Call) -> Call {
     call.path::<RoomName>("room", "The room.", "Sample").optional_query::<String>(
         "return",
-        "Where the visitor goes with his pass: an address that the room lists. Left out: its `backend_uri`, or the first that it lists.",
+        "Where the visitor goes with the pass: an address that the room lists. Left out: its `backend_uri`, or the first that it lists.",
         "https://shop.example.com/",
     )
 }
@@ -168,7 +168,7 @@ pub(crate) fn wait() -> Call {
          (`Sec-Fetch-Dest`), it is refused: it wants a window of its own.",
     ));
     line_answers(call)
-        .empty(303, "His turn has come: he goes on to `return`.")
+        .empty(303, "The turn has come: the visitor goes on to `return`.")
         .json(410, MOVED, &moved())
         .problems(&[Problem::UnknownRoom, Problem::BadRequest, Problem::Forbidden])
 }
@@ -177,10 +177,10 @@ pub(crate) fn enter_elsewhere() -> Call {
     let call = elsewhere(new(
         "waitEnter",
         "The button of the waiting page",
-        "Claims the pass and hands it over, if it is the visitor's turn; else shows him the line.",
+        "Claims the pass and hands it over, if it is the visitor's turn; else shows the line.",
     ));
     line_answers(call)
-        .empty(303, "He goes on to `return`, or to the waiting page.")
+        .empty(303, "The visitor goes on to `return`, or to the waiting page.")
         .json(410, MOVED, &moved())
         .problems(&[Problem::UnknownRoom, Problem::BadRequest, Problem::Forbidden])
 }

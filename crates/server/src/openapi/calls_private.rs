@@ -79,7 +79,7 @@ fn frontier() -> FrontierView {
             heard: 2,
             silent: 0,
             free_reported: Some(9),
-            passes_on_their_way: 3,
+            passes_in_flight: 3,
             free: Some(2),
         },
         auction: None,
@@ -184,7 +184,7 @@ pub(crate) fn show_ticket() -> Call {
             key_id: KEY_ID,
         }),
     };
-    of_room("showTicket", "What a ticket says, and where it stands", "For whoever helps a visitor.")
+    of_room("showTicket", "What a ticket says, and where it stands", "For operators who help a visitor.")
         .path::<RequestIdText>("request_id", "The ticket, in its short form.", REQUEST_ID)
         .json(200, "The ticket.", &example)
         .problems(&[Problem::UnknownRoom, Problem::UnknownTicket])

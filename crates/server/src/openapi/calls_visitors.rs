@@ -138,7 +138,7 @@ pub(crate) fn claim() -> Call {
     new(
         "claim",
         "Exchanges a served place for a pass",
-        "Asked again, it answers with the same tokens, byte for byte, and with what is left of `expires_in`.\n\nA site to which `/wait/{room}` handed a visitor over sends the `code` that came with him instead of a ticket. Each code is good once, and for a minute. A site should name its `room` with it, so that a code of another room is refused; on `code-used` it sends the visitor back to `/wait/{room}`.",
+        "Asked again, it answers with the same tokens, byte for byte, and with what is left of `expires_in`.\n\nA site to which `/wait/{room}` handed a visitor over sends the `code` that came with the visitor instead of a ticket. Each code is good once, and for a minute. A site should name its `room` with it, so that a code of another room is refused; on `code-used` it sends the visitor back to `/wait/{room}`.",
     )
     .ticket(Ticket::InHeaderOrBody)
     .optional_query::<RoomName>("room", ROOM, "Sample")
@@ -166,7 +166,7 @@ pub(crate) fn auction() -> Call {
         "auction",
         "Checks in to the open round, or takes a place in line",
         "For rooms with `discipline` `auction`. Without a ticket: a slot on the spot if one is spare, else a place in line. With one: the answer comes when the round \
-         closes. The earliest of those whose connections are open then win its free slots; whoever hangs up before is not there, and loses nothing but \
+         closes. The earliest of those whose connections are open then win its free slots; a client that hangs up before is not there, and loses nothing but \
          this round. Those who cannot win are told `no-slot` at once. A winner whose connection broke asks again and gets the same pass. If \
          the same ticket comes twice, the later connection waits and the earlier one is told `no-slot`.\n\nThe room is named in the body or in the query; a ticket token names its own.",
     )
@@ -176,7 +176,7 @@ pub(crate) fn auction() -> Call {
     .optional_body::<AuctionBody>(json!({"queueToken": JWT}))
     .json_like::<AuctionAnswer>(
         200,
-        "A slot; or, for whoever came without a ticket and found none, a place in line.",
+        "A slot; or, for a client without a ticket that found none, a place in line.",
         vec![("won", value(&won)), ("queued", value(&queued))],
     )
     .leads_to("leave", &[("body.ticket", "$response.body#/queueToken")])

@@ -58,10 +58,10 @@ fn who(listener: Listener, route: &Route, ticket: Ticket) -> String {
             format!("{}; anybody, if the server is configured with `metrics_open`", keys(permission))
         }
         (Access::Open, Ticket::InHeader) => {
-            "whoever holds the ticket, and shows it in `Authorization`, with or without `Bearer `".into()
+            "the holder of the ticket, who shows it in `Authorization`, with or without `Bearer `".into()
         }
         (Access::Open, Ticket::InHeaderOrBody) => {
-            "whoever holds the ticket, and shows it in `Authorization`, with or without `Bearer `, or in the body".into()
+            "the holder of the ticket, who shows it in `Authorization`, with or without `Bearer `, or in the body".into()
         }
         (Access::Open, Ticket::NotNeeded) if listener == Listener::Private => {
             "anybody who reaches the private listener; no key is needed".into()

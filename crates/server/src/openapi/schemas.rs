@@ -76,7 +76,7 @@ small_types! {
     KeyKindName, "KeyKind": text().enum_values(Some([KeyKind::Bearer, KeyKind::SigV4].map(KeyKind::as_str)));
     /// Whether an alarm fires. `unknown`: a room names it, and nobody has told of it; it counts as OK.
     AlarmState, "AlarmState": text().enum_values(Some(["ok", "firing", "unknown"]));
-    /// Who says whether an alarm fires. `own`: this server, by counting. `outside`: whoever calls `POST /alarms`.
+    /// Who says whether an alarm fires. `own`: this server, by counting. `outside`: a caller of `POST /alarms`.
     AlarmSource, "AlarmSource": text().enum_values(Some(["own", "outside"]));
     /// Whether an alert fires.
     AlertStatus, "AlertStatus": text().enum_values(Some(["firing", "resolved"]));
@@ -136,7 +136,7 @@ small_types! {
     /// Why the frontier stands still. `paused`: an operator paused or closed the room. `queue-all`: the room has everybody wait. `moved-back`:
     /// an operator moved it back, and the inlet rests. `alarm`: one of the room's alarms fires. `before-start`, `after-end`: it is not the
     /// inlet's time. `by-hand-only`: only operators move it. `nobody-waiting`: the line is empty. `no-report`: nobody reports free slots.
-    /// `none-free`: the site reports that none is free, or passes on their way will take them. `at-capacity`: as many are inside, or have an
+    /// `none-free`: the site reports that none is free, or passes in flight will take them. `at-capacity`: as many are inside, or have an
     /// offer, as may be. `rate-spent`: this minute's new users have been let in.
     StandstillName, "Standstill": text().enum_values(Some(Standstill::ALL.map(Standstill::as_str)));
     /// What came of the last look at how the site fares.

@@ -364,9 +364,9 @@ fn read(bytes: &[u8]) -> OutsideAlarms {
 }
 
 /// What has been counted so far, in the order of the own alarms.
-fn totals(metrics: &Metrics, troubles: &OperationFailures) -> Totals {
+fn totals(metrics: &Metrics, failures: &OperationFailures) -> Totals {
     let answers = metrics.answer_troubles();
-    let operations = troubles.totals();
+    let operations = failures.totals();
     debug_assert_eq!(RESOURCES, answers.len() + 2 * OPERATIONS.len());
     let mut counted =
         answers.into_iter().chain(operations.into_iter().flat_map(|(errors, refusals)| [errors, refusals]));

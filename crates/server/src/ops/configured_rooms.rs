@@ -12,7 +12,7 @@ use anteroom_store::Store;
 use anteroom_tokens::random;
 use anyhow::Context;
 
-use crate::config::{ConfigError, Hint, Origin, Place, Problem, RoomTable, nearest, shown};
+use crate::config::{ConfigError, Hint, Origin, Place, Problem, RoomTable, displayed, nearest};
 
 /// The room that exists when nothing is configured.
 const SAMPLE_ROOM: &str = "Sample";
@@ -66,7 +66,7 @@ impl ConfiguredRoom {
         let (settings, state) = read_settings(&table.table, |key| table.place_of(key))?;
         if let Err(contradiction) = settings.check() {
             let origin = Origin::Key { place: table.place.clone(), name: ID.into() };
-            let value = shown(table.id.as_str());
+            let value = displayed(table.id.as_str());
             return Err(vec![Problem::Value { origin, value, explanation: contradiction.to_string() }]);
         }
         Ok(Self { id: table.id.clone(), settings, state })
@@ -156,7 +156,7 @@ pub(crate) fn read_settings(
     let mut state = RoomState::Open;
     let mut problems = vec![];
     for (key, value) in table.iter().filter(|(key, _)| *key != ID) {
-        let written = shown(&value.to_string());
+        let written = displayed(&value.to_string());
         let problem = |explanation: String| Problem::Value {
             origin: Origin::Key { place: place_of(key), name: key.clone() },
             value: written.clone(),

@@ -39,13 +39,13 @@ pub(crate) struct Metrics {
     pub(crate) fast_board: FastCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
-    public_troubles: AnswerTroubles,
-    private_troubles: AnswerTroubles,
+    public_failures: ResponseFailures,
+    private_failures: ResponseFailures,
 }
 
 /// Answers that were no success, for the own alarms of a listener.
 #[derive(Default)]
-struct AnswerTroubles {
+struct ResponseFailures {
     client_errors: AtomicU64,
     server_errors: AtomicU64,
 }
@@ -62,8 +62,8 @@ impl Metrics {
             requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),
-            public_troubles: AnswerTroubles::default(),
-            private_troubles: AnswerTroubles::default(),
+            public_failures: ResponseFailures::default(),
+            private_failures: ResponseFailures::default(),
         }
     }
 
@@ -72,8 +72,8 @@ impl Metrics {
         self.count_expected_refusal(listener, route, status);
         if status >= 400 {
             let public = listener == Listener::Public.name();
-            let troubles = if public { &self.public_troubles } else { &self.private_troubles };
-            let counter = if status < 500 { &troubles.client_errors } else { &troubles.server_errors };
+            let failures = if public { &self.public_failures } else { &self.private_failures };
+            let counter = if status < 500 { &failures.client_errors } else { &failures.server_errors };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -88,7 +88,7 @@ impl Metrics {
     /// listeners, in the order of `anteroom_core::alarms::resource_names`.
     pub(crate) fn answer_troubles(&self) -> [u64; 4] {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (public, private) = (&self.public_troubles, &self.private_troubles);
+        let (public, private) = (&self.public_failures, &self.private_failures);
         [
             load(&public.client_errors),
             load(&public.server_errors) + self.public_connections.refused(),

@@ -34,7 +34,7 @@ impl Standing {
     fn banner(self) -> String {
         match self {
             Self::Inside { visitors } => format!(
-                "You are inside. Visitors at the moment: <strong>{visitors}</strong>. Whoever does not fit waits in line."
+                "You are inside. Visitors at the moment: <strong>{visitors}</strong>. Everybody else waits in line."
             ),
             Self::Over => "Your visit is over.".to_owned(),
             Self::WithPass => "You are in, with a pass from the waiting room.".to_owned(),

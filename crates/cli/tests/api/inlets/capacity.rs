@@ -17,7 +17,7 @@ fn reported(total_active_users: u64) -> Value {
 fn free_slots_reported_while_passes_are_in_flight_admit_nobody_twice() {
     let mut hall = Hall::open(&reported(1000));
     let first = hall.report(&json!({"sequence": 1, "free": 5, "entered": 0}));
-    assert_eq!((&first["free"], &first["passes_on_their_way"]), (&json!(5), &json!(0)));
+    assert_eq!((&first["free"], &first["passes_in_flight"]), (&json!(5), &json!(0)));
     let ids = hall.line.join_many(12);
     assert_eq!(hall.line.serving(), 5);
     for id in &ids[..5] {
@@ -25,11 +25,11 @@ fn free_slots_reported_while_passes_are_in_flight_admit_nobody_twice() {
     }
     // The five are in flight, and the origin still counts five free slots.
     let again = hall.report(&json!({"sequence": 2, "free": 5, "entered": 0}));
-    assert_eq!((&again["free"], &again["passes_on_their_way"]), (&json!(0), &json!(5)));
+    assert_eq!((&again["free"], &again["passes_in_flight"]), (&json!(0), &json!(5)));
     assert_eq!((&again["standstill"], hall.line.serving()), (&json!("none-free"), 5));
     // Two have come in: the other three slots are taken by those still in flight.
     let two = hall.report(&json!({"sequence": 3, "free": 3, "entered": 2}));
-    assert_eq!((&two["free"], &two["passes_on_their_way"], hall.line.serving()), (&json!(0), &json!(3), 5));
+    assert_eq!((&two["free"], &two["passes_in_flight"], hall.line.serving()), (&json!(0), &json!(3), 5));
     hall.report(&json!({"sequence": 4, "free": 0, "entered": 5}));
     assert_eq!(hall.line.serving(), 5);
     // One has left: one more.

@@ -56,10 +56,10 @@ pub(crate) struct CapacityFigures {
     #[schema(required)]
     pub(crate) free_reported: Option<u64>,
     /// Passes that the site may not have seen yet when it counted.
-    pub(crate) passes_on_their_way: u64,
+    pub(crate) passes_in_flight: u64,
     /// Places that may be claimed now, and each of which will take a slot.
     pub(crate) offers: u64,
-    /// What is left to give away: what was reported, less the passes on their way, less the offers; null if nobody has ever reported.
+    /// What is left to give away: what was reported, less the passes in flight, less the offers; null if nobody has ever reported.
     #[schema(required)]
     pub(crate) free: Option<u64>,
     /// How many may be inside, where the inlet has a capacity; null where it has none.
@@ -81,7 +81,7 @@ pub(crate) fn figures(board: &Board, now: UnixMillis) -> CapacityFigures {
     let free_reported = heard.filter_map(|reporter| reporter.last.free).fold(0, u64::saturating_add);
     CapacityFigures {
         free_reported: reports_free.then_some(free_reported),
-        passes_on_their_way: if reports_free { on_their_way } else { 0 },
+        passes_in_flight: if reports_free { on_their_way } else { 0 },
         offers: board.offers,
         free: reports.free(settings, now).map(|free| free.saturating_sub(board.offers)),
         capacity: board.capacity,

@@ -48,8 +48,8 @@ const GAUGES: &[Figure] = &[
     ("room_free", "Free slots as reported, less passes in flight and offers", |board| {
         ReportsView::of(board).free.unwrap_or(0)
     }),
-    ("room_passes_on_their_way", "Passes the origin may not have seen yet when it counted", |board| {
-        ReportsView::of(board).passes_on_their_way
+    ("room_passes_in_flight", "Passes the origin may not have seen yet when it counted", |board| {
+        ReportsView::of(board).passes_in_flight
     }),
     ("room_auction_free", "Slots the open round gives away", |board| {
         board.auction.as_ref().map_or(0, |auction| auction.free)

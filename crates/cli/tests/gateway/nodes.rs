@@ -154,8 +154,6 @@ fn a_reset_on_one_node_ends_all_visits_on_the_other() {
         return;
     }
     let scene = Scene::start(2, "");
-    // Two nodes that have just started on an empty store may not yet know the same line.
-    scene.nodes.agreed("Hall");
     let mut inside = scene.browser(0);
     inside.enter("/", SOON, TIMEOUT);
     let mut there = scene.moved(&inside, 1);

@@ -222,7 +222,7 @@ fn texts(place: &str, value: &Json) -> Result<BTreeMap<String, String>, ApiError
     let object = value.as_object().ok_or_else(|| must_be(place, "an object of texts"))?;
     let entry = |(name, value): (&String, &Json)| match value.as_str() {
         Some(text) => Ok((name.clone(), text.to_owned())),
-        None => Err(must_be(&format!("{place}.{}", crate::config::shown(name)), "a text")),
+        None => Err(must_be(&format!("{place}.{}", crate::config::displayed(name)), "a text")),
     };
     object.iter().map(entry).collect()
 }

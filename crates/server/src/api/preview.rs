@@ -68,7 +68,7 @@ pub(crate) async fn preview(
 
 fn template_named(app: &App, name: &str) -> Result<Arc<str>, ApiError> {
     app.pages.template_text(name).ok_or_else(|| {
-        let name = crate::config::shown(name);
+        let name = crate::config::displayed(name);
         ApiError::bad_request(format!("There is no template {name} in the server's `page_templates`"))
     })
 }

@@ -114,7 +114,7 @@ fn texts_of(value: &Json) -> Option<Vec<String>> {
 }
 
 fn unknown_setting(name: &str) -> String {
-    let shown = crate::config::shown(name);
+    let shown = crate::config::displayed(name);
     if PLANNED.iter().any(|planned| planned.name == name) {
         return format!("The setting {shown} is planned, but this version does not have it yet");
     }

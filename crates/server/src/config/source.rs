@@ -151,7 +151,7 @@ impl<'a> Source<'a> {
                     Refusal::Unexpected => format!("expected {}", P::expected()),
                     Refusal::Because(reason) => reason,
                 };
-                self.problems.push(Problem::Value { origin, value: displayed(), explanation });
+                self.problems.push(Problem::Value { origin, value: shown(), explanation });
                 None
             }
         }

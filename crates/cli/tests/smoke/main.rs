@@ -3,13 +3,18 @@
 
 use std::time::Duration;
 
-use anteroom_testkit::{Asking, Browser, Request, Server, Site, native};
-use serde_json::json;
+use anteroom_testkit::{Answer, Asking, Browser, Client, Request, Server, Site};
+use serde_json::{Value, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_anteroom");
 /// How long a state may take. Generous: what is tested is that it comes, not how fast.
 const TIMEOUT: Duration = Duration::from_mins(1);
 const SOON: Asking = Asking::Every(Duration::from_millis(50));
+
+/// A call of our API on a protected host.
+fn post(client: &mut Client, path: &str, body: &Value) -> Answer {
+    client.post(&format!("/.anteroom{path}"), body).expect("an answer")
+}
 
 #[test]
 fn a_visitor_enters_another_waits_a_program_claims_and_a_restart_keeps_all_of_it() {
@@ -32,14 +37,14 @@ fn a_visitor_enters_another_waits_a_program_claims_and_a_restart_keeps_all_of_it
 
     // Over the API: a place, not served until the operator says so, then a pass.
     let mut program = server.visitor();
-    let joined = native::join(&mut program, "Api").expect("an answer").json();
+    let joined = post(&mut program, "/join", &json!({"room": "Api"})).json();
     let ticket = joined["ticket"].as_str().expect("a ticket").to_owned();
     assert_eq!((&joined["position"], &joined["status"]), (&json!(1), &json!("waiting")));
-    assert_eq!(native::claim(&mut program, "Api", &ticket).expect("an answer").status, 409);
+    assert_eq!(post(&mut program, "/claim", &json!({"ticket": ticket})).status, 409);
     let advance = json!({"event_id": "Api", "increment_by": 1});
     let mut operator = server.operator();
     assert_eq!(operator.post("/increment_serving_counter", &advance).expect("an answer").status, 200);
-    let pass = native::claim(&mut program, "Api", &ticket).expect("an answer");
+    let pass = post(&mut program, "/claim", &json!({"ticket": ticket}));
     assert_eq!(pass.status, 200, "{pass:?}");
     let pass = pass.json()["access_token"].clone();
 
@@ -53,9 +58,9 @@ fn a_visitor_enters_another_waits_a_program_claims_and_a_restart_keeps_all_of_it
     assert!(inside.moved_to(server.public()).open("/").is_from_site());
     let mut waiting = waiting.moved_to(server.public());
     assert_eq!(waiting.open("/").shown_position(), place);
-    let again = native::claim(&mut server.visitor(), "Api", &ticket).expect("an answer").json();
+    let again = post(&mut server.visitor(), "/claim", &json!({"ticket": ticket})).json();
     assert_eq!(again["access_token"], pass);
-    let board = native::board(&mut server.visitor(), "Api").expect("an answer").json();
+    let board = server.visitor().get("/.anteroom/rooms/Api").expect("an answer").json();
     assert_eq!(board["notice"], "Doors open at eight.");
 
     // The first leaves, and the second comes in.

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, watch};
 use self::adoption::Duty;
 use self::confirmation::PendingClaims;
 use self::turn::{Answers, Turn, TurnResult};
-use self::write::in_time;
+use self::write::{WriteOutcome, in_time};
 use crate::backoff::Backoff;
 use crate::counters::count;
 use crate::engine::ENDED_ERA;
@@ -293,17 +293,17 @@ impl Owner {
             }
             let written = self.write(&mut computed).await;
             match written {
-                Ok(Ok(())) => {
+                Ok(WriteOutcome::Written) => {
                     self.note_session_ends(&computed).await;
                     self.duty = Duty::None;
                     self.room = Some(computed.room);
                     return Ok(computed.answers);
                 }
-                Ok(Err(newer)) => {
+                Ok(WriteOutcome::Conflict(newer)) => {
                     count(&self.counters.conflicts, 1);
                     if let Some(newer) = newer {
                         self.refuse_the_past(&newer)?;
-                        self.adopt(newer);
+                        self.adopt(*newer);
                         is_fresh = true;
                     }
                     tokio::time::sleep(self.backoff.pause_after_conflicts(conflicts)).await;

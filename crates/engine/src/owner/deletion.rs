@@ -9,6 +9,14 @@ use crate::counters::count;
 use crate::handle::{Request, SettingsAndState};
 use crate::{Actor, CONFLICTS_MAX, EngineError, TURN_OPERATIONS_MAX, audit};
 
+/// What became of a deletion that the store answered.
+enum RoomDeletion {
+    /// The room is gone.
+    Deleted,
+    /// It is not what the caller expects: nothing was deleted.
+    Changed,
+}
+
 impl Owner {
     /// Deletes the room and says so. Where the outcome is not known, the store is asked whether the room is still there.
     pub(super) async fn delete(
@@ -18,10 +26,10 @@ impl Owner {
         answer: oneshot::Sender<Result<bool, EngineError>>,
     ) -> Result<(), RoomGone> {
         let existed = match self.try_to_delete(expected, actor).await {
-            Ok(Ok(())) => true,
+            Ok(RoomDeletion::Deleted) => true,
             Err(TurnError::Gone) => false,
-            Ok(Err(refusal)) => {
-                drop(answer.send(Err(refusal.into())));
+            Ok(RoomDeletion::Changed) => {
+                drop(answer.send(Err(Refusal::Changed.into())));
                 return Ok(());
             }
             Err(TurnError::Store(error)) => {
@@ -40,19 +48,19 @@ impl Owner {
         &mut self,
         expected: Option<&SettingsAndState>,
         actor: &Actor,
-    ) -> Result<Result<(), Refusal>, TurnError> {
+    ) -> Result<RoomDeletion, TurnError> {
         for _ in 0..CONFLICTS_MAX {
             if self.room.is_none() {
                 self.load().await?;
             }
             let room = self.room.as_ref().ok_or(TurnError::Gone)?;
             if expected.is_some_and(|(settings, state)| !room.is_configured(settings, *state)) {
-                return Ok(Err(Refusal::Changed));
+                return Ok(RoomDeletion::Changed);
             }
             let audit = audit::record(actor, &self.id, "delete room", self.clock.now());
             let deletion = Deletion { room: self.id.clone(), expected: room.version, audit };
             match in_time(self.store.delete_room(&deletion)).await? {
-                DeletionOutcome::Done => return Ok(Ok(())),
+                DeletionOutcome::Done => return Ok(RoomDeletion::Deleted),
                 DeletionOutcome::Conflict => {
                     count(&self.counters.conflicts, 1);
                     self.room = None;

@@ -14,15 +14,20 @@ use crate::counters::count;
 /// How long a shared store is asked again whether a write happened.
 const ASKED_AGAIN_MAX: Duration = Duration::from_secs(4);
 
-/// What became of a write: written, or in conflict with this newer room.
-pub(super) type WriteOutcome = Result<(), Option<Snapshot>>;
+/// What became of a turn that the store answered.
+pub(super) enum WriteOutcome {
+    /// It is written, or there was nothing to write.
+    Written,
+    /// Nothing was written: the store has this newer room, or none.
+    Conflict(Option<Box<Snapshot>>),
+}
 
 impl Owner {
     /// Writes what was computed.
     pub(super) async fn write(&mut self, computed: &mut TurnResult) -> Result<WriteOutcome, StoreError> {
         let joined: u64 = computed.answers.joins.iter().map(|range| range.count).sum();
         if !computed.effects.changed && computed.audit.is_empty() && joined == 0 {
-            return Ok(Ok(()));
+            return Ok(WriteOutcome::Written);
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -35,7 +40,7 @@ impl Owner {
         };
         let micros = u64::try_from(stopwatch.elapsed().as_micros()).unwrap_or(u64::MAX);
         count(&self.counters.commit_micros, micros);
-        if outcome.is_ok() {
+        if matches!(outcome, WriteOutcome::Written) {
             count(&self.counters.commits, 1);
             count(&self.counters.joins, joined);
         }
@@ -67,9 +72,9 @@ impl Owner {
         match outcome? {
             CommitOutcome::Done { joined } => {
                 computed.shift_joins(joined);
-                Ok(Ok(()))
+                Ok(WriteOutcome::Written)
             }
-            CommitOutcome::Conflict(newer) => Ok(Err(newer.map(|newer| *newer))),
+            CommitOutcome::Conflict(newer) => Ok(WriteOutcome::Conflict(newer)),
         }
     }
 
@@ -91,9 +96,9 @@ impl Owner {
         match self.retry_if_ambiguous(|| store.join(&batch)).await? {
             JoinOutcome::Joined { first } => {
                 computed.shift_joins(first + joined - 1);
-                Ok(Ok(()))
+                Ok(WriteOutcome::Written)
             }
-            JoinOutcome::Conflict(newer) => Ok(Err(newer.map(|newer| *newer))),
+            JoinOutcome::Conflict(newer) => Ok(WriteOutcome::Conflict(newer)),
         }
     }
 

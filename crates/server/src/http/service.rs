@@ -35,9 +35,9 @@ use crate::http::staleness::{self, Freshness};
 /// The phases of a request to our own API, in order, each with where it is.
 pub const PHASES: [(&str, &str); 11] = [
     ("accept", "`listener`: a free slot, TLS, the head within its time limit"),
-    ("gateway", "a request for a protected site is the gateway's (`anteroom_gateway`)"),
-    ("strip prefix", "`/.anteroom/join` becomes `/join`"),
+    ("strip prefix", "`/.anteroom/join` becomes `/join`, unless the request is for a protected site"),
     ("CDN secret", "where `origin_secret_header` is set"),
+    ("gateway", "a request for a protected site is the gateway's (`anteroom_gateway`)"),
     ("match", "`router`: the path is matched once, and its row found"),
     ("identify and limit", "`rate_limits`: the budget that the row names"),
     ("fast path", "`fast_path`: reads and joins whose row has one"),

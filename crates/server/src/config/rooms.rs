@@ -1,4 +1,4 @@
-//! `[[room]]` tables: each must have an id of its own. The rest is parsed by [`crate::rooms`], which is called here, so
+//! `[[room]]` tables: each must have an id of its own. The rest is parsed by [`crate::ops::configured_rooms`], which is called here, so
 //! that errors in rooms and in server settings are reported together.
 
 use std::collections::BTreeMap;

@@ -302,7 +302,7 @@ impl Owner {
                 Ok(WriteOutcome::Conflict(newer)) => {
                     count(&self.counters.conflicts, 1);
                     if let Some(newer) = newer {
-                        self.refuse_the_past(&newer)?;
+                        self.refuse_stale_history(&newer)?;
                         self.adopt(*newer);
                         is_fresh = true;
                     }
@@ -311,7 +311,7 @@ impl Owner {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(faster_every_time().into())
+        Err(too_many_conflicts().into())
     }
 
     /// Applies the batch to the room: first the joins, which commute, then the rest in order.
@@ -516,8 +516,8 @@ async fn gather(requests: &mut mpsc::Receiver<Request>, batch: &mut Vec<Request>
     }
 }
 
-fn faster_every_time() -> StoreError {
-    StoreError::Transient("other nodes were faster every time".into())
+fn too_many_conflicts() -> StoreError {
+    StoreError::Transient("too many conflicts with other nodes".into())
 }
 
 fn generations(room: &Room) -> Vec<Generation> {

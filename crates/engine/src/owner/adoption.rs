@@ -45,7 +45,7 @@ impl Owner {
 
     /// A whole history in which a line that this node has seen does not exist yet is that of a server which was
     /// replaced: a node that goes on from it would be left behind.
-    pub(super) fn refuse_the_past(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+    pub(super) fn refuse_stale_history(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let is_past = snapshot.is_continuous
             && snapshot.lineage != self.lineage
             && self.history.newest().is_some_and(|newest| newest > snapshot.room.newest().generation);
@@ -98,7 +98,7 @@ impl Owner {
     pub(super) async fn load(&mut self) -> Result<(), TurnError> {
         match self.store.load(&self.id, self.node).await? {
             Some(snapshot) => {
-                self.refuse_the_past(&snapshot)?;
+                self.refuse_stale_history(&snapshot)?;
                 self.adopt(snapshot);
             }
             None if self.store.is_shared() && self.store.trace(&self.id).await?.is_none() => {

@@ -4,7 +4,7 @@ use anteroom_core::Refusal;
 use anteroom_store::contract::{Deletion, DeletionOutcome};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Owner, RoomGone, TurnError, faster_every_time, in_time};
+use super::{Owner, RoomGone, TurnError, in_time, too_many_conflicts};
 use crate::counters::count;
 use crate::handle::{Request, SettingsAndState};
 use crate::{Actor, CONFLICTS_MAX, EngineError, TURN_OPERATIONS_MAX, audit};
@@ -67,7 +67,7 @@ impl Owner {
                 }
             }
         }
-        Err(faster_every_time().into())
+        Err(too_many_conflicts().into())
     }
 
     fn mark_deleted(&mut self) {

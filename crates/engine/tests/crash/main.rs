@@ -326,7 +326,7 @@ fn what_was_acknowledged_survives_power_loss() {
 }
 
 /// The whole content of a store, reduced to what differs between before and after.
-async fn told(store: &EmbeddedStore) -> (Option<Vec<u8>>, u64, usize, usize) {
+async fn content_of(store: &EmbeddedStore) -> (Option<Vec<u8>>, u64, usize, usize) {
     let id = RoomId::parse(ROOMS[0]).unwrap();
     let room = store.load(&id, NodeId(0)).await.unwrap().unwrap().room;
     room.assert_sound();
@@ -361,7 +361,7 @@ fn power_loss_in_a_restore_leaves_all_of_it_or_nothing() {
             }
         });
         let left = disk.surviving_image(&mut random);
-        let after = runtime.block_on(async { told(&open(&Disk::new(left, None)).unwrap()).await });
+        let after = runtime.block_on(async { content_of(&open(&Disk::new(left, None)).unwrap()).await });
         if after == before {
             assert!(!acknowledged, "it was restored, and then it was not");
             old += 1;
@@ -415,7 +415,7 @@ async fn prepare_for_restore() -> (Vec<u8>, Vec<u8>, (Option<Vec<u8>>, u64, usiz
         admit(&room).await;
     }
     engine.stop().await;
-    let before = told(&store).await;
+    let before = content_of(&store).await;
     assert_eq!(before, (Some(b"present".to_vec()), 40, 40, 2));
     drop((room, engine));
     drop(Arc::into_inner(store).unwrap());

@@ -424,7 +424,7 @@ async fn a_deleted_room_is_no_dead_owner_and_leaves_none_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_asks_during_a_restore_is_told_to_come_back() {
+async fn a_request_during_a_restore_is_told_to_come_back() {
     let store = faultless();
     let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
     let ticket = room.join().await.unwrap();
@@ -453,7 +453,7 @@ async fn whoever_asks_during_a_restore_is_told_to_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restore_comes_to_its_end_without_whoever_asked_for_it_and_before_the_engine_stops() {
+async fn a_restore_comes_to_its_end_without_its_caller_and_before_the_engine_stops() {
     let store = faultless();
     let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
     let bytes = backup_of(&engine).await;

@@ -29,7 +29,7 @@ use crate::classify::request_target::{Path, host_of};
 use crate::classify::rooms::{GatewayRooms, Route, Rule, StoreState};
 use crate::classify::{self, Kind};
 use crate::identify::{self, Client, Identification, Peer};
-use crate::limiter::{Asked, Class, Decision, Limiter};
+use crate::limiter::{Class, Decision, Limiter, RequestDescriptor};
 use crate::line;
 use crate::line::page::{Reader, Writer, path_and_query};
 use crate::line::query::room_named;
@@ -394,8 +394,8 @@ impl Gateway {
         let path = request.uri().path();
         // A call of ours has the same path on every host; a request for the site keeps its path.
         let own = path.strip_prefix(OWN_PREFIX.trim_end_matches('/')).filter(|_| class != Class::Gateway);
-        let asked = Asked { class, method: request.method(), path: own.unwrap_or(path) };
-        match self.limiter.decide(&asked, client).await {
+        let descriptor = RequestDescriptor { class, method: request.method(), path: own.unwrap_or(path) };
+        match self.limiter.decide(&descriptor, client).await {
             Decision::Refused(quota) => Some(Rejection::Limited(Box::new(quota))),
             Decision::Unlimited | Decision::Allowed(_) | Decision::FailedOpen => None,
         }

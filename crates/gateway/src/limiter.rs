@@ -28,8 +28,8 @@ use anteroom_store::clock::Stopwatch;
 use prometheus_client::encoding::DescriptorEncoder;
 
 pub use policy::{
-    Asked, Budget, By, CHARGE_LIST_MAX, CHARGES_MAX, COST_MAX, Charge, Class, POLICIES_MAX, Policy,
-    PolicyError,
+    Budget, By, CHARGE_LIST_MAX, CHARGES_MAX, COST_MAX, Charge, Class, POLICIES_MAX, Policy, PolicyError,
+    RequestDescriptor,
 };
 pub use quota::Quota;
 
@@ -153,15 +153,15 @@ impl Limiter {
 
     /// What becomes of a request, if that is known without waiting: where buckets are on this node, where the client
     /// is known to be refused for a while yet, and where the shared store is out of the way.
-    pub fn decide_at_once(&self, asked: &Asked<'_>, client: &Client) -> Option<Decision> {
-        let mut dues = self.dues(asked, client);
+    pub fn decide_at_once(&self, descriptor: &RequestDescriptor<'_>, client: &Client) -> Option<Decision> {
+        let mut dues = self.dues(descriptor, client);
         let Some(mut due) = dues.next() else { return Some(Decision::Unlimited) };
         let watch = Stopwatch::start();
         let mut outcome = PolicyResults::new(self.has_legacy_fields);
         loop {
             // Buckets that decide at once always do, so nothing has been taken when they do not.
             let Some(taken) = self.buckets.take_at_once(&due.bucket, due.limit(), due.cost) else {
-                return self.decide_without_asking(asked, client, &watch);
+                return self.decide_without_asking(descriptor, client, &watch);
             };
             outcome.note(&due, &taken, Source::Buckets);
             match dues.next().filter(|_| taken.allowed) {
@@ -173,19 +173,23 @@ impl Limiter {
     }
 
     /// What becomes of a request. Waits for a shared store, but never longer than the budget.
-    pub async fn decide(&self, asked: &Asked<'_>, client: &Client) -> Decision {
-        match self.decide_at_once(asked, client) {
+    pub async fn decide(&self, descriptor: &RequestDescriptor<'_>, client: &Client) -> Decision {
+        match self.decide_at_once(descriptor, client) {
             Some(decision) => decision,
-            None => self.ask(asked, client).await,
+            None => self.ask(descriptor, client).await,
         }
     }
 
     /// The buckets that a request is charged to, in their order.
-    fn dues<'a>(&'a self, asked: &'a Asked<'_>, client: &'a Client) -> impl Iterator<Item = DueCharge<'a>> {
-        let is_concerned = self.concerns(asked.class) && !self.exempt.contains(client.address);
+    fn dues<'a>(
+        &'a self,
+        descriptor: &'a RequestDescriptor<'_>,
+        client: &'a Client,
+    ) -> impl Iterator<Item = DueCharge<'a>> {
+        let is_concerned = self.concerns(descriptor.class) && !self.exempt.contains(client.address);
         let rows = if is_concerned { &self.rows[..] } else { &[] };
         rows.iter().filter_map(|row| {
-            let cost = row.policy.cost_of(asked)?;
+            let cost = row.policy.cost_of(descriptor)?;
             Some(DueCharge { row, bucket: row.policy.bucket_of(client)?, cost })
         })
     }
@@ -193,13 +197,13 @@ impl Limiter {
     /// The same for a shared store, as far as it need not be asked.
     fn decide_without_asking(
         &self,
-        asked: &Asked<'_>,
+        descriptor: &RequestDescriptor<'_>,
         client: &Client,
         watch: &Stopwatch,
     ) -> Option<Decision> {
         let mut outcome = PolicyResults::new(self.has_legacy_fields);
         if self.breaker.is_open() {
-            for due in self.dues(asked, client) {
+            for due in self.dues(descriptor, client) {
                 if !self.decide_without_store(&due, &mut outcome) {
                     break;
                 }
@@ -207,7 +211,7 @@ impl Limiter {
             return Some(self.finish(outcome, watch));
         }
         let now = self.now_micros();
-        let refused = self.dues(asked, client).find_map(|due| {
+        let refused = self.dues(descriptor, client).find_map(|due| {
             let taken = self.refusals.find(due.row.number, due.bucket.who, now)?;
             Some((due, taken))
         });
@@ -217,10 +221,10 @@ impl Limiter {
     }
 
     /// Asks the shared store.
-    async fn ask(&self, asked: &Asked<'_>, client: &Client) -> Decision {
+    async fn ask(&self, descriptor: &RequestDescriptor<'_>, client: &Client) -> Decision {
         let watch = Stopwatch::start();
         let mut outcome = PolicyResults::new(self.has_legacy_fields);
-        for due in self.dues(asked, client) {
+        for due in self.dues(descriptor, client) {
             let goes_on = match self.take(&due, &watch).await {
                 Some(taken) => {
                     outcome.note(&due, &taken, Source::Buckets);

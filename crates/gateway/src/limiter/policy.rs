@@ -58,7 +58,7 @@ impl Class {
 
 /// A request, as far as budgets go.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RequestDescriptor<'a> {
     /// What it is for.
     pub class: Class,
     /// Its method.
@@ -90,10 +90,10 @@ pub struct Charge {
 }
 
 impl Charge {
-    fn fits(&self, asked: &Asked<'_>) -> bool {
-        self.class.is_none_or(|class| class == asked.class)
-            && (self.methods.is_empty() || self.methods.contains(asked.method))
-            && (self.paths.is_empty() || self.is_under_a_path(asked.path))
+    fn fits(&self, descriptor: &RequestDescriptor<'_>) -> bool {
+        self.class.is_none_or(|class| class == descriptor.class)
+            && (self.methods.is_empty() || self.methods.contains(descriptor.method))
+            && (self.paths.is_empty() || self.is_under_a_path(descriptor.path))
     }
 
     fn is_under_a_path(&self, path: &str) -> bool {
@@ -212,8 +212,8 @@ impl Policy {
     }
 
     /// What a request costs. `None` if it is not charged to this budget.
-    pub(super) fn cost_of(&self, asked: &Asked<'_>) -> Option<u64> {
-        self.charges.iter().find(|charge| charge.fits(asked)).map(|charge| charge.cost)
+    pub(super) fn cost_of(&self, descriptor: &RequestDescriptor<'_>) -> Option<u64> {
+        self.charges.iter().find(|charge| charge.fits(descriptor)).map(|charge| charge.cost)
     }
 
     /// Which bucket is charged. `None` if this client has none.
@@ -254,8 +254,8 @@ mod tests {
         Charge { class: None, paths: vec![], methods: vec![], cost: 1 }
     }
 
-    fn asked<'a>(class: Class, method: &'a Method, path: &'a str) -> Asked<'a> {
-        Asked { class, method, path }
+    fn descriptor<'a>(class: Class, method: &'a Method, path: &'a str) -> RequestDescriptor<'a> {
+        RequestDescriptor { class, method, path }
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
             (Class::Join, Method::PUT, "/join", Some(1)),
             (Class::Read, Method::GET, "/status", None),
         ] {
-            assert_eq!(policy.cost_of(&asked(class, &method, path)), cost, "{class:?} {method} {path}");
+            assert_eq!(policy.cost_of(&descriptor(class, &method, path)), cost, "{class:?} {method} {path}");
         }
         assert_eq!(Class::ALL.map(|class| policy.concerns(class)), [true; 5]);
         let joins = Charge { class: Some(Class::Join), ..charge() };

@@ -132,13 +132,13 @@ mod tests {
         Arc::new(Policy::new(name, By::Ip, budget, vec![charge]).unwrap())
     }
 
-    fn taken(remaining: u64, retry_after_micros: u64) -> TakeResult {
+    fn take_result(remaining: u64, retry_after_micros: u64) -> TakeResult {
         let allowed = retry_after_micros == 0;
         let retry_after_micros = Some(retry_after_micros);
         TakeResult { allowed, remaining, retry_after_micros, full_at_micros: 0, now_micros: 0 }
     }
 
-    fn written(quota: &Quota) -> Vec<String> {
+    fn header_lines(quota: &Quota) -> Vec<String> {
         let mut headers = HeaderMap::new();
         quota.write(&mut headers);
         let mut lines: Vec<String> =
@@ -149,23 +149,23 @@ mod tests {
 
     #[test]
     fn an_allowed_response_says_what_is_left() {
-        let quota = Quota::new(&policy("join", 1_200, 60), &taken(1_199, 0), false);
+        let quota = Quota::new(&policy("join", 1_200, 60), &take_result(1_199, 0), false);
         assert_eq!(
-            written(&quota),
+            header_lines(&quota),
             ["ratelimit-policy: \"join\";q=1200;w=60", "ratelimit: \"join\";r=1199;t=1"]
         );
         assert_eq!(quota.retry_after_seconds(), None);
         assert_eq!(quota.violated_policies().count(), 0);
-        let slow = Quota::new(&policy("rare", 7, 60), &taken(6, 0), false);
-        assert!(written(&slow).contains(&"ratelimit: \"rare\";r=6;t=9".to_owned()));
+        let slow = Quota::new(&policy("rare", 7, 60), &take_result(6, 0), false);
+        assert!(header_lines(&slow).contains(&"ratelimit: \"rare\";r=6;t=9".to_owned()));
     }
 
     #[test]
     fn a_refusal_names_its_policy_and_when_to_retry_never_too_early() {
-        let mut quota = Quota::new(&policy("ip", 10, 60), &taken(3, 0), true);
-        quota.add(&policy("key", 5, 60), &taken(0, 11_000_001));
+        let mut quota = Quota::new(&policy("ip", 10, 60), &take_result(3, 0), true);
+        quota.add(&policy("key", 5, 60), &take_result(0, 11_000_001));
         assert_eq!(
-            written(&quota),
+            header_lines(&quota),
             [
                 "ratelimit-policy: \"ip\";q=10;w=60, \"key\";q=5;w=60",
                 "ratelimit: \"ip\";r=3;t=6, \"key\";r=0;t=12",
@@ -176,7 +176,7 @@ mod tests {
             ]
         );
         assert_eq!(quota.violated_policies().collect::<Vec<_>>(), ["key"]);
-        let soon = Quota::new(&policy("key", 5, 60), &taken(0, 1), false);
+        let soon = Quota::new(&policy("key", 5, 60), &take_result(0, 1), false);
         assert_eq!(soon.retry_after_seconds(), Some(1));
     }
 
@@ -184,7 +184,7 @@ mod tests {
     fn an_origins_own_fields_stay() {
         let mut headers = HeaderMap::new();
         headers.insert(RATE_LIMIT, HeaderValue::from_static("\"origin\";r=1"));
-        Quota::new(&policy("ip", 10, 60), &taken(3, 0), false).write(&mut headers);
+        Quota::new(&policy("ip", 10, 60), &take_result(3, 0), false).write(&mut headers);
         let members: Vec<_> = headers.get_all(RATE_LIMIT).iter().collect();
         assert_eq!(members, ["\"origin\";r=1", "\"ip\";r=3;t=6"]);
     }

@@ -48,8 +48,8 @@ fn client_with_key(address: &str, key: &str) -> Client {
     identify(&peer, &headers, &identification)
 }
 
-fn join() -> Asked<'static> {
-    Asked { class: Class::Join, method: &Method::POST, path: "/join" }
+fn join() -> RequestDescriptor<'static> {
+    RequestDescriptor { class: Class::Join, method: &Method::POST, path: "/join" }
 }
 
 /// The result of a decision, and the budgets that were asked.
@@ -182,7 +182,7 @@ fn each_client_has_a_budget_of_its_own_and_the_others_know_nothing_of_it() {
     assert_eq!(ask(&other), "allowed \"join\";r=1");
     assert_eq!(ask(&client("2001:db8::2")), "allowed \"join\";r=0", "of the same /64");
     assert_eq!(ask(&client("2001:db8:0:1::")), "allowed \"join\";r=1", "of the next one");
-    let look = Asked { class: Class::Read, method: &Method::GET, path: "/status" };
+    let look = RequestDescriptor { class: Class::Read, method: &Method::GET, path: "/status" };
     assert_eq!(describe(&limiter.decide_at_once(&look, &one).unwrap()), "unlimited");
     assert!(limiter.concerns(Class::Join) && !limiter.concerns(Class::Read));
     assert_eq!(decisions(&limiter, "join", "allowed"), 5);

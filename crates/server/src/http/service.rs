@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use anteroom_gateway::ExpectedRefusal;
 use anteroom_gateway::identify::{Peer, identify};
-use anteroom_gateway::limiter::{Asked, Class, Decision, Quota};
+use anteroom_gateway::limiter::{Class, Decision, Quota, RequestDescriptor};
 use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::Next;
@@ -89,13 +89,13 @@ impl Service {
     fn limit(&self, class: Class, found: PathMatch, request: Request<Incoming>) -> ResponseFuture {
         let app = &self.app;
         let client = identify(&self.peer, request.headers(), &app.identification);
-        let decided = app.limiter.decide_at_once(&limiter_question(class, &request), &client);
+        let decided = app.limiter.decide_at_once(&request_descriptor(class, &request), &client);
         if let Some(decision) = decided {
             return self.after_limit(decision, &found, request);
         }
         let service = self.clone();
         ResponseFuture::Pending(Box::pin(async move {
-            let decision = service.app.limiter.decide(&limiter_question(class, &request), &client).await;
+            let decision = service.app.limiter.decide(&request_descriptor(class, &request), &client).await;
             service.after_limit(decision, &found, request).await.unwrap_or_else(|never| match never {})
         }))
     }
@@ -199,8 +199,8 @@ impl ResponseFuture {
 }
 
 /// A request as the limiter sees it.
-fn limiter_question<B>(class: Class, request: &Request<B>) -> Asked<'_> {
-    Asked { class, method: request.method(), path: request.uri().path() }
+fn request_descriptor<B>(class: Class, request: &Request<B>) -> RequestDescriptor<'_> {
+    RequestDescriptor { class, method: request.method(), path: request.uri().path() }
 }
 
 impl Future for ResponseFuture {

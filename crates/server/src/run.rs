@@ -189,9 +189,9 @@ pub async fn run(
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
     watchers.spawn(Arc::clone(&app.gateway).run_maintenance());
-    watchers.spawn(alarms::keep_watch(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(alarms::run(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(peer_changes::keep_up(Arc::clone(&app), shutdown.clone()));
-    watchers.spawn(staleness::keep_watch(Arc::clone(&app), shutdown.clone()));
+    watchers.spawn(staleness::run(Arc::clone(&app), shutdown.clone()));
     watchers.spawn(Arc::clone(&app.limiter).keep_probing());
     if let Some(templates) = templates {
         watchers.spawn(templates.watch(shutdown.clone()));

@@ -231,7 +231,7 @@ mod tests {
     };
 
     #[test]
-    fn whoever_was_held_long_enough_is_back_before_the_round_closes() {
+    fn a_client_held_long_enough_is_back_before_the_round_closes() {
         for left_seconds in [1, 40, 61, 3_540] {
             let after =
                 Return { round_seconds: 3_600, left_seconds, moment: RefusalMoment::StillOpen, ..NEAR }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lost_a_round_is_back_in_time_for_the_next() {
+    fn a_client_that_lost_a_round_is_back_in_time_for_the_next() {
         for position in 1..100 {
             assert!((1..5).contains(&Return { position, ..NEAR }.after_seconds()), "{position}");
             let at_once =
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_far_from_the_front_comes_later() {
+    fn a_client_far_from_the_front_comes_later() {
         let far = Return { wait_seconds: Some(900), poll_seconds: 45, ..NEAR };
         assert_eq!(far.after_seconds(), 45);
         let unknown = Return { wait_seconds: None, poll_seconds: 60, ..NEAR };

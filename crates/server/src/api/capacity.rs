@@ -19,7 +19,7 @@ use axum::extract::State;
 use http::{Request, StatusCode};
 
 pub(crate) use self::body::{CapacityBody, LATENCY_MAX_MILLIS, REPORTED_MAX};
-use self::body::{Said, Visits};
+use self::body::{CapacityMessage, Visits};
 pub(crate) use self::view::{
     CapacityAnswer, CapacityFigures, CapacityView, ReportAnswer, ReporterView, VisitsAnswer, figures,
 };
@@ -48,19 +48,21 @@ pub(crate) async fn post(
     request: Request<Body>,
 ) -> Outcomes {
     let body: CapacityBody = read_json(request).await?;
-    let said = body.said()?;
+    let message = body.into_message()?;
     let room = app.named_room(Some(&id))?;
-    let told = match said {
-        Said::Report(report) => {
+    let response = match message {
+        CapacityMessage::Report(report) => {
             let answered = room.handle.operate(Operation::Report(report), principal.actor()).await?;
             let reported = if answered == Answer::Reported(ReportOutcome::Late) { "late" } else { "taken" };
             let board = room.handle.board();
             let figures = figures(&board, app.now().max(board.clock));
             CapacityAnswer::Report(ReportAnswer { reported, figures })
         }
-        Said::Visits(visits) => CapacityAnswer::Visits(end_visits(&app, &room, &principal, visits).await?),
+        CapacityMessage::Visits(visits) => {
+            CapacityAnswer::Visits(end_visits(&app, &room, &principal, visits).await?)
+        }
     };
-    Ok(response::serialized(StatusCode::OK, Caching::Never, &told))
+    Ok(response::serialized(StatusCode::OK, Caching::Never, &response))
 }
 
 /// Ends visits, with and without names. Those without come first: the names of a message are among its number, and a visit

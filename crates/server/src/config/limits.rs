@@ -289,7 +289,7 @@ fn texts<T>(raw: Raw<'_>, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, R
 }
 
 /// A value that was refused and has been reported.
-struct Told;
+struct ReportedRefusal;
 
 impl Table<'_> {
     /// Where `key` stands; where the table begins, if it has no such key.
@@ -303,7 +303,7 @@ impl Table<'_> {
         key: &'static str,
         expected: &str,
         read: impl FnOnce(Raw<'_>) -> Result<T, Refusal>,
-    ) -> Result<Option<T>, Told> {
+    ) -> Result<Option<T>, ReportedRefusal> {
         let Some((place, value)) = self.entries.get(key) else { return Ok(None) };
         read(Raw::Toml(value.get_ref())).map(Some).map_err(|refusal| {
             let explanation = match refusal {
@@ -313,7 +313,7 @@ impl Table<'_> {
             let value = shown_toml(value.get_ref(), source.text(), &value.span());
             let origin = Origin::Key { place: place.clone(), name: key.to_owned() };
             source.problems.push(Problem::Value { origin, value, explanation });
-            Told
+            ReportedRefusal
         })
     }
 

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_joins_makes_another_edition_of_the_same_version() {
+    fn a_join_alone_makes_another_edition_of_the_same_version() {
         let room = Room::open(Settings::default(), NOON, 7);
         let before = prepared(&room);
         let joined = prepared(&after(room.clone(), 0, &Operation::Join { count: 1 }));

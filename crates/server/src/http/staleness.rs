@@ -85,7 +85,7 @@ pub(crate) fn mark(headers: &mut HeaderMap, freshness: Freshness) {
 }
 
 /// Has live streams know how things stand, until the server closes.
-pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
+pub(crate) async fn run(app: Arc<App>, shutdown: Shutdown) {
     if !app.engine.store().is_shared() {
         return;
     }

@@ -65,7 +65,7 @@ pub(crate) struct Alarms {
     notifications: AtomicU64,
     stale_millis: u64,
     /// Wakes the task that updates the rooms.
-    news: Notify,
+    change: Notify,
     /// Names that rooms mention but that were never reported, so that each is warned of once.
     unknown: Mutex<BTreeSet<String>>,
 }
@@ -87,7 +87,7 @@ impl Alarms {
             changing: tokio::sync::Mutex::default(),
             notifications: AtomicU64::new(0),
             stale_millis: u64::try_from(config.alarm_stale_seconds.as_millis()).unwrap_or(u64::MAX),
-            news: Notify::new(),
+            change: Notify::new(),
             unknown: Mutex::default(),
         };
         alarms.reload().await?;
@@ -102,7 +102,7 @@ impl Alarms {
         if self.store.is_shared() {
             self.nodes.reload(&*self.store).await?;
         }
-        self.news.notify_one();
+        self.change.notify_one();
         Ok(())
     }
 
@@ -119,11 +119,11 @@ impl Alarms {
             let (mut outside, before) = self.stored().await?;
             let heard = outside.receive(now, alerts.clone(), |name| own.contains(name))?;
             let audit = audit(&heard, actor, now);
-            let after = written(&outside);
+            let after = to_bytes(&outside);
             if self.store.replace_value(ALARMS_VALUE, before.as_deref(), &after, audit.as_ref()).await? {
                 self.book().outside = outside;
                 self.notifications.fetch_add(1, Ordering::Relaxed);
-                self.news.notify_one();
+                self.change.notify_one();
                 return Ok(heard);
             }
         }
@@ -137,7 +137,7 @@ impl Alarms {
 
     /// Whether an alarm of our own fires, here or on another node.
     pub(crate) fn own_fires(&self, alarm: &OwnAlarm, now: UnixMillis) -> bool {
-        alarm.fires() || self.nodes.fires_elsewhere(&alarm.name, now)
+        alarm.fires() || self.nodes.fires_on_another_node(&alarm.name, now)
     }
 
     /// Whether an alarm has not been reported for too long.
@@ -177,8 +177,9 @@ impl Alarms {
     fn warn_of_unknown(&self, engine: &Engine, now: UnixMillis) {
         let mut mentioned = rooms_by_name(engine);
         self.with_book(|book| {
-            mentioned
-                .retain(|name, _| book.fires(name, now).is_none() && !self.nodes.fires_elsewhere(name, now));
+            mentioned.retain(|name, _| {
+                book.fires(name, now).is_none() && !self.nodes.fires_on_another_node(name, now)
+            });
         });
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         for (alarm, rooms) in mentioned.iter().filter(|(alarm, _)| !unknown.contains(*alarm)) {
@@ -231,7 +232,7 @@ impl Alarms {
 
     fn firing_of(&self, names: &[String], now: UnixMillis) -> Vec<String> {
         let fires = |book: &AlarmBook, name: &str| {
-            book.fires(name, now) == Some(true) || self.nodes.fires_elsewhere(name, now)
+            book.fires(name, now) == Some(true) || self.nodes.fires_on_another_node(name, now)
         };
         self.with_book(|book| names.iter().filter(|name| fires(book, name)).cloned().collect())
     }
@@ -241,10 +242,10 @@ impl Alarms {
         let mut book = self.book();
         let before: Vec<bool> = book.own.iter().map(OwnAlarm::fires).collect();
         book.own.evaluate(now, totals);
-        let mut news = false;
+        let mut has_changed = false;
         for (alarm, fired) in book.own.iter().zip(before) {
             if alarm.fires() != fired {
-                news = true;
+                has_changed = true;
                 let (name, count) = (&alarm.name, alarm.count());
                 if fired {
                     tracing::info!(alarm = name, "own alarm resolved");
@@ -253,8 +254,8 @@ impl Alarms {
                 }
             }
         }
-        if news {
-            self.news.notify_one();
+        if has_changed {
+            self.change.notify_one();
         }
     }
 
@@ -276,7 +277,7 @@ impl Alarms {
 
     async fn stored(&self) -> Result<(OutsideAlarms, Option<Vec<u8>>), StoreError> {
         let bytes = self.store.value(ALARMS_VALUE).await?;
-        let outside = bytes.as_deref().map(read);
+        let outside = bytes.as_deref().map(from_bytes);
         Ok((outside.unwrap_or_default(), bytes))
     }
 }
@@ -333,7 +334,7 @@ struct StoredAlarm {
     labels: String,
 }
 
-fn written(outside: &OutsideAlarms) -> Vec<u8> {
+fn to_bytes(outside: &OutsideAlarms) -> Vec<u8> {
     let stored = |alarm: &OutsideAlarm| StoredAlarm {
         name: alarm.name.clone(),
         alerts: alarm.alerts.iter().map(|(key, end)| (key.clone(), end.map(|end| end.0))).collect(),
@@ -348,7 +349,7 @@ fn written(outside: &OutsideAlarms) -> Vec<u8> {
 
 /// Stored alarms that cannot be read are dropped with an error in the log. Alertmanager repeats what fires, and refusing
 /// to start would be worse.
-fn read(bytes: &[u8]) -> OutsideAlarms {
+fn from_bytes(bytes: &[u8]) -> OutsideAlarms {
     let stored: Vec<StoredAlarm> = serde_json::from_slice(bytes).unwrap_or_else(|error| {
         tracing::error!(%error, "stored alarms unreadable, dropping alarms reported from outside");
         vec![]
@@ -365,7 +366,7 @@ fn read(bytes: &[u8]) -> OutsideAlarms {
 
 /// What has been counted so far, in the order of the own alarms.
 fn totals(metrics: &Metrics, failures: &OperationFailures) -> Totals {
-    let answers = metrics.answer_troubles();
+    let answers = metrics.response_errors();
     let operations = failures.totals();
     debug_assert_eq!(RESOURCES, answers.len() + 2 * OPERATIONS.len());
     let mut counted =
@@ -374,7 +375,7 @@ fn totals(metrics: &Metrics, failures: &OperationFailures) -> Totals {
 }
 
 /// Evaluates own alarms and tells rooms what fires, until the server closes.
-pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
+pub(crate) async fn run(app: Arc<App>, shutdown: Shutdown) {
     let evaluating = async {
         let mut clock = tokio::time::interval(EVALUATION_PERIOD);
         // A second that was missed is no reason to hurry.
@@ -396,7 +397,7 @@ pub(crate) async fn keep_watch(app: Arc<App>, shutdown: Shutdown) {
     let telling = async {
         loop {
             // Runs on a notification, or after the period: settings change, and a room may not have been reachable.
-            let _ = tokio::time::timeout(EVALUATION_PERIOD, app.alarms.news.notified()).await;
+            let _ = tokio::time::timeout(EVALUATION_PERIOD, app.alarms.change.notified()).await;
             app.alarms.warn_of_unknown(&app.engine, app.now());
             app.alarms.tell_rooms(&app.engine).await;
         }

@@ -86,7 +86,7 @@ impl Metrics {
 
     /// Answers of 400 to 499, and of 500 and above with connections refused at the cap, which are answered with 503; of both
     /// listeners, in the order of `anteroom_core::alarms::resource_names`.
-    pub(crate) fn answer_troubles(&self) -> [u64; 4] {
+    pub(crate) fn response_errors(&self) -> [u64; 4] {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (public, private) = (&self.public_failures, &self.private_failures);
         [

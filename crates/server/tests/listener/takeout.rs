@@ -68,7 +68,7 @@ impl Server {
         Client(TcpStream::connect(self.address).await.unwrap())
     }
 
-    fn taken(&self) -> usize {
+    fn takeout_count(&self) -> usize {
         self.taken.lock().unwrap().len()
     }
 }
@@ -95,7 +95,7 @@ async fn a_socket_is_taken_with_its_slot_and_answered_by_its_taker() {
     let mut client = server.connect().await;
     assert_eq!(client.get("/").await.body, "not offered", "on other paths hyper keeps its socket");
     client.send(TAKE).await;
-    eventually("the socket was taken", || server.taken() == 1).await;
+    eventually("the socket was taken", || server.takeout_count() == 1).await;
     assert_eq!((server.counters.accepted(), server.counters.open()), (1, 1), "its slot went with it");
 
     let socket = server.taken.lock().unwrap().pop().unwrap();
@@ -113,7 +113,7 @@ async fn a_pipelined_answer_goes_out_before_the_socket_does() {
         .send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /take HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\n")
         .await;
     assert_eq!(client.read_answer().await.unwrap().body, "not offered");
-    eventually("the socket was taken", || server.taken() == 1).await;
+    eventually("the socket was taken", || server.takeout_count() == 1).await;
     server.taken.lock().unwrap().clear();
     assert!(client.read_to_close().await.is_empty(), "what came behind the request is not answered");
 }
@@ -126,7 +126,10 @@ async fn a_client_that_has_not_taken_its_earlier_answer_gets_no_stream_in_the_mi
     // hyper looks at the second request only when the first is answered, so reading brings it about.
     let answer = client.read_answer().await.unwrap();
     assert_eq!(answer.body.len(), BIG_BODY_BYTES);
-    eventually("the socket was taken or closed", || server.taken() == 1 || server.counters.open() == 0).await;
+    eventually("the socket was taken or closed", || {
+        server.takeout_count() == 1 || server.counters.open() == 0
+    })
+    .await;
     server.taken.lock().unwrap().clear();
     assert!(client.read_to_close().await.is_empty());
 }
@@ -138,7 +141,7 @@ async fn the_drain_counts_taken_sockets_and_does_not_wait_for_them() {
     client.send(TAKE).await;
     let mut idle = server.connect().await;
     assert_eq!(idle.get("/").await.status(), "200");
-    eventually("the socket was taken", || server.taken() == 1).await;
+    eventually("the socket was taken", || server.takeout_count() == 1).await;
 
     server.trigger.pull();
     let report = within_deadline(server.tasks.join_next()).await.unwrap().unwrap();

@@ -59,9 +59,9 @@ pub(crate) struct CapacityBody {
     abandoned: Option<Json>,
 }
 
-/// What a body says.
+/// A body, read: a report, or visits that are over.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum CapacityMessage {
     Report(Report),
     Visits(Visits),
 }
@@ -75,7 +75,7 @@ pub(super) struct Visits {
 }
 
 impl CapacityBody {
-    pub(super) fn said(self) -> Result<Said, ApiError> {
+    pub(super) fn into_message(self) -> Result<CapacityMessage, ApiError> {
         let of_report = [
             ("reporter", &self.reporter),
             ("sequence", &self.sequence),
@@ -94,8 +94,8 @@ impl CapacityBody {
             (Some(one), Some(other)) => Err(ApiError::bad_request(format!(
                 "`{one}` belongs to a capacity report and `{other}` to a message that visits are over: send two requests"
             ))),
-            (None, Some(_)) => self.visits().map(Said::Visits),
-            (_, None) => self.report().map(Said::Report),
+            (None, Some(_)) => self.visits().map(CapacityMessage::Visits),
+            (_, None) => self.report().map(CapacityMessage::Report),
         }
     }
 
@@ -206,16 +206,16 @@ mod tests {
 
     use super::*;
 
-    fn said(body: &Json) -> Result<Said, String> {
+    fn message(body: &Json) -> Result<CapacityMessage, String> {
         let body: CapacityBody = serde_json::from_value(body.clone()).map_err(|error| error.to_string())?;
-        body.said().map_err(|error| format!("{error:?}"))
+        body.into_message().map_err(|error| format!("{error:?}"))
     }
 
     #[test]
     fn a_report_needs_nothing_but_free() {
         let report = Report { reporter: "origin".into(), free: Some(7), ..Report::default() };
-        assert_eq!(said(&json!({"free": 7})), Ok(Said::Report(report.clone())));
-        assert_eq!(said(&json!({"free": 7.0, "entered": null})), Ok(Said::Report(report)));
+        assert_eq!(message(&json!({"free": 7})), Ok(CapacityMessage::Report(report.clone())));
+        assert_eq!(message(&json!({"free": 7.0, "entered": null})), Ok(CapacityMessage::Report(report)));
         let whole = json!({"reporter": "web-1", "sequence": 3, "free": 0, "entered": 9, "latency_p95_ms": 12.1,
             "error_rate": 0.0125, "in_flight": 4});
         let expected = Report {
@@ -227,21 +227,25 @@ mod tests {
             errors_per_million: Some(12_500),
             in_flight: Some(4),
         };
-        assert_eq!(said(&whole), Ok(Said::Report(expected)));
+        assert_eq!(message(&whole), Ok(CapacityMessage::Report(expected)));
         for without_free in [json!({"latency_p95_ms": 1}), json!({"error_rate": 0}), json!({"in_flight": 0})]
         {
-            assert!(matches!(said(&without_free), Ok(Said::Report(_))), "{without_free}");
+            assert!(matches!(message(&without_free), Ok(CapacityMessage::Report(_))), "{without_free}");
         }
     }
 
     #[test]
     fn exits_are_numbers_or_digits() {
-        let visits = |exited| Ok(Said::Visits(Visits { exited: Some(exited), ..Visits::default() }));
-        assert_eq!(said(&json!({"exited": 5})), visits(5));
-        assert_eq!(said(&json!({"exited": "5"})), visits(5));
-        assert_eq!(said(&json!({"exited": "0"})), visits(0));
+        let visits =
+            |exited| Ok(CapacityMessage::Visits(Visits { exited: Some(exited), ..Visits::default() }));
+        assert_eq!(message(&json!({"exited": 5})), visits(5));
+        assert_eq!(message(&json!({"exited": "5"})), visits(5));
+        assert_eq!(message(&json!({"exited": "0"})), visits(0));
         let named = Visits { exited: None, completed: vec!["a".into()], abandoned: vec!["b".into()] };
-        assert_eq!(said(&json!({"completed": ["a"], "abandoned": ["b"]})), Ok(Said::Visits(named)));
+        assert_eq!(
+            message(&json!({"completed": ["a"], "abandoned": ["b"]})),
+            Ok(CapacityMessage::Visits(named))
+        );
     }
 
     #[test]
@@ -280,7 +284,7 @@ mod tests {
             (json!({"completed": ["a", 1]}), "`completed`"),
             (json!({"abandoned": too_many}), "`abandoned`"),
         ] {
-            let refused = said(&body).expect_err(&body.to_string());
+            let refused = message(&body).expect_err(&body.to_string());
             assert!(refused.contains(named), "{body}: {refused}");
         }
     }

@@ -12,47 +12,50 @@ use anteroom_store::{NodeId, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 const NODES_VALUE: &str = "own-alarms";
-/// How long a node's word holds. Long enough for a store that is lost for a moment, short enough for a node that is gone for good.
+/// How long the alarms of a node count after it has written them. Long enough for a store that is lost for a moment, short
+/// enough for a node that is gone for good.
 const VALID_MILLIS: u64 = 15_000;
-/// How long before its end it is said again.
+/// How long before that end a node writes them again.
 const RENEWAL_MILLIS: u64 = 10_000;
-/// The most nodes whose word is kept.
+/// The most nodes whose alarms are stored.
 const NODES_MAX: usize = 1_000;
 /// How often the value is tried again when another node changed it in between.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// What one node says.
+/// The alarms that fire on one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Word {
+struct NodeAlarms {
     until: u64,
     firing: Vec<String>,
 }
 
-/// What all of them say, by their names.
-type Words = BTreeMap<String, Word>;
+/// The alarms of all nodes, by the nodes' names.
+type AlarmsByNode = BTreeMap<String, NodeAlarms>;
 
 /// What fires on the nodes of a shared store.
 pub(super) struct Nodes {
     own_name: String,
-    words: Mutex<Words>,
+    by_node: Mutex<AlarmsByNode>,
 }
 
 impl Nodes {
     pub(super) fn new(node: NodeId) -> Self {
-        Self { own_name: format!("{:032x}", node.0), words: Mutex::default() }
+        Self { own_name: format!("{:032x}", node.0), by_node: Mutex::default() }
     }
 
     /// Whether an alarm fires on another node.
-    pub(super) fn fires_elsewhere(&self, name: &str, now: UnixMillis) -> bool {
-        self.words().iter().any(|(node, word)| {
-            *node != self.own_name && word.until > now.0 && word.firing.iter().any(|firing| firing == name)
+    pub(super) fn fires_on_another_node(&self, name: &str, now: UnixMillis) -> bool {
+        self.by_node().iter().any(|(node, alarms)| {
+            *node != self.own_name
+                && alarms.until > now.0
+                && alarms.firing.iter().any(|firing| firing == name)
         })
     }
 
-    /// Reads what the nodes say.
+    /// Reads the alarms of all nodes.
     pub(super) async fn reload(&self, store: &dyn Store) -> Result<(), StoreError> {
         let stored = store.value(NODES_VALUE).await?;
-        *self.words() = read(stored.as_deref());
+        *self.by_node() = read(stored.as_deref());
         Ok(())
     }
 
@@ -64,55 +67,63 @@ impl Nodes {
         now: UnixMillis,
     ) -> Result<(), StoreError> {
         // Goes by what was read last, so that as a rule nothing is asked.
-        if revised(&self.words(), &self.own_name, firing, now).is_none() {
+        if revised(&self.by_node(), &self.own_name, firing, now).is_none() {
             return Ok(());
         }
         for _ in 0..ATTEMPTS_MAX {
             let stored = store.value(NODES_VALUE).await?;
             let present = read(stored.as_deref());
             let Some(next) = revised(&present, &self.own_name, firing, now) else {
-                *self.words() = present;
+                *self.by_node() = present;
                 return Ok(());
             };
             let bytes = serde_json::to_vec(&next).expect("our own structures can be written as JSON");
             if store.replace_value(NODES_VALUE, stored.as_deref(), &bytes, None).await? {
-                *self.words() = next;
+                *self.by_node() = next;
                 return Ok(());
             }
         }
         Err(StoreError::Transient("the alarms of the nodes keep changing".into()))
     }
 
-    /// The words are replaced as a whole, so a panic elsewhere leaves nothing half done.
-    fn words(&self) -> MutexGuard<'_, Words> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The map is replaced as a whole, so a panic elsewhere leaves nothing half done.
+    fn by_node(&self) -> MutexGuard<'_, AlarmsByNode> {
+        self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The words with this node's in it; `None` if they say it already, and for long enough.
-fn revised(words: &Words, own_name: &str, firing: &[String], now: UnixMillis) -> Option<Words> {
-    let own = words.get(own_name);
-    let is_said = match own {
+/// The map with this node's alarms in it; `None` if they are there already, and for long enough.
+fn revised(
+    by_node: &AlarmsByNode,
+    own_name: &str,
+    firing: &[String],
+    now: UnixMillis,
+) -> Option<AlarmsByNode> {
+    let own = by_node.get(own_name);
+    let is_current = match own {
         None => firing.is_empty(),
         Some(own) => own.firing == firing && own.until > now.0 + RENEWAL_MILLIS,
     };
-    if is_said {
+    if is_current {
         return None;
     }
-    let mut next: Words = words
+    let mut next: AlarmsByNode = by_node
         .iter()
-        .filter(|(_, word)| word.until > now.0)
-        .map(|(node, word)| (node.clone(), word.clone()))
+        .filter(|(_, alarms)| alarms.until > now.0)
+        .map(|(node, alarms)| (node.clone(), alarms.clone()))
         .collect();
     next.remove(own_name);
     if !firing.is_empty() && next.len() < NODES_MAX {
-        next.insert(own_name.to_owned(), Word { until: now.plus(VALID_MILLIS).0, firing: firing.to_vec() });
+        next.insert(
+            own_name.to_owned(),
+            NodeAlarms { until: now.plus(VALID_MILLIS).0, firing: firing.to_vec() },
+        );
     }
-    (next != *words).then_some(next)
+    (next != *by_node).then_some(next)
 }
 
 /// A stored value that cannot be read counts as no alarms. A node whose alarm fires writes it again.
-fn read(stored: Option<&[u8]>) -> Words {
+fn read(stored: Option<&[u8]>) -> AlarmsByNode {
     stored.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
 }
 
@@ -133,47 +144,50 @@ mod tests {
         let store = MemoryStore::default();
         let (one, other) = (Nodes::new(NodeId(1)), Nodes::new(NodeId(2)));
         one.tell(&store, &names(&["A"]), NOW).await.unwrap();
-        assert!(!one.fires_elsewhere("A", NOW), "it fires here");
-        assert!(!other.fires_elsewhere("A", NOW), "not read yet");
+        assert!(!one.fires_on_another_node("A", NOW), "it fires here");
+        assert!(!other.fires_on_another_node("A", NOW), "not read yet");
         other.reload(&store).await.unwrap();
-        assert!(other.fires_elsewhere("A", NOW) && !other.fires_elsewhere("B", NOW));
+        assert!(other.fires_on_another_node("A", NOW) && !other.fires_on_another_node("B", NOW));
         other.tell(&store, &names(&["B"]), NOW).await.unwrap();
         one.reload(&store).await.unwrap();
-        assert!(one.fires_elsewhere("B", NOW), "one word does not replace the other");
+        assert!(one.fires_on_another_node("B", NOW), "a node replaces only its own alarms");
         one.tell(&store, &[], NOW).await.unwrap();
         other.reload(&store).await.unwrap();
-        assert!(!other.fires_elsewhere("A", NOW));
+        assert!(!other.fires_on_another_node("A", NOW));
     }
 
     #[tokio::test]
-    async fn the_word_of_a_node_that_is_gone_runs_out_and_is_cleared_away() {
+    async fn the_alarms_of_a_node_that_is_gone_expire_and_are_removed() {
         let store = MemoryStore::default();
         let (gone, alive) = (Nodes::new(NodeId(1)), Nodes::new(NodeId(2)));
         gone.tell(&store, &names(&["A"]), NOW).await.unwrap();
         alive.reload(&store).await.unwrap();
         let later = NOW.plus(VALID_MILLIS);
-        assert!(alive.fires_elsewhere("A", UnixMillis(later.0 - 1)) && !alive.fires_elsewhere("A", later));
+        assert!(
+            alive.fires_on_another_node("A", UnixMillis(later.0 - 1))
+                && !alive.fires_on_another_node("A", later)
+        );
         alive.tell(&store, &names(&["B"]), later).await.unwrap();
-        assert_eq!(alive.words().keys().collect::<Vec<_>>(), [&alive.own_name]);
+        assert_eq!(alive.by_node().keys().collect::<Vec<_>>(), [&alive.own_name]);
     }
 
     #[test]
-    fn a_word_is_said_again_before_it_runs_out_and_not_every_second() {
+    fn a_nodes_alarms_are_renewed_before_they_expire_and_not_every_second() {
         let firing = names(&["A"]);
-        let said = revised(&Words::new(), "n", &firing, NOW).expect("something new");
+        let said = revised(&AlarmsByNode::new(), "n", &firing, NOW).expect("something new");
         for seconds in 0..5 {
             assert_eq!(revised(&said, "n", &firing, NOW.plus(seconds * 1_000)), None);
         }
         let again = revised(&said, "n", &firing, NOW.plus(5_000)).expect("time to say it again");
         assert_eq!(again["n"].until, NOW.0 + 5_000 + VALID_MILLIS);
         assert!(revised(&said, "n", &names(&["A", "B"]), NOW).is_some());
-        assert_eq!(revised(&said, "n", &[], NOW), Some(Words::new()));
-        assert_eq!(revised(&Words::new(), "n", &[], NOW), None);
+        assert_eq!(revised(&said, "n", &[], NOW), Some(AlarmsByNode::new()));
+        assert_eq!(revised(&AlarmsByNode::new(), "n", &[], NOW), None);
     }
 
     #[test]
-    fn what_cannot_be_read_is_nobodys_word() {
-        assert_eq!(read(Some(b"nonsense")), Words::new());
-        assert_eq!(read(None), Words::new());
+    fn a_value_that_cannot_be_read_holds_no_alarms() {
+        assert_eq!(read(Some(b"nonsense")), AlarmsByNode::new());
+        assert_eq!(read(None), AlarmsByNode::new());
     }
 }

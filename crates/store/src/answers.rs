@@ -11,11 +11,11 @@ use crate::contract::{ANSWERS_MAX, AnswerKey};
 
 /// The answers of all rooms.
 #[derive(Default)]
-pub(crate) struct Answers(Mutex<HashMap<RoomId, Kept>>);
+pub(crate) struct Answers(Mutex<HashMap<RoomId, RoomAnswers>>);
 
 /// Those of one room.
 #[derive(Default)]
-struct Kept {
+struct RoomAnswers {
     answers: HashMap<AnswerKey, KeptAnswer>,
     /// Oldest first.
     order: VecDeque<AnswerKey>,
@@ -55,14 +55,14 @@ impl Answers {
     }
 
     /// See [`crate::Store::kept_answer`].
-    pub(crate) fn kept(&self, room: &RoomId, key: &AnswerKey) -> Option<Vec<u8>> {
+    pub(crate) fn find(&self, room: &RoomId, key: &AnswerKey) -> Option<Vec<u8>> {
         let rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = rooms.get(room)?.answers.get(key)?;
         (!found.is_over()).then(|| found.answer.clone())
     }
 }
 
-impl Kept {
+impl RoomAnswers {
     /// Forgets what is over, and the oldest if there are too many; what was kept under this key is over too.
     fn make_place(&mut self, key: &AnswerKey) {
         if self.answers.remove(key).is_some() {
@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(answers.keep(&room, key(number), b"answer", Duration::from_mins(10)), None);
         }
         assert_eq!(answers.0.lock().unwrap()[&room].order.len(), ANSWERS_MAX);
-        assert_eq!(answers.kept(&room, &key(9)), None);
-        assert_eq!(answers.kept(&room, &key(10)), Some(b"answer".to_vec()));
+        assert_eq!(answers.find(&room, &key(9)), None);
+        assert_eq!(answers.find(&room, &key(10)), Some(b"answer".to_vec()));
     }
 }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_the_same_only_if_he_is() {
+    fn only_the_same_client_has_the_same_bucket() {
         let who = |address: &str| Who::address(address.parse().unwrap());
         assert_eq!(who("2001:db8::1"), who("2001:db8::ffff:ffff:ffff:ffff"));
         assert_ne!(who("2001:db8::1"), who("2001:db8:0:1::1"));

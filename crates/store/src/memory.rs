@@ -394,7 +394,7 @@ impl Store for MemoryStore {
     }
 
     async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.answers.kept(room, key))
+        Ok(self.answers.find(room, key))
     }
 
     fn subscribe(&self) -> mpsc::Receiver<Notification> {

@@ -80,7 +80,7 @@ pub struct KnownLine {
 
 /// What a store knows and must not forget when its content is replaced.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct HighWaterMarks {
     rooms: BTreeMap<RoomId, Vec<KnownLine>>,
     /// By name; the empty one stands for all that have none of their own.
     traces: BTreeMap<String, Trace>,
@@ -88,7 +88,7 @@ pub(crate) struct Known {
     pub(crate) last_event: u64,
 }
 
-impl Known {
+impl HighWaterMarks {
     /// A room that is there; with the present number of joins.
     pub(crate) fn note_room(&mut self, id: RoomId, room: &Room) {
         let lines = room.segments.iter().map(|segment| KnownLine {
@@ -126,7 +126,7 @@ pub(crate) trait Target {
 /// Puts the content of a backup into a target.
 pub(crate) fn replay(
     backup: &mut VerifiedBackup,
-    mut known: Known,
+    mut known: HighWaterMarks,
     revise: &mut Revise,
     target: &mut impl Target,
 ) -> Result<(), RestoreError> {

@@ -505,7 +505,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn kept_answer(&self, room: &RoomId, key: &AnswerKey) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.answers.kept(room, key))
+        Ok(self.answers.find(room, key))
     }
 
     /// One process has the file, so nobody else does anything.

@@ -9,14 +9,14 @@ use super::tables::{
     session_row_key, trace_of,
 };
 use super::{Failure, SCHEMA_VALUE, transaction};
-use crate::backup::restore::{Known, Restore, RestoreError, Target, replay};
+use crate::backup::restore::{HighWaterMarks, Restore, RestoreError, Target, replay};
 use crate::codec;
 use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent, Trace};
 
 /// Replaces everything. If it fails, the transaction must not be committed.
 pub(super) fn restore(transaction: &WriteTransaction, restore: Restore) -> Result<(), RestoreError> {
     let Restore { mut backup, mut revise, audit } = restore;
-    let known = read_known(transaction).map_err(StoreError::from)?;
+    let known = read_high_water_marks(transaction).map_err(StoreError::from)?;
     clear(transaction, backup.last_audit()).map_err(StoreError::from)?;
     let mut content = Content::open(transaction).map_err(StoreError::from)?;
     replay(&mut backup, known, &mut revise, &mut content)?;
@@ -25,8 +25,8 @@ pub(super) fn restore(transaction: &WriteTransaction, restore: Restore) -> Resul
     Ok(transaction::note_audit(transaction, audit.as_ref()).map_err(StoreError::from)?)
 }
 
-fn read_known(transaction: &WriteTransaction) -> Result<Known, Failure> {
-    let mut known = Known::default();
+fn read_high_water_marks(transaction: &WriteTransaction) -> Result<HighWaterMarks, Failure> {
+    let mut known = HighWaterMarks::default();
     let (rooms, lines) = (transaction.open_table(ROOMS)?, transaction.open_table(LINES)?);
     for entry in transaction.open_table(ROOM_NUMBERS)?.iter()? {
         let (name, number) = entry?;

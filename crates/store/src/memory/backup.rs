@@ -3,7 +3,7 @@
 use anteroom_core::{Generation, Room, RoomId, Session, UnixMillis};
 
 use super::{State, StoredRoom, surplus};
-use crate::backup::restore::{Known, Restore, RestoreError, Target, replay};
+use crate::backup::restore::{HighWaterMarks, Restore, RestoreError, Target, replay};
 use crate::backup::{BackupWriter, Piece};
 use crate::codec;
 use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent, Trace};
@@ -47,7 +47,7 @@ pub(super) fn write(state: &State, taken_at: UnixMillis) -> Result<Vec<Piece>, S
 /// The state that a backup makes of the present one.
 pub(super) fn restore_state(present: &State, restore: Restore) -> Result<State, RestoreError> {
     let Restore { mut backup, mut revise, audit } = restore;
-    let mut known = Known::default();
+    let mut known = HighWaterMarks::default();
     known.last_event = present.next_event;
     for (id, stored) in &present.rooms {
         known.note_room(id.clone(), &stored.room);

@@ -142,7 +142,7 @@ impl Target for Content {
         self.note_name(id, room.segments.iter().map(|segment| segment.generation).collect())?;
         for segment in room.segments.iter().filter(|segment| !closed.contains(&segment.generation)) {
             for (index, chunk) in segment.taken.chunks() {
-                let command = self.of_room(id, "HSET", self.keys.taken(id));
+                let command = self.of_room(id, "HSET", self.keys.taken_positions(id));
                 let command = command.arg(&chunk_field(segment.generation, index)[..]);
                 self.put(command.arg(&codec::encode_chunk(chunk)[..]))?;
             }

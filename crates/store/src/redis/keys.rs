@@ -118,7 +118,7 @@ impl Keys {
         self.of_room(room, "room")
     }
 
-    pub(super) fn taken(&self, room: &RoomId) -> String {
+    pub(super) fn taken_positions(&self, room: &RoomId) -> String {
         self.of_room(room, "taken")
     }
 

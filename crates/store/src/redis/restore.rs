@@ -23,7 +23,7 @@ use super::keys::{KeyScope, Keys};
 use super::persistence::persist;
 use super::reply::{Parts, read};
 use super::{Inner, tasks};
-use crate::backup::restore::{Known, Restore, RestoreError, Target, replay};
+use crate::backup::restore::{HighWaterMarks, Restore, RestoreError, Target, replay};
 use crate::clock::Stopwatch;
 use crate::contract::{AuditRecord, StoreError};
 
@@ -108,7 +108,7 @@ impl Inner {
         let mut newer = persist!(self.audit(&present, None, None, usize::MAX))?.ok_or_else(replaced)?;
         newer.retain(|(number, _)| *number > restore.backup.last_audit());
         newer.reverse();
-        let known = self.read_known(running).await?;
+        let known = self.read_high_water_marks(running).await?;
         self.write_content(running, restore, known, newer).await?;
         Ok(self.switch(running).await?)
     }
@@ -128,9 +128,9 @@ impl Inner {
     }
 
     /// What the store knows now and must not forget.
-    async fn read_known(&self, running: &mut Running) -> Result<Known, StoreError> {
+    async fn read_high_water_marks(&self, running: &mut Running) -> Result<HighWaterMarks, StoreError> {
         let keys = running.present.clone();
-        let mut known = Known::default();
+        let mut known = HighWaterMarks::default();
         let command = Command::plain(&KeyScope::Store, "HGET").arg(keys.numbers()).arg("events");
         known.last_event =
             read::<Option<u64>>(persist!(self.connections.one(command.clone(), Intent::Read))?)?.unwrap_or(0);
@@ -159,7 +159,7 @@ impl Inner {
         &self,
         running: &mut Running,
         restore: Restore,
-        known: Known,
+        known: HighWaterMarks,
         newer: Vec<(u64, AuditRecord)>,
     ) -> Result<(), RestoreError> {
         let (batches, mut received) = mpsc::channel(BATCHES_MAX);
@@ -273,7 +273,8 @@ impl Inner {
         let mut commands = vec![];
         for (id, lines) in &lines {
             let scope = KeyScope::from(id);
-            let mut command = Command::plain(&scope, "UNLINK").arg(keys.taken(id)).arg(keys.lease(id));
+            let mut command =
+                Command::plain(&scope, "UNLINK").arg(keys.taken_positions(id)).arg(keys.lease(id));
             command.push(&keys.answers(id)[..]);
             command.push(keys.trace(id));
             command.push(keys.records(&scope));

@@ -71,7 +71,7 @@ impl Inner {
     }
 
     pub(super) fn load_command(&self, keys: &Keys, id: &RoomId, node: NodeId, also_frozen: bool) -> Command {
-        let command = Command::script(&id.into(), &LOAD).key(keys.room(id)).key(keys.taken(id));
+        let command = Command::script(&id.into(), &LOAD).key(keys.room(id)).key(keys.taken_positions(id));
         command.key(keys.node(id, node)).arg(self.may_ask()).arg(u8::from(also_frozen))
     }
 
@@ -167,7 +167,7 @@ impl Inner {
 
     pub(super) async fn join(&self, keys: &Keys, batch: &JoinBatch) -> Answered<JoinOutcome> {
         let id = &batch.room;
-        let command = Command::script(&id.into(), &JOIN).key(keys.room(id)).key(keys.taken(id));
+        let command = Command::script(&id.into(), &JOIN).key(keys.room(id)).key(keys.taken_positions(id));
         let mut command =
             command.key(keys.node(id, batch.node)).arg(self.may_ask()).arg(batch.number).arg(batch.epoch);
         command.push(digits_of(batch.lineage));
@@ -251,7 +251,7 @@ impl Inner {
         let all = commit.next.segments.iter().map(|segment| segment.generation).chain(of_sessions);
         let lines: BTreeSet<Generation> = all.filter(|generation| !closed.contains(generation)).collect();
         let lines: Vec<Generation> = lines.into_iter().collect();
-        let mut command = Command::script(&scope, &COMMIT).key(keys.room(id)).key(keys.taken(id));
+        let mut command = Command::script(&scope, &COMMIT).key(keys.room(id)).key(keys.taken_positions(id));
         command = command.key(keys.node(id, commit.node)).key(keys.records(&scope)).key(keys.trace(id));
         for &generation in &lines {
             command = command.key(&keys.line(id, generation)[..]);
@@ -312,7 +312,7 @@ impl Inner {
 /// Keys of a room beside its own hash, but those that go by themselves and what outlives it.
 fn keys_of_room(keys: &Keys, id: &RoomId, room: &Room) -> Vec<String> {
     let lines = room.segments.iter().flat_map(|segment| keys.line(id, segment.generation));
-    [keys.taken(id), keys.lease(id)].into_iter().chain(keys.answers(id)).chain(lines).collect()
+    [keys.taken_positions(id), keys.lease(id)].into_iter().chain(keys.answers(id)).chain(lines).collect()
 }
 
 /// Chunks that changed, and what is to go with lines that are closed.

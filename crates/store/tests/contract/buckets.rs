@@ -88,7 +88,7 @@ fn what_changes_nothing_needs_no_place() {
 
 /// Few places, many clients, several policies and limits: no client ever gets more than its limit in any interval.
 #[test]
-fn nobody_gets_more_than_his_limit_however_few_places_there_are() {
+fn no_client_gets_more_than_its_limit_however_few_places_there_are() {
     for seed in 0..200 {
         let mut prng = Prng::from_seed(seed);
         let buckets = MemoryBuckets::new(1 + prng.below(6));

@@ -133,7 +133,7 @@ async fn an_emptied_store_gets_its_values_back_and_its_rooms_are_lost_without_a_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_no_lineage_is_told_nobody_falls_behind_what_he_has_seen() {
+async fn where_no_lineage_is_told_no_node_falls_behind_what_it_has_seen() {
     if !require_redis() {
         return;
     }

@@ -443,6 +443,16 @@ mod tests {
     fn each_mistake_is_described_without_the_password() {
         for (text, expected) in [
             ("redis:127.0.0.1", "://"),
+            ("127.0.0.1:6379", "://"),
+            ("http://:hunter2@127.0.0.1", "+sentinel or +cluster"),
+            ("redis://:hunter2@", "is no address"),
+            ("redis://:hunter2@host:notaport", "is no address"),
+            ("redis://:hunter2@one,two", "names one server"),
+            ("redis://:hunter2@host/database", "number of a database"),
+            ("redis://:hunter2@host/0/more", "number of a database"),
+            ("redis+sentinel://:hunter2@host", "name of the primary"),
+            ("redis+cluster://:hunter2@host/1", "no databases"),
+            ("redis+cluster://host?hunter2=1", "no query"),
             ("redis+tls://h", "+sentinel or +cluster"),
             ("redisss://h", "+sentinel or +cluster"),
             ("redis://", "is no address"),

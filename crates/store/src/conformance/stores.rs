@@ -10,6 +10,7 @@ use super::{NamedScenario, run_all};
 use crate::clock::SystemClock;
 use crate::contract::{AuditRecord, NodeId, Store, StoredEvent};
 use crate::embedded::EmbeddedStore;
+use crate::memory::MemoryStore;
 use crate::redis::{RedisOptions, RedisStore, RedisUrl};
 use crate::seal::Seal;
 
@@ -60,6 +61,16 @@ impl RedisStores {
 pub async fn run_all_over_redis(scenarios: &[NamedScenario], url: &str) {
     let stores = RedisStores::at(url);
     run_all(scenarios, || async { Arc::new(stores.open().await) as Arc<dyn Store> }).await;
+}
+
+/// Plays scenarios over stores in memory.
+pub async fn run_all_over_memory(scenarios: &[NamedScenario]) {
+    run_all(scenarios, || async { Arc::new(MemoryStore::default()) as Arc<dyn Store> }).await;
+}
+
+/// Plays scenarios over stores in memory that engines share.
+pub async fn run_all_over_shared_memory(scenarios: &[NamedScenario]) {
+    run_all(scenarios, || async { Arc::new(MemoryStore::shared()) as Arc<dyn Store> }).await;
 }
 
 fn open_embedded(directory: &Path) -> Arc<EmbeddedStore> {

@@ -1,19 +1,18 @@
 //! The one list of scenarios of this crate, over memory and over the embedded database.
 
-use std::sync::Arc;
-
-use anteroom_store::conformance::stores::{run_all_and_reopen, run_all_over_embedded};
-use anteroom_store::conformance::{SCENARIOS, run_all};
-use anteroom_store::{MemoryStore, Store};
+use anteroom_store::conformance::SCENARIOS;
+use anteroom_store::conformance::stores::{
+    run_all_and_reopen, run_all_over_embedded, run_all_over_memory, run_all_over_shared_memory,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_memory_store_keeps_the_contract() {
-    run_all(SCENARIOS, || async { Arc::new(MemoryStore::default()) as Arc<dyn Store> }).await;
+    run_all_over_memory(SCENARIOS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_memory_store_that_engines_share_keeps_the_contract() {
-    run_all(SCENARIOS, || async { Arc::new(MemoryStore::shared()) as Arc<dyn Store> }).await;
+    run_all_over_shared_memory(SCENARIOS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

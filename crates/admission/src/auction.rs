@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use anteroom_core::auction::COLLECTING_MILLIS;
 use anteroom_core::{Board, SessionKey, Standing, Ticket, UnixMillis};
-use anteroom_engine::{Actor, EngineError};
+use anteroom_engine::EngineError;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 
 use self::rounds::Rounds;
 pub use self::table::{CheckIn, Manner, Presence, RoundOutcome, RoundTable};
-use crate::{Admission, AdmissionError, ClaimTerms, Pass, PresentedTicket, RoomView};
+use crate::{Admission, AdmissionError, ClaimRequest, Pass, PresentedTicket, RoomView};
 
 /// How long after a round's end its settlement is waited for.
 pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -137,7 +137,7 @@ impl Admission {
     pub async fn claim_win(&self, presented: &PresentedTicket) -> Result<Pass, AdmissionError> {
         let PresentedTicket { room, ticket, request_id, .. } = presented;
         let claiming = permit(&self.auctions.claims).await?;
-        let unsigned = self.begin(room, *ticket, *request_id, ClaimTerms::default(), Actor::Visitor).await;
+        let unsigned = self.begin(room, ClaimRequest::of_visitor(*ticket, *request_id)).await;
         drop(claiming);
         let unsigned = unsigned?;
         let _signing = permit(&self.auctions.signings).await?;

@@ -23,7 +23,7 @@ use anteroom_tokens::signer::Signer;
 
 pub use crate::directory::RoomDirectory;
 pub use crate::error::AdmissionError;
-pub use crate::passes::{ClaimTerms, Pass, RefreshedToken, UnsignedSession};
+pub use crate::passes::{ClaimRequest, ClaimTerms, Pass, RefreshedToken, UnsignedSession};
 pub use crate::presented_ticket::PresentedTicket;
 pub use crate::room::RoomView;
 pub use crate::tickets::{Proof, StoreRefreshes, recognise};

@@ -22,6 +22,25 @@ pub struct ClaimTerms {
     pub stay_millis: Option<u64>,
 }
 
+/// A claim as a front door makes it.
+pub struct ClaimRequest {
+    /// The ticket that claims.
+    pub ticket: Ticket,
+    /// Its short form.
+    pub request_id: RequestId,
+    /// What else it says.
+    pub terms: ClaimTerms,
+    /// By whom, for the audit.
+    pub actor: Actor,
+}
+
+impl ClaimRequest {
+    /// A visitor's own claim, on the room's terms.
+    pub fn of_visitor(ticket: Ticket, request_id: RequestId) -> Self {
+        Self { ticket, request_id, terms: ClaimTerms::default(), actor: Actor::Visitor }
+    }
+}
+
 /// A pass.
 pub struct Pass {
     /// Its three tokens.
@@ -47,15 +66,8 @@ pub struct RefreshedToken {
 
 impl Admission {
     /// Claims a place, or finds the session of an earlier claim, and signs its pass.
-    pub async fn claim(
-        &self,
-        room: &RoomView,
-        ticket: Ticket,
-        request_id: RequestId,
-        terms: ClaimTerms,
-        actor: Actor,
-    ) -> Result<Pass, AdmissionError> {
-        let unsigned = self.begin(room, ticket, request_id, terms, actor).await?;
+    pub async fn claim(&self, room: &RoomView, request: ClaimRequest) -> Result<Pass, AdmissionError> {
+        let unsigned = self.begin(room, request).await?;
         self.sign(room, unsigned).await
     }
 
@@ -63,13 +75,10 @@ impl Admission {
     pub async fn begin(
         &self,
         room: &RoomView,
-        ticket: Ticket,
-        request_id: RequestId,
-        terms: ClaimTerms,
-        actor: Actor,
+        request: ClaimRequest,
     ) -> Result<UnsignedSession, AdmissionError> {
         let now = self.now();
-        let (session, is_new) = self.claim_session(room, ticket, request_id, terms, actor).await?;
+        let (session, is_new) = self.claim_session(room, request).await?;
         // A visit by cookie may have ended before its pass would.
         let has_run_out = session.stay.is_some() && !session.is_alive(now);
         if session.outcome().is_some() || has_run_out {
@@ -85,11 +94,9 @@ impl Admission {
     pub async fn claim_session(
         &self,
         room: &RoomView,
-        ticket: Ticket,
-        request_id: RequestId,
-        terms: ClaimTerms,
-        actor: Actor,
+        request: ClaimRequest,
     ) -> Result<(Session, bool), AdmissionError> {
+        let ClaimRequest { ticket, request_id, terms, actor } = request;
         let issuer = terms.issuer.unwrap_or_else(|| {
             let configured = room.handle.with_board(|board| board.settings.issuer.clone());
             configured.unwrap_or_else(|| self.default_issuer.clone())
@@ -171,7 +178,7 @@ impl Admission {
         }
         let key = SessionKey { generation: ticket.generation, position: ticket.position };
         let mut presented = PresentedTicket::of_new(Arc::clone(&room), ticket);
-        let claim = self.claim(&room, ticket, presented.request_id, ClaimTerms::default(), Actor::Visitor);
+        let claim = self.claim(&room, ClaimRequest::of_visitor(ticket, presented.request_id));
         let pass = redeem_when_done(claim, async {
             room.handle.operate(Operation::Redeem { key, issued_at }, Actor::Visitor).await?;
             Ok(())

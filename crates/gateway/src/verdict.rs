@@ -12,7 +12,7 @@ pub(crate) mod visits;
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
-use anteroom_admission::{Admission, AdmissionError, ClaimTerms};
+use anteroom_admission::{Admission, AdmissionError, ClaimRequest, ClaimTerms};
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
@@ -406,7 +406,8 @@ impl Case<'_> {
         let request_id = room.request_ids.seal(&ticket);
         let stay_millis = Some(lasts_millis + STAY_GRACE_MILLIS);
         let terms = ClaimTerms { stay_millis, ..ClaimTerms::default() };
-        let claim = self.admission.claim_session(room, ticket, request_id, terms, Actor::Visitor);
+        let request = ClaimRequest { terms, ..ClaimRequest::of_visitor(ticket, request_id) };
+        let claim = self.admission.claim_session(room, request);
         let session = match claim.await {
             Ok((session, _)) => session,
             Err(AdmissionError::Engine(EngineError::Refused(Refusal::NotServed))) => {

@@ -3,10 +3,10 @@
 //!
 //! *Invariant:* no visitor is sent to an address that the room does not list.
 
-use anteroom_admission::{AdmissionError, ClaimTerms, Pass};
+use anteroom_admission::{AdmissionError, ClaimRequest, Pass};
 use anteroom_core::settings::{HandOff, ReturnAddress, WebAddress};
 use anteroom_core::{Refusal, RoomId, Settings, Ticket};
-use anteroom_engine::{Actor, EngineError};
+use anteroom_engine::EngineError;
 use anteroom_pages::{Handoff, Page, Situation};
 use anteroom_tokens::codes::Code;
 use anteroom_tokens::cookie::CookieContent;
@@ -285,8 +285,7 @@ impl HandOffVisitor<'_> {
     async fn claim(&self, ticket: Ticket, wants_pass: bool) -> Result<Option<Pass>, AdmissionError> {
         let (admission, room) = (self.call.case.admission, &self.call.case.rule.room);
         let request_id = room.request_ids.seal(&ticket);
-        let session =
-            admission.begin(room, ticket, request_id, ClaimTerms::default(), Actor::Visitor).await?;
+        let session = admission.begin(room, ClaimRequest::of_visitor(ticket, request_id)).await?;
         // A visit by cookie may outlive its pass, which then admits no visitor.
         if session.expires_in == 0 {
             return Err(AdmissionError::VisitOver);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
-use anteroom_admission::{AdmissionError, ClaimTerms, Pass, Proof};
+use anteroom_admission::{AdmissionError, ClaimRequest, ClaimTerms, Pass, Proof};
 use anteroom_core::settings::{DURATION_MAX_SECONDS, ISSUER_MAX_LENGTH, is_issuer};
 use anteroom_core::{
     Answer, Operation, Outcome, RequestId, RoomState, SessionKey, Standing, Ticket, UnixMillis,
@@ -200,12 +200,12 @@ pub(crate) async fn generate_token(State(app): Shared, request: Request<Body>) -
     claim(&app, &body, ClaimTerms::default(), Actor::Visitor).await
 }
 
-async fn claim(app: &App, body: &ClaimBody, overrides: ClaimTerms, actor: Actor) -> Outcomes {
+async fn claim(app: &App, body: &ClaimBody, terms: ClaimTerms, actor: Actor) -> Outcomes {
     let (room, id) = room_and_id(app, &body.event_id, &body.request_id)?;
     let unknown = || ApiError::aws(StatusCode::NOT_FOUND, INVALID_REQUEST);
     let (ticket, _) = room.open(id, Proof::Deciphered, app.now()).await?.ok_or_else(unknown)?;
     let is_visitor = actor == Actor::Visitor;
-    let claimed = app.admission.claim(&room, ticket, id, overrides, actor).await;
+    let claimed = app.admission.claim(&room, ClaimRequest { ticket, request_id: id, terms, actor }).await;
     if is_visitor && claimed.as_ref().is_err_and(AdmissionError::is_not_served) {
         app.admission.note_presence(&room, &ticket);
     }

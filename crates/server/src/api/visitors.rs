@@ -8,7 +8,7 @@ pub(crate) mod answers;
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
-use anteroom_admission::{AdmissionError, ClaimTerms, PresentedTicket, auction};
+use anteroom_admission::{AdmissionError, ClaimRequest, PresentedTicket, auction};
 use anteroom_core::{Answer, Mover, Operation};
 use anteroom_engine::Actor;
 use axum::body::Body;
@@ -81,7 +81,7 @@ pub(crate) async fn join_with(
 /// Claims the place of a ticket that is served.
 async fn claim_presented(app: &App, presented: &mut PresentedTicket) -> Result<ApiResponse, AdmissionError> {
     let PresentedTicket { room, ticket, request_id, .. } = &*presented;
-    let claim = app.admission.claim(room, *ticket, *request_id, ClaimTerms::default(), Actor::Visitor);
+    let claim = app.admission.claim(room, ClaimRequest::of_visitor(*ticket, *request_id));
     let pass = claim.await?;
     presented.refresh_board();
     Ok(ok(&admitted_answer(app, presented, pass)))

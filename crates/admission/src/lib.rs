@@ -10,6 +10,7 @@ pub mod idempotent_joins;
 mod passes;
 mod presented_ticket;
 mod room;
+mod room_map;
 pub mod signing_keys;
 mod tickets;
 
@@ -26,6 +27,7 @@ pub use crate::error::AdmissionError;
 pub use crate::passes::{ClaimRequest, ClaimTerms, Pass, RefreshedToken, UnsignedSession};
 pub use crate::presented_ticket::PresentedTicket;
 pub use crate::room::RoomView;
+pub use crate::room_map::{RoomLayer, RoomMap};
 pub use crate::tickets::{Proof, StoreRefreshes, recognise};
 
 use crate::auction::Auctions;

@@ -1,11 +1,10 @@
 //! What every request handler shares: the rooms, their doors, the figures.
 
-use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anteroom_admission::{Admission, AdmissionError, RoomView};
+use anteroom_admission::{Admission, AdmissionError, RoomLayer, RoomMap, RoomView};
 use anteroom_core::{RoomId, UnixMillis};
 use anteroom_engine::Engine;
 use anteroom_gateway::Gateway;
@@ -27,7 +26,8 @@ pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     /// What every front door does with a room.
     pub(crate) admission: Arc<Admission>,
-    pub(crate) rooms: ServedRooms,
+    /// The rooms as handlers see them, following those of the admission.
+    pub(crate) rooms: RoomMap<ServedRoom>,
     pub(crate) metrics: Metrics,
     pub(crate) access: Authenticator,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
@@ -57,14 +57,16 @@ pub(crate) struct App {
 impl App {
     /// The room of a name, exactly as it was written.
     pub(crate) fn room(&self, name: &str) -> Option<Arc<ServedRoom>> {
-        self.rooms.get(name).or_else(|| self.rooms.of_view(&self.admission.room(name)?))
+        self.rooms
+            .get(name)
+            .or_else(|| Some(self.rooms.get_or_add(&self.admission.room(name)?, ServedRoom::new)))
     }
 
     /// The room of a name; without a name the default room, which is the configured one, or the only one there is.
     pub(crate) fn room_or_default(&self, name: Option<&str>) -> Option<Arc<ServedRoom>> {
         match name {
             Some(name) => self.room(name),
-            None => self.rooms.of_view(&self.admission.room_or_default(None)?),
+            None => Some(self.rooms.get_or_add(&self.admission.room_or_default(None)?, ServedRoom::new)),
         }
     }
 
@@ -78,7 +80,7 @@ impl App {
     /// Takes in rooms the engine has gained, and lets go of those it has lost.
     pub(crate) fn follow_rooms(&self) {
         self.admission.rooms.follow(&self.engine);
-        self.rooms.follow(&self.admission);
+        self.rooms.follow(|| self.admission.rooms.all(), ServedRoom::new);
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -99,56 +101,6 @@ pub(crate) async fn to_the_end<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(broken)
 }
 
-/// The rooms as handlers see them, following those of the admission.
-#[derive(Default)]
-pub(crate) struct ServedRooms {
-    rooms: ArcSwap<HashMap<RoomId, Arc<ServedRoom>>>,
-    /// Held while the map is replaced, so that no change is lost.
-    replacing: Mutex<()>,
-}
-
-impl ServedRooms {
-    fn get(&self, name: &str) -> Option<Arc<ServedRoom>> {
-        self.rooms.load().get(name).cloned()
-    }
-
-    /// All of them, in any order.
-    pub(crate) fn all(&self) -> Vec<Arc<ServedRoom>> {
-        self.rooms.load().values().cloned().collect()
-    }
-
-    /// The room around a view; made now if it is new.
-    fn of_view(&self, view: &Arc<RoomView>) -> Option<Arc<ServedRoom>> {
-        let find = || self.get(view.handle.id().as_str()).filter(|room| Arc::ptr_eq(&room.view, view));
-        find().or_else(|| {
-            let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-            find().or_else(|| {
-                let made = Arc::new(ServedRoom::new(Arc::clone(view)));
-                let mut rooms = HashMap::clone(&self.rooms.load());
-                rooms.insert(view.handle.id().clone(), Arc::clone(&made));
-                self.rooms.store(Arc::new(rooms));
-                Some(made)
-            })
-        })
-    }
-
-    fn follow(&self, admission: &Admission) {
-        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (before, views) = (self.rooms.load(), admission.rooms.all());
-        let known = |view: &Arc<RoomView>| {
-            before.get(view.handle.id().as_str()).filter(|room| Arc::ptr_eq(&room.view, view)).cloned()
-        };
-        if views.len() == before.len() && views.iter().all(|view| known(view).is_some()) {
-            return;
-        }
-        let room = |view: Arc<RoomView>| {
-            let room = known(&view).unwrap_or_else(|| Arc::new(ServedRoom::new(view)));
-            (room.handle.id().clone(), room)
-        };
-        self.rooms.store(Arc::new(views.into_iter().map(room).collect()));
-    }
-}
-
 /// A room with what only this server's API adds to it: responses prepared from its board, and its live stream.
 pub(crate) struct ServedRoom {
     pub(crate) view: Arc<RoomView>,
@@ -164,6 +116,18 @@ impl Deref for ServedRoom {
 
     fn deref(&self) -> &RoomView {
         &self.view
+    }
+}
+
+impl RoomLayer for ServedRoom {
+    type Inner = RoomView;
+
+    fn inner(&self) -> &Arc<RoomView> {
+        &self.view
+    }
+
+    fn id_of(view: &RoomView) -> &RoomId {
+        view.handle.id()
     }
 }
 

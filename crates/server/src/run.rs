@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anteroom_admission::signing_keys::SigningKeys;
-use anteroom_admission::{Admission, AdmissionParts};
+use anteroom_admission::{Admission, AdmissionParts, RoomMap};
 use anteroom_core::RoomId;
 use anteroom_engine::Engine;
 use anteroom_gateway::identify::Identification;
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use crate::access::api_keys::ApiKeys;
 use crate::access::{Authenticator, OriginSecret};
 use crate::api::watch::{StreamLimits, WATCH_PATHS, Watch};
-use crate::app::{App, ServedRooms};
+use crate::app::App;
 use crate::config::{Config, Loaded, Secrets};
 use crate::http::listener::{self, Limits};
 use crate::http::problem;
@@ -265,7 +265,7 @@ async fn compose(
     let app = App {
         gateway,
         pages,
-        rooms: ServedRooms::default(),
+        rooms: RoomMap::default(),
         engine,
         admission,
         metrics: Metrics::new(),

@@ -44,6 +44,10 @@ fn the_phases_of_the_api_are_told_in_the_order_in_which_they_run() {
     let architecture = read("ARCHITECTURE.md");
     let told = section(&architecture, "## The phases of a request");
     follows(told, &phases, |phase| format!("*{phase}*")).expect("ARCHITECTURE.md");
+    // Connections are accepted by the listener, before there is a request.
+    let in_code = &phases[1..];
+    follows(&read("crates/server/src/http/service.rs"), in_code, |phase| format!("// phase: {phase}\n"))
+        .expect("the code");
 }
 
 #[test]

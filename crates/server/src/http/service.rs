@@ -1,5 +1,5 @@
-//! The path of a request, for both listeners, as named phases. [`PHASES`] has them in order; `ARCHITECTURE.md` tells the same, and a test
-//! compares them.
+//! The path of a request, for both listeners, as named phases. [`PHASES`] has them in order. `ARCHITECTURE.md` tells the same, and the
+//! code marks where each begins (`// phase:`); a test compares them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -76,6 +76,47 @@ impl Services {
     }
 }
 
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn call(&self, mut request: Request<Incoming>) -> ResponseFuture {
+        if self.listener == Listener::Private {
+            let found = self.router.find(request.uri().path());
+            return self.dispatch(&found, request);
+        }
+        let is_for_a_site = self.app.gateway.covers(&request);
+        // phase: strip prefix
+        if !is_for_a_site {
+            strip_prefix(&mut request);
+        }
+        // phase: CDN secret
+        if let Some(expected) = &self.app.origin_secret
+            && !expected.is_shown_by(request.headers())
+        {
+            let error = ApiError::problem(Problem::Forbidden, "This address answers to its CDN only");
+            let mut refused = error.render(Style::Problem, &self.app.public_url);
+            mark_cross_origin(refused.headers_mut());
+            self.app.metrics.count_response(self.listener.name(), UNKNOWN, refused.status().as_u16());
+            return ResponseFuture::Routed(Some(refused));
+        }
+        // phase: gateway
+        if is_for_a_site {
+            return self.by_gateway(request);
+        }
+        // phase: match
+        let found = self.router.find(request.uri().path());
+        // A method without a row is refused without touching anything, like a read.
+        let class = self.router.routes(&found).row(request.method()).map_or(Class::Read, |row| row.class);
+        // Most reads end here: nothing else has to be known about them.
+        if !self.app.limiter.concerns(class) {
+            return self.within_limits(&found, request);
+        }
+        self.limit(class, found, request)
+    }
+}
+
 impl Service {
     /// What is for a site that the gateway stands before.
     fn by_gateway(&self, request: Request<Incoming>) -> ResponseFuture {
@@ -87,6 +128,7 @@ impl Service {
 
     /// Asks the limiter, then goes on.
     fn limit(&self, class: Class, found: PathMatch, request: Request<Incoming>) -> ResponseFuture {
+        // phase: identify and limit
         let app = &self.app;
         let client = identify(&self.peer, request.headers(), &app.identification);
         let decided = app.limiter.decide_at_once(&request_descriptor(class, &request), &client);
@@ -117,6 +159,7 @@ impl Service {
     }
 
     fn within_limits(&self, found: &PathMatch, request: Request<Incoming>) -> ResponseFuture {
+        // phase: fast path
         let row = self.router.routes(found).row(request.method());
         match row.and_then(|row| row.fast) {
             Some(FastPath::Read(read)) => {
@@ -139,43 +182,6 @@ impl Service {
         request.extensions_mut().insert(self.peer);
         let response = self.router.dispatch(found, request.map(Body::new));
         ResponseFuture::Pending(Box::pin(async move { response.await.map(ResponseBody::Routed) }))
-    }
-}
-
-impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Response<ResponseBody>;
-    type Error = Infallible;
-    type Future = ResponseFuture;
-
-    fn call(&self, mut request: Request<Incoming>) -> ResponseFuture {
-        if self.listener == Listener::Private {
-            let found = self.router.find(request.uri().path());
-            return self.dispatch(&found, request);
-        }
-        let is_for_a_site = self.app.gateway.covers(&request);
-        if !is_for_a_site {
-            strip_prefix(&mut request);
-        }
-        if let Some(expected) = &self.app.origin_secret
-            && !expected.is_shown_by(request.headers())
-        {
-            let error = ApiError::problem(Problem::Forbidden, "This address answers to its CDN only");
-            let mut refused = error.render(Style::Problem, &self.app.public_url);
-            mark_cross_origin(refused.headers_mut());
-            self.app.metrics.count_response(self.listener.name(), UNKNOWN, refused.status().as_u16());
-            return ResponseFuture::Routed(Some(refused));
-        }
-        if is_for_a_site {
-            return self.by_gateway(request);
-        }
-        let found = self.router.find(request.uri().path());
-        // A method without a row is refused without touching anything, like a read.
-        let class = self.router.routes(&found).row(request.method()).map_or(Class::Read, |row| row.class);
-        // Most reads end here: nothing else has to be known about them.
-        if !self.app.limiter.concerns(class) {
-            return self.within_limits(&found, request);
-        }
-        self.limit(class, found, request)
     }
 }
 
@@ -239,6 +245,22 @@ impl Phases {
         Self { app, listener, path, rows, methods }
     }
 
+    /// From a request to its response, or to the reason why there is none.
+    async fn handle(
+        &self,
+        row: Option<&Route>,
+        request: Request<Body>,
+        next: Next,
+    ) -> Result<ApiResponse, ApiError> {
+        // phase: authenticate
+        let request = self.authenticate(row, request).await?;
+        // phase: authorize
+        let request = self.authorize(row, request)?;
+        // phase: handler
+        Ok(next.run(request).await)
+    }
+
+    /// Everything around the handlers.
     pub(crate) async fn run(
         State(phases): State<Arc<Self>>,
         request: Request<Body>,
@@ -250,26 +272,20 @@ impl Phases {
         let answered = if preflight {
             response::preflight(&phases.methods)
         } else {
-            match phases.authorize(row, request).await {
-                Ok(request) => next.run(request).await,
-                Err(error) => axum::response::IntoResponse::into_response(error),
-            }
+            let handled = phases.handle(row, request, next).await;
+            handled.unwrap_or_else(axum::response::IntoResponse::into_response)
         };
+        // phase: account
         phases.account(row, answered)
     }
 
-    /// Authenticates the caller, and lets the request pass if the row permits it.
-    async fn authorize(
-        &self,
-        row: Option<&Route>,
-        request: Request<Body>,
-    ) -> Result<Request<Body>, ApiError> {
+    /// Lets the request pass if the row permits it to this caller.
+    fn authorize(&self, row: Option<&Route>, mut request: Request<Body>) -> Result<Request<Body>, ApiError> {
         let limit = match row.map_or(BodyLimit::Nothing, |row| row.body) {
             BodyLimit::Nothing | BodyLimit::Streamed(_) => 0,
             BodyLimit::Configured => self.app.request_body_max_bytes,
             BodyLimit::Fixed(limit) => limit,
         };
-        let mut request = self.authenticate(row, request).await?;
         let Some(row) = row else {
             if self.rows.is_empty() {
                 return Ok(request);

@@ -1,5 +1,6 @@
-//! The source tree itself: which crate may depend on which, what the documents cite, and in which order phases run.
+//! The source tree itself: which crate may depend on which, what the documents cite and map, and in which order phases run.
 
 mod citations;
+mod code_map;
 mod layering;
 mod phases;

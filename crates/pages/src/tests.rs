@@ -11,12 +11,12 @@ use super::*;
 /// What a first load may weigh, compressed: what a server sends in its first round trip.
 const FIRST_LOAD_MAX_BYTES: usize = 14_000;
 
-fn asked(pairs: &[(header::HeaderName, &str)]) -> HeaderMap {
+fn request_headers(pairs: &[(header::HeaderName, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::try_from(*value).unwrap())).collect()
 }
 
 fn in_language(tag: &str) -> HeaderMap {
-    asked(&[(header::ACCEPT_LANGUAGE, tag)])
+    request_headers(&[(header::ACCEPT_LANGUAGE, tag)])
 }
 
 fn html(page: &Page<'_>, tag: &str) -> String {
@@ -38,7 +38,8 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn first_load_stays_below_14_kb() {
-    let zipped = |tag: &str| asked(&[(header::ACCEPT_LANGUAGE, tag), (header::ACCEPT_ENCODING, "gzip")]);
+    let zipped =
+        |tag: &str| request_headers(&[(header::ACCEPT_LANGUAGE, tag), (header::ACCEPT_ENCODING, "gzip")]);
     let pages = Pages::default();
     let script = pages.script(None, &zipped("en")).into_body().len();
     let settings = with(&[
@@ -155,7 +156,7 @@ fn a_form_for_another_site_says_where_it_comes_from() {
 #[test]
 fn a_compressed_page_is_the_same_page() {
     let page = sample(Situation::Closed, None);
-    let zipped = asked(&[(header::ACCEPT_ENCODING, "br, gzip;q=0.8")]);
+    let zipped = request_headers(&[(header::ACCEPT_ENCODING, "br, gzip;q=0.8")]);
     let answer = Pages::default().respond(StatusCode::OK, &page, &zipped);
     assert_eq!(answer.headers()[header::CONTENT_ENCODING], "gzip");
     let mut unzipped = String::new();

@@ -194,15 +194,15 @@ impl Answer {
 
     /// The number in line that the page shows.
     pub fn shown_position(&self) -> Option<u64> {
-        self.shown("position")
+        self.number_in("position")
     }
 
     /// How many people are ahead, as the page shows.
     pub fn shown_people_ahead(&self) -> Option<u64> {
-        self.shown("ahead")
+        self.number_in("ahead")
     }
 
-    fn shown(&self, element: &str) -> Option<u64> {
+    fn number_in(&self, element: &str) -> Option<u64> {
         let text = self.text();
         let (tag, after) = text.split_once(&format!("id=\"{element}\""))?.1.split_once('>')?;
         let value: u64 = tag.split_once("data-value=\"")?.1.split_once('"')?.0.parse().ok()?;

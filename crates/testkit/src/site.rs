@@ -156,15 +156,15 @@ impl Site {
     }
 
     /// All requests so far, in the order of their arrival.
-    pub fn seen(&self) -> Vec<SeenRequest> {
-        self.shared.state().record.seen().to_vec()
+    pub fn request_log(&self) -> Vec<SeenRequest> {
+        self.shared.state().record.request_log().to_vec()
     }
 
     /// The last request for a path.
     #[track_caller]
     pub fn last_seen(&self, path: &str) -> SeenRequest {
         let state = self.shared.state();
-        let mut seen = state.record.seen().iter().rev();
+        let mut seen = state.record.request_log().iter().rev();
         seen.find(|seen| seen.path() == path)
             .cloned()
             .unwrap_or_else(|| panic!("nobody has asked for {path}"))
@@ -172,13 +172,13 @@ impl Site {
 
     /// How many requests there were so far.
     pub fn requests(&self) -> usize {
-        self.shared.state().record.seen().len()
+        self.shared.state().record.request_log().len()
     }
 
     /// Waits until a path was requested.
     #[track_caller]
     pub fn wait_for_request(&self, path: &str) {
-        let is_there = || self.shared.state().record.seen().iter().any(|seen| seen.path() == path);
+        let is_there = || self.shared.state().record.request_log().iter().any(|seen| seen.path() == path);
         wait_until(&format!("the site is asked for {path}"), ARRIVAL_DEADLINE, is_there);
     }
 

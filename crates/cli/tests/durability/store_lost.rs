@@ -65,7 +65,7 @@ impl Scene {
 
     /// Reads everything from one node; returns how many answers were marked as stale. Each must be an answer.
     #[track_caller]
-    fn marked(&self, client: &mut Client) -> usize {
+    fn count_stale_reads(&self, client: &mut Client) -> usize {
         let reads = self.reads().map(|read| {
             let answer = client.send(&read).expect("reads are answered");
             assert_eq!(answer.status, 200, "{read:?}: {answer:?}");
@@ -106,7 +106,7 @@ fn claim(client: &mut Client, id: &str) -> bool {
 fn keep_reading(scene: &Scene, server: &Server, is_over: &AtomicBool) {
     let mut client = server.visitor();
     while !is_over.load(Ordering::SeqCst) {
-        scene.marked(&mut client);
+        scene.count_stale_reads(&mut client);
         pause();
     }
 }
@@ -115,11 +115,11 @@ fn keep_reading(scene: &Scene, server: &Server, is_over: &AtomicBool) {
 fn lose_and_find(scene: &Scene, lose: impl FnOnce(&Scene), find: impl FnOnce(&Scene)) {
     let mut visitors: Vec<Client> = scene.nodes.all().iter().map(Server::visitor).collect();
     scene.wait_for_joins(20);
-    assert!(visitors.iter_mut().all(|client| scene.marked(client) == 0), "nothing is stale yet");
+    assert!(visitors.iter_mut().all(|client| scene.count_stale_reads(client) == 0), "nothing is stale yet");
     lose(scene);
     let began = now();
     for (node, client) in visitors.iter_mut().enumerate() {
-        wait_until("every read is marked", TIMEOUT, || scene.marked(client) == 5);
+        wait_until("every read is marked", TIMEOUT, || scene.count_stale_reads(client) == 5);
         assert!(!Scene::is_ready(&scene.nodes.all()[node]), "a node without its store is not ready");
         assert!(!claim(client, &scene.ids[node + 1]), "a pass needs the store");
         let joined = native::join(client, "Hall").expect("joins are answered");
@@ -132,7 +132,7 @@ fn lose_and_find(scene: &Scene, lose: impl FnOnce(&Scene), find: impl FnOnce(&Sc
     wait_until("it was gone for a while", TIMEOUT, || began.elapsed() >= outage());
     find(scene);
     for (node, client) in visitors.iter_mut().enumerate() {
-        wait_until("no read is marked", TIMEOUT, || scene.marked(client) == 0);
+        wait_until("no read is marked", TIMEOUT, || scene.count_stale_reads(client) == 0);
         wait_until("the node is ready", TIMEOUT, || Scene::is_ready(&scene.nodes.all()[node]));
         wait_until("a pass is given", TIMEOUT, || claim(client, &scene.ids[node + 1]));
         assert_eq!(scene.nodes.all()[node].line("Hall").tokens(&scene.ids[0]), scene.pass);

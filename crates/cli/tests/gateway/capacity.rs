@@ -205,7 +205,7 @@ fn a_flood_without_cookies_does_not_lock_real_visitors_out() {
 /// How many visits asked for what only real visitors ask for.
 fn real_visits(site: &Site) -> usize {
     let mut visits: Vec<_> = site
-        .seen()
+        .request_log()
         .into_iter()
         .filter(|seen| seen.path() == "/real/more")
         .filter_map(|seen| seen.visit())

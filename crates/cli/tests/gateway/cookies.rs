@@ -95,7 +95,7 @@ fn a_cookie_is_good_for_its_room_only() {
     let value = browser.cookies.get(COOKIE).expect("a cookie").to_owned();
     browser.cookies.put("anteroom-Yard", &value);
     assert_not_inside(&ask(&mut browser, "/yard/in"));
-    assert!(!stand.site.seen().iter().any(|seen| seen.path() == "/yard/in"));
+    assert!(!stand.site.request_log().iter().any(|seen| seen.path() == "/yard/in"));
     browser.cookies.clear();
     assert!(browser.open("/yard").is_from_site());
     assert_eq!(stand.site.last_seen("/yard").header("Anteroom-Room"), Some("Yard"));

@@ -8,14 +8,14 @@ use crate::stand::{COOKIE, SOON, Stand, TIMEOUT, assert_not_kept, assert_waits};
 const LINE: &str = "/.anteroom/line";
 
 /// Asks where somebody stands, as a program does.
-fn asked(browser: &mut Browser) -> Answer {
+fn line_response(browser: &mut Browser) -> Answer {
     let answer = browser.send(Request::new("GET", LINE).header("Accept", "application/json"));
     assert_not_kept(&answer);
     answer
 }
 
 fn status(browser: &mut Browser) -> String {
-    let answer = asked(browser);
+    let answer = line_response(browser);
     assert_eq!((answer.status, answer.json()["room"].clone()), (200, json!("Hall")), "{answer:?}");
     answer.json()["status"].as_str().expect("a status").to_owned()
 }
@@ -36,7 +36,7 @@ fn where_one_stands_is_told_and_asking_changes_nothing() {
     assert_eq!(status(&mut browser), "arriving");
     assert_eq!(stand.figure("joined"), 1);
     let page = browser.open("/");
-    let response = asked(&mut browser).json();
+    let response = line_response(&mut browser).json();
     assert_eq!(
         (&response["status"], &response["people_ahead"]),
         (&json!("waiting"), &json!(0)),
@@ -53,7 +53,7 @@ fn where_one_stands_is_told_and_asking_changes_nothing() {
     assert!(inside.open("/complete").is_from_site());
     stand.wait_for_figure("offers", 1);
     let before = stand.figure("claimed");
-    asked(&mut browser);
+    line_response(&mut browser);
     assert_eq!(stand.figure("claimed"), before);
     stand.wait_for_figure("lapsed", 1);
     assert_eq!(status(&mut browser), "expired");
@@ -220,7 +220,7 @@ fn without_auto_enter_the_turn_waits_for_the_button() {
     let turn = browser.open("/cart?a=1");
     assert_eq!(turn.situation().as_deref(), Some("turn"), "{turn:?}");
     assert!(!browser.fetch("/in").is_from_site(), "nor do programs come in by asking");
-    let response = asked(&mut browser).json();
+    let response = line_response(&mut browser).json();
     assert_eq!(response["status"], "active", "{response}");
     assert!(response.get("claim_expires_in_seconds").is_some(), "{response}");
     assert_eq!(stand.figure("claimed"), before, "nothing is claimed by looking");
@@ -246,7 +246,7 @@ fn a_program_comes_in_by_call() {
     let enter = Request::new("POST", "/.anteroom/line/enter").header("Accept", "application/json").body("");
     assert_eq!(program.send(enter.clone()).json()["status"], "waiting");
     assert!(inside.open("/complete").is_from_site());
-    wait_until("the turn comes", TIMEOUT, || asked(&mut program).json()["status"] == "active");
+    wait_until("the turn comes", TIMEOUT, || line_response(&mut program).json()["status"] == "active");
     assert_eq!(program.send(enter).json()["status"], "admitted");
     assert!(program.fetch("/in").is_from_site());
 }
@@ -265,7 +265,7 @@ fn a_place_moves_to_another_device_and_the_old_one_is_told() {
     assert_eq!(here.shown_position(), page.shown_position(), "{here:?}");
     let moved = old.open("/");
     assert_eq!((moved.status, moved.situation().as_deref()), (410, Some("moved")), "{moved:?}");
-    let response = asked(&mut old);
+    let response = line_response(&mut old);
     assert_eq!((response.status, response.json()["status"].clone()), (410, json!("moved")), "{response:?}");
     assert!(!old.fetch("/in").is_from_site());
     assert!(inside.open("/complete").is_from_site());
@@ -365,7 +365,7 @@ fn while_the_room_is_paused_nobody_is_told_that_their_turn_has_come() {
     assert!(inside.open("/complete").is_from_site());
     stand.wait_for_figure("offers", 1);
     stand.change(&json!({"state": "paused"}));
-    assert_eq!(asked(&mut waiting).json()["status"], "waiting");
+    assert_eq!(line_response(&mut waiting).json()["status"], "waiting");
     let page = waiting.open("/");
     assert_eq!(page.situation().as_deref(), Some("waiting"), "{page:?}");
     stand.change(&json!({"state": "open"}));

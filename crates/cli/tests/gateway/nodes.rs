@@ -122,7 +122,7 @@ fn end_under_watch(scene: &Scene, end: impl FnOnce(&mut Browser)) {
         end(&mut inside);
         waiting.enter("/next", SOON, TIMEOUT);
     });
-    let seen = scene.site.seen();
+    let seen = scene.site.request_log();
     let next = scene.site.last_seen("/next").visit();
     assert_ne!(next.as_deref(), Some(ended.as_str()));
     let first_of_next = seen.iter().position(|seen| seen.visit() == next).expect("the next visit");
@@ -145,7 +145,7 @@ fn what_ends_a_visit_on_one_node_is_known_to_the_other_before_the_slot_is_free()
         end_under_watch(&scene, |inside| assert!(inside.open(&format!("/{word}")).is_from_site()));
     }
     end_under_watch(&scene, |inside| assert_eq!(inside.post("/.anteroom/line/leave", "").status, 200));
-    assert_eq!(most_at_once(&scene.site.seen()), 1);
+    assert_eq!(most_at_once(&scene.site.request_log()), 1);
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_change_that_is_not_passed_on_is_said_not_to_have_been_carried_out() {
     }
     assert!(inside.open("/complete").is_from_site());
     waiting.enter("/", SOON, TIMEOUT);
-    let passed_on = stand.site.seen().iter().filter(|seen| seen.path() == "/post").count();
+    let passed_on = stand.site.request_log().iter().filter(|seen| seen.path() == "/post").count();
     assert_eq!(passed_on, 1, "nothing was kept to be sent later");
 }
 

@@ -135,7 +135,7 @@ fn an_origin_that_is_down_is_said_to_be_and_costs_nobody_a_visit() {
     wait_until("the site is reached again", TIMEOUT, || browser.open("/again").is_from_site());
     assert_eq!(site.last_seen("/again").visit(), visit, "the same visit as before");
     assert!(other.open("/other").is_from_site());
-    assert_eq!(site.requests(), site.seen().iter().filter(|seen| seen.path() != "/buy").count());
+    assert_eq!(site.requests(), site.request_log().iter().filter(|seen| seen.path() != "/buy").count());
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn outage_does_no_harm(mode: &Mode, lasts: Duration) {
             visitor.join().expect("nobody is thrown out before their time");
         }
     });
-    let most = most_at_once(&scene.site.seen());
+    let most = most_at_once(&scene.site.request_log());
     assert!(most <= CAPACITY, "{most} visits at once");
     for server in scene.nodes.all() {
         assert_eq!(verdicts(server).get("let_in_by_loss_mode").copied().unwrap_or(0), 0);

@@ -64,7 +64,7 @@ fn requests_keep_a_visit_alive_and_silence_ends_it() {
     }
     assert_eq!(stand.site.last_seen("/asks").visit(), visit, "one visit all the time");
     assert!(stayed.cookies_set >= 3, "renewed {} times", stayed.cookies_set);
-    let asked = stand.site.seen().iter().filter(|seen| seen.path() == "/asks").count();
+    let asked = stand.site.request_log().iter().filter(|seen| seen.path() == "/asks").count();
     assert!(stayed.cookies_set * 2 < asked, "sealed anew {} times in {asked} answers", stayed.cookies_set);
     assert_eq!(stand.figure("active"), 1);
     let value = browser.cookies.get(COOKIE).map(str::to_owned);

@@ -16,7 +16,7 @@ fn server() -> (Server, Operator) {
 }
 
 /// The private API's own answer.
-fn asked(server: &Server, path: &str) -> Value {
+fn read_private(server: &Server, path: &str) -> Value {
     let answer = server.operator().get(path).expect("an answer");
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
@@ -41,7 +41,7 @@ fn a_room_is_shown_with_its_settings_marked_where_they_differ_and_its_figures_al
     let ids = line.join_many(5);
     assert_eq!(line.claim(&ids[0]).status, 200);
     let etag = operator.done(&["room", "show", "Hall", "--etag"]);
-    let room = asked(&server, "/rooms/Hall");
+    let room = read_private(&server, "/rooms/Hall");
     let generation = room["generations"][0]["generation"].to_string();
     // Whether the first offer was made together with the second is a matter of milliseconds.
     let floor = room["generations"][0]["floor"].to_string();
@@ -111,7 +111,7 @@ fn json_is_the_servers_answer_as_it_came() {
         assert_eq!(printed, answer.text() + "\n");
     }
     let after = operator.json(&["room", "set", "Yard", "validity_period=60"]);
-    assert_eq!(after, asked(&server, "/rooms/Yard"));
+    assert_eq!(after, read_private(&server, "/rooms/Yard"));
     assert_eq!(operator.json(&["room", "advance", "Yard", "3"]), json!({ "serving_num": 3 }));
     assert_eq!(operator.json(&["room", "delete", "Yard", "--yes"]), json!({ "deleted": "Yard" }));
 }
@@ -122,7 +122,7 @@ fn a_room_is_made_changed_and_deleted_and_each_change_says_what_was_before() {
     let said =
         operator.done(&["room", "create", "Attic", "--set", "validity_period=600", "--state", "paused"]);
     assert_eq!(said, "room Attic created\n");
-    assert_eq!(asked(&server, "/rooms/Attic")["settings"]["validity_period"], 600);
+    assert_eq!(read_private(&server, "/rooms/Attic")["settings"]["validity_period"], 600);
 
     let said = operator.done(&[
         "room",
@@ -159,7 +159,7 @@ room Attic: issuer: https://wait.example.com/?a=1 -> (not set)
 #[test]
 fn what_the_server_refuses_is_said_and_changes_nothing() {
     let (server, operator) = server();
-    let before = asked(&server, "/rooms/Hall")["settings"].clone();
+    let before = read_private(&server, "/rooms/Hall")["settings"].clone();
     for (assignment, told) in [
         ("validity_periode=5", "did you mean `validity_period`?"),
         (
@@ -176,7 +176,7 @@ fn what_the_server_refuses_is_said_and_changes_nothing() {
             "{assignment}: {said}"
         );
     }
-    assert_eq!(asked(&server, "/rooms/Hall")["settings"], before);
+    assert_eq!(read_private(&server, "/rooms/Hall")["settings"], before);
 }
 
 #[test]
@@ -261,9 +261,9 @@ fn states_are_set_by_their_verbs_and_resume_wakes_a_resting_inlet() {
     }
     server.line("Hall").join_many(5);
     operator.done(&["room", "advance", "Hall", "-1"]);
-    assert_eq!(asked(&server, "/rooms/Hall")["figures"]["inlet_rests"], true);
+    assert_eq!(read_private(&server, "/rooms/Hall")["figures"]["inlet_rests"], true);
     assert_eq!(operator.done(&["room", "resume", "Hall"]), "room Hall: the inlet goes on\n");
-    assert_eq!(asked(&server, "/rooms/Hall")["figures"]["serving"], 2);
+    assert_eq!(read_private(&server, "/rooms/Hall")["figures"]["serving"], 2);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_ticket_is_opened_in_its_room_and_its_session_closed_once() {
     let ids = line.join_many(4);
     assert_eq!(line.claim(&ids[0]).status, 200);
 
-    let waiting = asked(&server, &format!("/rooms/Hall/tickets/{}", ids[3]));
+    let waiting = read_private(&server, &format!("/rooms/Hall/tickets/{}", ids[3]));
     let expected = format!(
         "\
 request_id    {}
@@ -372,7 +372,7 @@ session       -
             && said.contains("\nhint: `anteroom ticket open "),
         "{said}"
     );
-    assert_eq!(asked(&server, "/rooms/Hall")["figures"]["completed"], 1);
+    assert_eq!(read_private(&server, "/rooms/Hall")["figures"]["completed"], 1);
 }
 
 #[test]

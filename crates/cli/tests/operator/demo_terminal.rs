@@ -51,13 +51,13 @@ impl Window {
     }
 
     /// Everything that came to the window so far.
-    fn shown(&self) -> String {
+    fn screen_text(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.shown).expect("a file")).into_owned()
     }
 
     /// What came after the first screen.
     fn figures(&self) -> Option<String> {
-        Some(self.shown().split_once(LAST_WORDS)?.1.to_owned())
+        Some(self.screen_text().split_once(LAST_WORDS)?.1.to_owned())
     }
 
     fn types(&mut self, keys: &[u8]) {
@@ -78,7 +78,7 @@ impl Window {
 impl Drop for Window {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- the window showed: {:?}", self.shown());
+            eprintln!("--- the window showed: {:?}", self.screen_text());
         }
         // With it goes the terminal, and so the demo.
         let _killed = self.script.kill();
@@ -103,7 +103,7 @@ fn figures_are_written_over_in_a_narrow_window_and_follow_the_operator_until_ctr
         figures.matches(REDRAW.0).count() >= least && figures.contains(words)
     };
     wait_until("three lines of figures", TIMEOUT, || redrawn(&window, 3, "inside 0 of 1,"));
-    let shown = window.shown();
+    let shown = window.screen_text();
     let operator = shown.split_once("Operators: http://").and_then(|(_, rest)| rest.split_once("/docs"));
     let operator = operator.expect("an address").0.parse().expect("an address");
     let places = Request::new("PATCH", "/rooms/shop").body(r#"{"settings":{"total_active_users":30}}"#);
@@ -111,7 +111,7 @@ fn figures_are_written_over_in_a_narrow_window_and_follow_the_operator_until_ctr
     assert_eq!(answer.status, 200, "{answer:?}");
     wait_until("the screen shows the new number", TIMEOUT, || redrawn(&window, 4, "inside 0 of 30,"));
     window.types(CTRL_C);
-    assert_eq!(window.end().code(), Some(0), "{:?}", window.shown());
+    assert_eq!(window.end().code(), Some(0), "{:?}", window.screen_text());
     let figures = window.figures().expect("figures");
     let (line, rest) = figures.split_once("\r\n").expect("an end of the line");
     let redrawn: Vec<&str> = line.split(REDRAW.0).skip(1).collect();
@@ -139,8 +139,8 @@ fn a_terminal_that_only_prints_gets_plain_lines() {
         window.figures().is_some_and(|figures| figures.starts_with("inside ") && figures.contains("\r\n"))
     });
     window.types(CTRL_C);
-    assert_eq!(window.end().code(), Some(0), "{:?}", window.shown());
-    assert!(!window.shown().contains('\x1b'), "{:?}", window.shown());
+    assert_eq!(window.end().code(), Some(0), "{:?}", window.screen_text());
+    assert!(!window.screen_text().contains('\x1b'), "{:?}", window.screen_text());
     assert!(window.is_clean());
 }
 
@@ -152,7 +152,7 @@ fn closing_the_window_ends_the_demo_and_deletes_its_data() {
     let mut window = Window::open("xterm-256color");
     wait_until("figures", TIMEOUT, || window.figures().is_some_and(|figures| figures.contains("inside ")));
     assert!(!window.is_clean(), "its data is there");
-    let shown = window.shown();
+    let shown = window.screen_text();
     let public = shown.split_once("Open  http://").and_then(|(_, rest)| rest.split_once('/'));
     let public = public.expect("an address").0.parse().expect("an address");
     window.script.kill().expect("the window closes");

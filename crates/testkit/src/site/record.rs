@@ -93,7 +93,7 @@ impl Record {
         self.known.values().filter(lives).count()
     }
 
-    pub(super) fn seen(&self) -> &[SeenRequest] {
+    pub(super) fn request_log(&self) -> &[SeenRequest] {
         &self.seen
     }
 

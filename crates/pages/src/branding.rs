@@ -28,7 +28,7 @@ const DARK_GROUND: Colour = Colour([0x0e, 0x11, 0x18]);
 
 /// Custom properties for the style, as text.
 pub(crate) fn properties(settings: Option<&Settings>) -> String {
-    let accent = chosen(settings);
+    let accent = choose_colour(settings);
     let background = settings.and_then(|settings| settings.page_background);
     let mut style = String::from(":root{");
     accents(&mut style, Accents::on(accent, LIGHT_CARD));
@@ -52,11 +52,11 @@ pub(crate) fn properties(settings: Option<&Settings>) -> String {
 
 /// The accent in hexadecimal digits.
 pub(crate) fn accent(settings: Option<&Settings>) -> String {
-    let Colour([red, green, blue]) = chosen(settings);
+    let Colour([red, green, blue]) = choose_colour(settings);
     format!("{red:02x}{green:02x}{blue:02x}")
 }
 
-fn chosen(settings: Option<&Settings>) -> Colour {
+fn choose_colour(settings: Option<&Settings>) -> Colour {
     settings.and_then(|settings| settings.page_color).unwrap_or(ACCENT)
 }
 

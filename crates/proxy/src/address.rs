@@ -116,17 +116,17 @@ impl fmt::Display for OriginAddress {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> (bool, String, u16) {
+    fn parse(text: &str) -> (bool, String, u16) {
         let address: OriginAddress = text.parse().unwrap();
         (address.is_tls(), address.host().to_owned(), address.port())
     }
 
     #[test]
     fn addresses_have_a_scheme_a_host_and_a_port() {
-        assert_eq!(parsed("http://shop.example"), (false, "shop.example".into(), 80));
-        assert_eq!(parsed("https://shop.example/"), (true, "shop.example".into(), 443));
-        assert_eq!(parsed("http://127.0.0.1:3000"), (false, "127.0.0.1".into(), 3000));
-        assert_eq!(parsed("http://[::1]:3000"), (false, "::1".into(), 3000));
+        assert_eq!(parse("http://shop.example"), (false, "shop.example".into(), 80));
+        assert_eq!(parse("https://shop.example/"), (true, "shop.example".into(), 443));
+        assert_eq!(parse("http://127.0.0.1:3000"), (false, "127.0.0.1".into(), 3000));
+        assert_eq!(parse("http://[::1]:3000"), (false, "::1".into(), 3000));
         let address: OriginAddress = "http://[::1]:3000".parse().unwrap();
         assert_eq!(
             (address.to_string(), address.host_value()),

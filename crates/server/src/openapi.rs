@@ -43,8 +43,8 @@ const JWT: &str = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJTYW1wbGUifQ.c2lnbmF0dXJl";
 const MOMENT: &str = "2026-11-16T20:00:00.000Z";
 const GENERATION: u64 = 23_209_574_407;
 
-static PUBLIC_TEXT: LazyLock<String> = LazyLock::new(|| written(Listener::Public));
-static PRIVATE_TEXT: LazyLock<String> = LazyLock::new(|| written(Listener::Private));
+static PUBLIC_TEXT: LazyLock<String> = LazyLock::new(|| document_text(Listener::Public));
+static PRIVATE_TEXT: LazyLock<String> = LazyLock::new(|| document_text(Listener::Private));
 
 /// The document of a listener, as it is served and as it lies in `docs/api/`.
 pub fn reference(listener: Listener) -> &'static str {
@@ -54,7 +54,7 @@ pub fn reference(listener: Listener) -> &'static str {
     }
 }
 
-fn written(listener: Listener) -> String {
+fn document_text(listener: Listener) -> String {
     let mut text = document(listener).to_pretty_json().expect("a document of ours can be written as JSON");
     text.push('\n');
     text

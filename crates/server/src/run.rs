@@ -229,7 +229,7 @@ async fn compose(
     addresses: &Addresses,
     (watch, pages): (Watch, Arc<Pages>),
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
-    let stores::Opened { store, redis } = stores::open(config, secrets).await?;
+    let stores::OpenStore { store, redis } = stores::open(config, secrets).await?;
     let master = Arc::new(master_secrets(config, secrets)?);
     // Before anything else is read: what another secret has sealed cannot be opened, and a clear sentence says why.
     master_secret::check_secrets(&*store, &master).await?;

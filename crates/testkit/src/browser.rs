@@ -222,7 +222,7 @@ impl Answer {
     pub fn link(&self, part: &str) -> Option<String> {
         let text = self.text();
         let mut addresses = text.split("href=\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0));
-        addresses.find(|address| address.contains(part)).map(unescaped)
+        addresses.find(|address| address.contains(part)).map(unescape)
     }
 
     /// The value of the page's field of this name, or of the one that holds what a script reads.
@@ -231,7 +231,7 @@ impl Answer {
         let named = [format!("name=\"{name}\""), format!("data-anteroom=\"{name}\"")];
         let mut tags = text.split("<input").skip(1).filter_map(|rest| Some(rest.split_once('>')?.0));
         let tag = tags.find(|tag| named.iter().any(|named| tag.contains(named)))?;
-        Some(unescaped(tag.split_once("value=\"")?.1.split_once('"')?.0))
+        Some(unescape(tag.split_once("value=\"")?.1.split_once('"')?.0))
     }
 
     /// After how many seconds the page asks again by itself.
@@ -247,7 +247,7 @@ impl Answer {
         let tags = text.split("<form").skip(1).filter_map(|rest| rest.split_once('>')).map(|(tag, _)| tag);
         let posting = tags.filter(|tag| tag.contains("method=\"post\""));
         let actions = posting.filter_map(|tag| tag.split_once("action=\"")?.1.split_once('"'));
-        actions.map(|(action, _)| unescaped(action)).collect()
+        actions.map(|(action, _)| unescape(action)).collect()
     }
 
     /// The cookies it sets.
@@ -282,7 +282,7 @@ impl Answer {
 }
 
 /// The text that stands in an attribute.
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let plain =
         [("&#38;", "&"), ("&amp;", "&"), ("&#60;", "<"), ("&lt;", "<"), ("&#62;", ">"), ("&gt;", ">")];
     let quotes = [("&#34;", "\""), ("&quot;", "\""), ("&#39;", "'")];

@@ -62,7 +62,7 @@ impl Line {
     /// Takes a place and returns its request id.
     #[track_caller]
     pub fn join(&mut self) -> String {
-        let answer = answered(aws::assign_queue_num(&mut self.public, &self.event));
+        let answer = expect_answer(aws::assign_queue_num(&mut self.public, &self.event));
         text_field(&expect_status(&answer, 200), "api_request_id")
     }
 
@@ -75,7 +75,7 @@ impl Line {
     /// The answer of `queue_num`.
     #[track_caller]
     pub fn place(&mut self, request_id: &str) -> Answer {
-        answered(aws::queue_num(&mut self.public, &self.event, request_id))
+        expect_answer(aws::queue_num(&mut self.public, &self.event, request_id))
     }
 
     /// The position.
@@ -88,14 +88,14 @@ impl Line {
     /// The frontier.
     #[track_caller]
     pub fn serving(&mut self) -> i64 {
-        let answer = answered(aws::serving_num(&mut self.public, &self.event));
+        let answer = expect_answer(aws::serving_num(&mut self.public, &self.event));
         number_field(&expect_status(&answer, 200), "serving_counter")
     }
 
     /// How many wait; a negative number is a panic, because it never may be one.
     #[track_caller]
     pub fn waiting(&mut self) -> i64 {
-        let answer = answered(aws::waiting_num(&mut self.public, &self.event));
+        let answer = expect_answer(aws::waiting_num(&mut self.public, &self.event));
         let waiting = number_field(&expect_status(&answer, 200), "waiting_num");
         assert!(waiting >= 0, "waiting_num is negative: {waiting}");
         waiting
@@ -104,26 +104,26 @@ impl Line {
     /// Moves the frontier and returns where it stands.
     #[track_caller]
     pub fn advance(&mut self, by: i64) -> i64 {
-        let answer = answered(aws::increment_serving_counter(&mut self.operator, &self.event, by));
+        let answer = expect_answer(aws::increment_serving_counter(&mut self.operator, &self.event, by));
         number_field(&expect_status(&answer, 200), "serving_num")
     }
 
     /// The answer of `queue_pos_expiry`.
     #[track_caller]
     pub fn expiry(&mut self, request_id: &str) -> Answer {
-        answered(aws::queue_pos_expiry(&mut self.public, &self.event, request_id))
+        expect_answer(aws::queue_pos_expiry(&mut self.public, &self.event, request_id))
     }
 
     /// The answer of the public `generate_token`.
     #[track_caller]
     pub fn claim(&mut self, request_id: &str) -> Answer {
-        answered(aws::generate_token(&mut self.public, &self.event, request_id))
+        expect_answer(aws::generate_token(&mut self.public, &self.event, request_id))
     }
 
     /// The answer of the private `generate_token` with further fields.
     #[track_caller]
     pub fn claim_privately(&mut self, request_id: &str, more: &Value) -> Answer {
-        answered(aws::generate_token_with(&mut self.operator, &self.event, request_id, more))
+        expect_answer(aws::generate_token_with(&mut self.operator, &self.event, request_id, more))
     }
 
     /// The token set of a claim that must succeed: access, refresh and id token.
@@ -136,20 +136,20 @@ impl Line {
     /// The answer of `update_session`.
     #[track_caller]
     pub fn close(&mut self, request_id: &str, status: i64) -> Answer {
-        answered(aws::update_session(&mut self.operator, &self.event, request_id, status))
+        expect_answer(aws::update_session(&mut self.operator, &self.event, request_id, status))
     }
 
     /// How many hold an unexpired, unfinished pass.
     #[track_caller]
     pub fn active(&mut self) -> i64 {
-        let answer = answered(aws::num_active_tokens(&mut self.operator, &self.event));
+        let answer = expect_answer(aws::num_active_tokens(&mut self.operator, &self.event));
         number_field(&expect_status(&answer, 200), "active_tokens")
     }
 
     /// Whose passes are past their end, sorted.
     #[track_caller]
     pub fn expired(&mut self) -> Vec<String> {
-        let answer = answered(aws::expired_tokens(&mut self.operator, &self.event));
+        let answer = expect_answer(aws::expired_tokens(&mut self.operator, &self.event));
         let listed = expect_status(&answer, 200);
         let ids = listed.as_array().unwrap_or_else(|| panic!("expired_tokens is an array, not {listed}"));
         let texts =
@@ -162,7 +162,7 @@ impl Line {
     /// Begins the line anew.
     #[track_caller]
     pub fn reset(&mut self) -> Answer {
-        answered(aws::reset_initial_state(&mut self.operator, &self.event))
+        expect_answer(aws::reset_initial_state(&mut self.operator, &self.event))
     }
 
     /// All figures at once.
@@ -208,7 +208,7 @@ impl Answer {
 }
 
 #[track_caller]
-fn answered(result: anyhow::Result<Answer>) -> Answer {
+fn expect_answer(result: anyhow::Result<Answer>) -> Answer {
     result.unwrap_or_else(|error| panic!("no answer: {error:#}"))
 }
 

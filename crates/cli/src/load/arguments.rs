@@ -270,7 +270,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    fn parsed(line: &str) -> Result<Arguments, clap::Error> {
+    fn parse(line: &str) -> Result<Arguments, clap::Error> {
         // The environment of the tests may name other servers.
         let public = if line.contains("--public") { "" } else { "--public http://127.0.0.1:8080" };
         let private = if line.contains("--private") { "" } else { "--private http://127.0.0.1:8081" };
@@ -279,8 +279,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(line: &str) -> Failure {
-        let failure = parsed(line).unwrap().plan(20_000).unwrap_err();
+    fn plan_error(line: &str) -> Failure {
+        let failure = parse(line).unwrap().plan(20_000).unwrap_err();
         assert_eq!(failure.exit(), Exit::CommandLine);
         failure
     }
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn rates_and_pauses_are_scaled_in_time() {
         let line = "--clients 10000 --arrivals 500/s --let-out 1000/min --time-scale 10 --poll 30 --seed 7";
-        let plan = parsed(line).unwrap().plan(20_000).unwrap();
+        let plan = parse(line).unwrap().plan(20_000).unwrap();
         assert_eq!(
             (plan.arrivals.to_string(), plan.let_out.unwrap().to_string()),
             ("5,000/s".into(), "10,000/min".into())
@@ -302,30 +302,27 @@ mod tests {
     #[test]
     fn only_this_machine_is_a_target_unless_said_otherwise() {
         for url in ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost:1", "http://[::1]:8080"] {
-            parsed(&format!("--public {url}")).unwrap().plan(20_000).unwrap();
+            parse(&format!("--public {url}")).unwrap().plan(20_000).unwrap();
         }
         for url in
             ["http://192.0.2.1", "https://line.example.com", "http://localhost.example.com", "nonsense"]
         {
-            let error = refused(&format!("--public {url}"));
+            let error = plan_error(&format!("--public {url}"));
             assert_eq!(error.to_string(), format!("{url} is not this machine"));
-            parsed(&format!("--public {url} --target-is-mine")).unwrap().plan(20_000).unwrap();
+            parse(&format!("--public {url} --target-is-mine")).unwrap().plan(20_000).unwrap();
         }
         let other = "--private http://192.0.2.1:8081";
-        parsed(other).unwrap().plan(20_000).unwrap();
-        assert!(refused(&format!("{other} --let-out 1/s")).to_string().contains("192.0.2.1"));
+        parse(other).unwrap().plan(20_000).unwrap();
+        assert!(plan_error(&format!("{other} --let-out 1/s")).to_string().contains("192.0.2.1"));
     }
 
     #[test]
     fn sockets_stay_within_the_file_limit() {
-        assert_eq!(parsed("--clients 100").unwrap().plan(20_000).unwrap().connections, 100);
-        assert_eq!(parsed("--clients 9999").unwrap().plan(1_024).unwrap().connections, 448);
-        assert!(refused("--connections 19000").to_string().contains("19000 shared sockets"));
-        assert_eq!(
-            parsed("--scenario watch --clients 19000").unwrap().plan(20_000).unwrap().connections,
-            436
-        );
-        assert!(refused("--scenario watch --clients 20000").to_string().contains("20000 live streams"));
+        assert_eq!(parse("--clients 100").unwrap().plan(20_000).unwrap().connections, 100);
+        assert_eq!(parse("--clients 9999").unwrap().plan(1_024).unwrap().connections, 448);
+        assert!(plan_error("--connections 19000").to_string().contains("19000 shared sockets"));
+        assert_eq!(parse("--scenario watch --clients 19000").unwrap().plan(20_000).unwrap().connections, 436);
+        assert!(plan_error("--scenario watch --clients 20000").to_string().contains("20000 live streams"));
     }
 
     #[test]
@@ -343,7 +340,7 @@ mod tests {
             "--absent-share 2",
             "--deadline 0",
         ] {
-            assert!(parsed(line).is_err(), "{line}");
+            assert!(parse(line).is_err(), "{line}");
         }
     }
 }

@@ -77,7 +77,7 @@ impl Operator {
         let reply = self.private.request(Method::PUT, &path, headers, Some(Bytes::from(body))).await?;
         match reply.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::PRECONDITION_FAILED => Ok(()),
-            _ => Err(refused("the room could not be created", &reply)),
+            _ => Err(refusal("the room could not be created", &reply)),
         }
     }
 
@@ -96,7 +96,7 @@ impl Operator {
         let serving = serving.as_i64().or_else(|| serving.as_str()?.parse().ok());
         match serving {
             Some(serving) if reply.status == StatusCode::OK => Ok(u64::try_from(serving).unwrap_or(0)),
-            _ => Err(refused("the room's serving_num could not be read", &reply)),
+            _ => Err(refusal("the room's serving_num could not be read", &reply)),
         }
     }
 
@@ -107,7 +107,7 @@ impl Operator {
         if reply.status.is_success() {
             Ok(())
         } else {
-            Err(refused("the operator's key does not work", &reply))
+            Err(refusal("the operator's key does not work", &reply))
         }
     }
 
@@ -172,7 +172,7 @@ impl Operator {
                     return Ok(());
                 }
                 Ok(reply) if !reply.status.is_server_error() => {
-                    return Err(refused("a visit could not be ended", &reply));
+                    return Err(refusal("a visit could not be ended", &reply));
                 }
                 Ok(_) | Err(_) => ledger.record_busy(Step::UpdateSession),
             }
@@ -236,7 +236,7 @@ impl Operator {
             return Ok(None);
         }
         if reply.status != StatusCode::OK {
-            return Err(refused("the line could not be moved", &reply));
+            return Err(refusal("the line could not be moved", &reply));
         }
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let told = body["serving_num"].as_u64().context("increment_serving_counter told no serving_num")?;
@@ -249,7 +249,7 @@ fn json_headers() -> HeaderMap {
 }
 
 /// A refusal in the server's words, with a hint.
-fn refused(what: &str, reply: &Reply) -> anyhow::Error {
+fn refusal(what: &str, reply: &Reply) -> anyhow::Error {
     let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let reason = ["detail", "error", "title"].into_iter().find_map(|name| body[name].as_str());
     let (exit, hint) = match reply.status.as_u16() {

@@ -90,17 +90,17 @@ fn thousands(number: f64) -> String {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Rate {
+    fn parse(text: &str) -> Rate {
         text.parse().unwrap()
     }
 
     #[test]
     fn rates_are_read_in_every_unit_and_written_in_the_one_that_reads_best() {
-        assert_eq!(parsed("500/s"), parsed("30000/min"));
-        assert_eq!(parsed("500 / s"), parsed("1_800_000/h"));
-        let written = ["500/s", "1000/min", "0.5/s"].map(|text| parsed(text).to_string());
+        assert_eq!(parse("500/s"), parse("30000/min"));
+        assert_eq!(parse("500 / s"), parse("1_800_000/h"));
+        let written = ["500/s", "1000/min", "0.5/s"].map(|text| parse(text).to_string());
         assert_eq!(written, ["500/s", "1,000/min", "30/min"]);
-        assert_eq!(parsed("1000/min").scaled(10.0).to_string(), "10,000/min");
+        assert_eq!(parse("1000/min").scaled(10.0).to_string(), "10,000/min");
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn small_steps_add_up_to_what_is_due() {
-        let rate = parsed("1000/min");
+        let rate = parse("1000/min");
         let mut told = 0;
         for tenth in 0..=600_u32 {
             let due = rate.due_after(f64::from(tenth) / 10.0);

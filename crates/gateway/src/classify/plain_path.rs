@@ -14,7 +14,7 @@ pub(crate) fn plain(path: &str) -> Cow<'_, [u8]> {
     if is_plain {
         return Cow::Borrowed(bytes);
     }
-    let unescaped = unescaped(bytes);
+    let unescaped = unescape(bytes);
     let mut parts: Vec<&[u8]> = Vec::new();
     // Some servers take a backslash for a slash.
     let mut all = unescaped.split(|byte| matches!(byte, b'/' | b'\\')).skip(1).peekable();
@@ -41,7 +41,7 @@ pub(crate) fn plain(path: &str) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-fn unescaped(bytes: &[u8]) -> Vec<u8> {
+fn unescape(bytes: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut unescaped = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::gateway::set_cookie;
 use crate::identify::Client;
 use crate::limiter::Class;
-use crate::line::query::{decoded, escaped, has_parameter, parameter};
+use crate::line::query::{decode, escape, has_parameter, parameter};
 use crate::line::wait::{self, Wait, WaitView, Waiter, WayIn};
 use crate::line::{self, LineCall, see_other};
 use crate::reject::Rejection;
@@ -89,7 +89,7 @@ fn with_parameter(address: &str, code: &str) -> String {
     let (address, fragment) = address.split_at(address.find('#').unwrap_or(address.len()));
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let is_ours = |pair: &&str| {
-        let name = pair.split('=').next().and_then(decoded);
+        let name = pair.split('=').next().and_then(decode);
         name.is_some_and(|name| name.eq_ignore_ascii_case(CODE))
     };
     let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_ours(pair)).collect();
@@ -238,7 +238,7 @@ impl HandOffVisitor<'_> {
     fn own_address(&self, query: Option<&str>, suffix: &str) -> String {
         let path = wait_path(self.call.case.rule.room.handle.id());
         match parameter(query, RETURN) {
-            Some(address) => format!("{path}{suffix}?{RETURN}={}", escaped(&address)),
+            Some(address) => format!("{path}{suffix}?{RETURN}={}", escape(&address)),
             None => format!("{path}{suffix}"),
         }
     }
@@ -375,7 +375,7 @@ mod tests {
     }
 
     fn destination(settings: &Settings, address: &str) -> Destination {
-        Destination::of(settings, Some(&format!("a=1&return={}", escaped(address))))
+        Destination::of(settings, Some(&format!("a=1&return={}", escape(address))))
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::body::GatewayBody;
 use crate::classify::request_target::host_of;
 use crate::gateway::{cookie_of, set_cookie};
 use crate::line::page;
-use crate::line::query::{escaped, parameter, return_path};
+use crate::line::query::{escape, parameter, return_path};
 use crate::line::wait::{Wait, Waiter};
 use crate::line::{JSON, LineCall, see_other};
 use crate::verdict::cookies::{self, CookieKind};
@@ -84,7 +84,7 @@ impl LineCall<'_> {
         let site = self.site(request)?;
         let link = format!("{site}{LINE_PATH}/take?room={room}&{CODE}={code}");
         let going_on = return_path(request.uri().query())
-            .map(|address| format!("{link}&return={}", escaped(&address)))
+            .map(|address| format!("{link}&return={}", escape(&address)))
             .filter(|going_on| going_on.len() <= LINK_MAX_BYTES);
         Some(going_on.unwrap_or(link))
     }

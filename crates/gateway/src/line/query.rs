@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 /// The decoded value of a parameter; nothing if it is not there, or cannot be decoded.
 pub(crate) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    decoded(query?.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?)
+    decode(query?.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?)
 }
 
 /// A name or a value of a query, decoded; nothing if it cannot be.
-pub(crate) fn decoded(value: &str) -> Option<String> {
+pub(crate) fn decode(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -45,7 +45,7 @@ pub(crate) fn return_path(query: Option<&str>) -> Option<String> {
 }
 
 /// A text as the value of a parameter.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut value = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn what_is_escaped_comes_back() {
-        assert_eq!(escaped("/a b?c=d&e"), "/a%20b%3Fc%3Dd%26e");
+        assert_eq!(escape("/a b?c=d&e"), "/a%20b%3Fc%3Dd%26e");
         let text = "https://shop.example/é?a=1&b=%20+#x";
-        let query = format!("x=1&return={}&y", escaped(text));
+        let query = format!("x=1&return={}&y", escape(text));
         assert_eq!(parameter(Some(&query), "return").as_deref(), Some(text));
         assert!(has_parameter(Some(&query), "y") && !has_parameter(Some(&query), "z"));
         assert_eq!(parameter(None, "return"), None);

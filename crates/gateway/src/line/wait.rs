@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::body::GatewayBody;
 use crate::classify::rooms::GatewayRoom;
 use crate::line::page::{self, Reader};
-use crate::line::query::escaped;
+use crate::line::query::escape;
 use crate::reject::ExpectedRefusal;
 
 /// How soon a visitor whose cookie has not come back yet asks again.
@@ -166,7 +166,7 @@ impl WaitView<'_> {
     /// A call about this line.
     fn line(&self, call: &str) -> String {
         let room = self.room.handle.id();
-        format!("{}{call}?room={room}&return={}", crate::LINE_PATH, escaped(self.address))
+        format!("{}{call}?room={room}&return={}", crate::LINE_PATH, escape(self.address))
     }
 }
 

@@ -237,7 +237,7 @@ impl ApiKeys {
     /// Reads the keys again, for a store that was restored or changed by another node.
     pub(crate) async fn reload(&self) -> Result<(), KeyError> {
         let _one_at_a_time = self.changing.lock().await;
-        let (keys, _) = self.stored().await?;
+        let (keys, _) = self.load().await?;
         self.keys.store(Arc::new(keys));
         Ok(())
     }
@@ -420,7 +420,7 @@ impl ApiKeys {
         }
     }
 
-    async fn stored(&self) -> Result<(Vec<ApiKey>, Option<Vec<u8>>), KeyError> {
+    async fn load(&self) -> Result<(Vec<ApiKey>, Option<Vec<u8>>), KeyError> {
         let Some(bytes) = self.store.value(KEYS_VALUE).await? else { return Ok((vec![], None)) };
         Ok((read(&bytes).ok_or(KeyError::Unreadable)?, Some(bytes)))
     }
@@ -435,7 +435,7 @@ impl ApiKeys {
         let audit = AuditRecord { at: now, room: None, actor: actor.into(), action, detail: None };
         let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
-            let (mut keys, before) = self.stored().await?;
+            let (mut keys, before) = self.load().await?;
             change(&mut keys)?;
             let stored: Vec<StoredKey> = keys.iter().map(StoredKey::of).collect();
             let after = serde_json::to_vec(&stored).map_err(|_| KeyError::Unreadable)?;

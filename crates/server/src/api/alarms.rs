@@ -46,19 +46,19 @@ pub(crate) async fn notify(State(app): Shared, principal: Principal, request: Re
             "alertmanager truncated the notification, set max_alerts to 0 in its webhook_config"
         );
     }
-    let heard = app.alarms.hear(notification.alerts, &principal.name, app.now()).await?;
-    for alarm in &heard.began {
+    let outcome = app.alarms.receive(notification.alerts, &principal.name, app.now()).await?;
+    for alarm in &outcome.began {
         tracing::warn!(alarm, "alarm firing");
     }
-    for alarm in &heard.ended {
+    for alarm in &outcome.ended {
         tracing::info!(alarm, "alarm resolved");
     }
     app.alarms.tell_rooms(&app.engine).await;
     let told = json!({
-        "received": heard.alerts_received(),
-        "firing": heard.firing,
-        "resolved": heard.resolved,
-        "ignored": heard.ignored,
+        "received": outcome.alerts_received(),
+        "firing": outcome.firing,
+        "resolved": outcome.resolved,
+        "ignored": outcome.ignored,
     });
     Ok(response::json(StatusCode::OK, Caching::Never, &told))
 }
@@ -189,7 +189,7 @@ fn read_alert(place: &str, alert: &Json, group_fires: bool) -> Result<Alert, Api
         Some(value) => fingerprint(&at("fingerprint"), value)?,
     };
     let summary = ["summary", "description", "message"].iter().find_map(|name| annotations.get(*name));
-    let whole = written(&labels);
+    let whole = label_text(&labels);
     let name = labels.remove("alertname").unwrap_or_default();
     Ok(Alert {
         name,
@@ -198,7 +198,7 @@ fn read_alert(place: &str, alert: &Json, group_fires: bool) -> Result<Alert, Api
         fires,
         ends_at: ends_at.flatten(),
         summary: summary.cloned().unwrap_or_default(),
-        labels: written(&labels),
+        labels: label_text(&labels),
     })
 }
 
@@ -243,7 +243,7 @@ fn fingerprint(place: &str, value: &Json) -> Result<String, ApiError> {
 }
 
 /// Labels as Prometheus writes them.
-fn written(labels: &BTreeMap<String, String>) -> String {
+fn label_text(labels: &BTreeMap<String, String>) -> String {
     let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
     labels.join(", ")
 }

@@ -98,7 +98,7 @@ pub(crate) async fn restore(
     let Ok(_only_one) = app.restoring.try_lock() else {
         return Err(ApiError::unavailable("Another backup is being restored"));
     };
-    let file = received(request.into_body()).await?;
+    let file = receive(request.into_body()).await?;
     let restored = to_the_end(replace_everything(Arc::clone(&app), principal.actor(), file)).await?;
     let body = json!({
         "rooms": restored.rooms,
@@ -142,7 +142,7 @@ async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) ->
 }
 
 /// The body as a temporary file, which vanishes when it is closed.
-async fn received(mut body: Body) -> Result<std::fs::File, ApiError> {
+async fn receive(mut body: Body) -> Result<std::fs::File, ApiError> {
     let no_room = |error: std::io::Error| {
         tracing::warn!(%error, "writing the backup to a temporary file failed");
         ApiError::unavailable("There is no room for the backup in the directory of temporary files")

@@ -219,11 +219,11 @@ pub(crate) async fn watch(
         match takeout.take(move |socket| hub.adopt(socket, adoption)).await {}
     }
     let watching = app.watch.enter(&feed, Kind::Tls)?;
-    let frames = feed.hear();
+    let frames = feed.subscribe();
     let frame = feed.present();
     let mut first = retry_hint().into_bytes();
     first.extend_from_slice(&frame.first_for(known_edition.as_deref()));
-    let bell = app.watch.bells.hear(app.watch.number());
+    let bell = app.watch.bells.subscribe(app.watch.number());
     let last_sent = *bell.borrow();
     let source = Source {
         first: Some(first.into()),

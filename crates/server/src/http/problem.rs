@@ -137,7 +137,7 @@ const MARKDOWN_LINE_MAX_BYTES: usize = 120;
 
 /// The reference as Markdown: `docs/api/problems.md` is exactly this.
 pub fn reference() -> String {
-    let introduction = wrapped(
+    let introduction = wrap(
         "Errors of our own API are RFC 9457 problem details (`application/problem+json`): `type` leads to an entry \
          below, `title` is its heading, `detail` says what it was this time. The AWS paths answer `{\"error\": …}` instead. A running \
          server shows this page at `/problems`.",
@@ -145,14 +145,14 @@ pub fn reference() -> String {
     let mut text = format!("# Problems\n\n{introduction}\n");
     for problem in Problem::ALL {
         let (slug, status) = (problem.slug(), problem.status().as_u16());
-        let entry = wrapped(&format!("**{status} {}.**{}", problem.title(), problem.meaning()));
+        let entry = wrap(&format!("**{status} {}.**{}", problem.title(), problem.meaning()));
         write!(text, "\n## {slug}\n\n{entry}\n").expect("a String takes everything");
     }
     text
 }
 
 /// Breaks a paragraph into lines as all our Markdown has them, so that a diff shows what changed.
-fn wrapped(paragraph: &str) -> String {
+fn wrap(paragraph: &str) -> String {
     let (mut lines, mut length) = (String::new(), 0);
     for word in paragraph.split_whitespace() {
         if length > 0 && length + 1 + word.len() > MARKDOWN_LINE_MAX_BYTES {

@@ -200,7 +200,7 @@ impl Call {
     /// An answer in JSON. The example is a value of the type itself, so that the two cannot differ.
     pub(super) fn json<T: ToSchema + Serialize>(mut self, status: u16, text: &str, example: &T) -> Self {
         let schema = refer_to::<T>(&mut self.schemas);
-        self.answer(status, text, JSON, schema, vec![("example".to_owned(), written(example))]);
+        self.answer(status, text, JSON, schema, vec![("example".to_owned(), example_json(example))]);
         self
     }
 
@@ -286,14 +286,14 @@ impl Call {
             &text,
             PROBLEM_JSON,
             schema,
-            vec![(problem.slug().to_owned(), written(&example))],
+            vec![(problem.slug().to_owned(), example_json(&example))],
         );
     }
 
     /// Adds an error of an AWS path.
     pub(super) fn add_error(&mut self, status: u16, text: &str) {
         let schema = refer_to::<AwsError>(&mut self.schemas);
-        let example = written(&AwsError { error: text.to_owned() });
+        let example = example_json(&AwsError { error: text.to_owned() });
         let count = self.answers.get(&status).map_or(0, |answer| answer.texts.len());
         let name = if count == 0 { "error".to_owned() } else { format!("error-{}", count + 1) };
         self.answer(status, &format!("{}.", text.trim_end_matches('.')), JSON, schema, vec![(name, example)]);
@@ -315,7 +315,7 @@ impl Call {
     }
 }
 
-fn written(example: &impl Serialize) -> Json {
+fn example_json(example: &impl Serialize) -> Json {
     serde_json::to_value(example).expect("our own structures can be written as JSON")
 }
 

@@ -66,7 +66,7 @@ impl Document {
 
     fn write_contents(&self, page: &mut String) {
         let name = self.listener.name();
-        put(page, format_args!("<h2><a href=\"#{name}\">{}</a></h2>\n", escaped(&self.api.info.title)));
+        put(page, format_args!("<h2><a href=\"#{name}\">{}</a></h2>\n", escape(&self.api.info.title)));
         for (group, calls) in self.groups() {
             put(page, format_args!("<h3>{}</h3><ul>", group.name()));
             for (route, operation) in calls {
@@ -77,8 +77,8 @@ impl Document {
                     format_args!(
                         "<li><span class=\"method\">{}</span><span><a href=\"#{anchor}\">{}</a> <span class=\"lead\">{}</span></span></li>\n",
                         route.method.as_str(),
-                        escaped(route.path),
-                        escaped(summary)
+                        escape(route.path),
+                        escape(summary)
                     ),
                 );
             }
@@ -89,7 +89,7 @@ impl Document {
 
     fn write(&self, page: &mut String) {
         let name = self.listener.name();
-        put(page, format_args!("<h2 class=\"part\" id=\"{name}\">{}</h2>\n", escaped(&self.api.info.title)));
+        put(page, format_args!("<h2 class=\"part\" id=\"{name}\">{}</h2>\n", escape(&self.api.info.title)));
         page.push_str(&marked_up(self.api.info.description.as_deref().unwrap_or_default()));
         for (group, calls) in self.groups() {
             put(
@@ -113,8 +113,8 @@ impl Document {
                 "<section id=\"{}\"><h4><span class=\"method\">{}</span> <code>{}</code></h4><p><strong>{}.</strong></p>\n{}",
                 self.anchor(operation),
                 route.method.as_str(),
-                escaped(route.path),
-                escaped(operation.summary.as_deref().unwrap_or_default()),
+                escape(route.path),
+                escape(operation.summary.as_deref().unwrap_or_default()),
                 marked_up(operation.description.as_deref().unwrap_or_default())
             ),
         );
@@ -180,12 +180,12 @@ impl Document {
             Ok(other) => other.to_string(),
             Err(_) => String::new(),
         };
-        let example = escaped(&example);
+        let example = escape(&example);
         put(
             page,
             format_args!(
                 "<dt><code>{}</code> <span class=\"lead\">{place}{optional}: {kind}</span></dt><dd>{text} For example <code>{example}</code>.</dd>\n",
-                escaped(&parameter.name)
+                escape(&parameter.name)
             ),
         );
     }
@@ -208,7 +208,7 @@ impl Document {
     fn write_content(&self, page: &mut String, media_type: &str, content: &RefOr<Content>) {
         let RefOr::T(content) = content else { return };
         let kind = content.schema.as_ref().map(|schema| self.words(schema)).unwrap_or_default();
-        put(page, format_args!("<p class=\"lead\"><code>{}</code>: {kind}</p>", escaped(media_type)));
+        put(page, format_args!("<p class=\"lead\"><code>{}</code>: {kind}</p>", escape(media_type)));
         let several = content.examples.values().filter_map(|example| match example {
             RefOr::T(example) => example.value.as_ref(),
             RefOr::Ref(_) => None,
@@ -218,7 +218,7 @@ impl Document {
             other => serde_json::to_string_pretty(other).unwrap_or_default(),
         });
         for example in shown {
-            put(page, format_args!("<pre>{}</pre>", escaped(&example)));
+            put(page, format_args!("<pre>{}</pre>", escape(&example)));
         }
     }
 
@@ -366,7 +366,7 @@ fn object_words(object: &Object) -> String {
     };
     if let Some(values) = &object.enum_values {
         let values: Vec<String> =
-            values.iter().map(|value| format!("<code>{}</code>", escaped(&value.to_string()))).collect();
+            values.iter().map(|value| format!("<code>{}</code>", escape(&value.to_string()))).collect();
         return values.join(", ");
     }
     let number = |number: &utoipa::Number| match number {
@@ -387,7 +387,7 @@ fn object_words(object: &Object) -> String {
     };
     words += &(range + &length);
     if let Some(pattern) = &object.pattern {
-        put(&mut words, format_args!(" like <code>{}</code>", escaped(pattern)));
+        put(&mut words, format_args!(" like <code>{}</code>", escape(pattern)));
     }
     words
 }
@@ -396,7 +396,7 @@ fn put(page: &mut String, text: std::fmt::Arguments<'_>) {
     page.write_fmt(text).expect("a String takes everything");
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -420,7 +420,7 @@ fn marked_up(text: &str) -> String {
 /// Turns `code`, **strong** and *stressed* words into markup. The texts are ours: what opens also closes.
 fn marked_line(text: &str) -> String {
     let mut markup = String::new();
-    for (index, part) in escaped(text).split('`').enumerate() {
+    for (index, part) in escape(text).split('`').enumerate() {
         if index % 2 == 1 {
             put(&mut markup, format_args!("<code>{part}</code>"));
             continue;

@@ -97,7 +97,7 @@ impl Alarms {
     /// Reads the stored alarms again, for a store that was restored or changed by another node.
     pub(crate) async fn reload(&self) -> Result<(), StoreError> {
         let _one_at_a_time = self.changing.lock().await;
-        let (outside, _) = self.stored().await?;
+        let (outside, _) = self.load().await?;
         self.book().outside = outside;
         if self.store.is_shared() {
             self.nodes.reload(&*self.store).await?;
@@ -107,7 +107,7 @@ impl Alarms {
     }
 
     /// Takes a notification in: durable when this returns, with an audit record if anything begins or ends to fire.
-    pub(crate) async fn hear(
+    pub(crate) async fn receive(
         &self,
         alerts: Vec<Alert>,
         actor: &str,
@@ -116,15 +116,15 @@ impl Alarms {
         let own: BTreeSet<String> = self.book().own.iter().map(|alarm| alarm.name.clone()).collect();
         let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
-            let (mut outside, before) = self.stored().await?;
-            let heard = outside.receive(now, alerts.clone(), |name| own.contains(name))?;
-            let audit = audit(&heard, actor, now);
+            let (mut outside, before) = self.load().await?;
+            let outcome = outside.receive(now, alerts.clone(), |name| own.contains(name))?;
+            let audit = audit(&outcome, actor, now);
             let after = to_bytes(&outside);
             if self.store.replace_value(ALARMS_VALUE, before.as_deref(), &after, audit.as_ref()).await? {
                 self.book().outside = outside;
                 self.notifications.fetch_add(1, Ordering::Relaxed);
                 self.change.notify_one();
-                return Ok(heard);
+                return Ok(outcome);
             }
         }
         Err(StoreError::Transient("the alarms keep changing".into()).into())
@@ -275,7 +275,7 @@ impl Alarms {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn stored(&self) -> Result<(OutsideAlarms, Option<Vec<u8>>), StoreError> {
+    async fn load(&self) -> Result<(OutsideAlarms, Option<Vec<u8>>), StoreError> {
         let bytes = self.store.value(ALARMS_VALUE).await?;
         let outside = bytes.as_deref().map(from_bytes);
         Ok((outside.unwrap_or_default(), bytes))
@@ -314,9 +314,9 @@ fn named_by(board: &Board) -> &[String] {
 }
 
 /// The record of what began and ended to fire; a mere repetition is not worth one.
-fn audit(heard: &NotificationOutcome, actor: &str, now: UnixMillis) -> Option<AuditRecord> {
+fn audit(outcome: &NotificationOutcome, actor: &str, now: UnixMillis) -> Option<AuditRecord> {
     let mut changes = vec![];
-    for (names, what) in [(&heard.began, "fires"), (&heard.ended, "is OK")] {
+    for (names, what) in [(&outcome.began, "fires"), (&outcome.ended, "is OK")] {
         changes.extend(names.iter().map(|name| format!("{name} {what}")));
     }
     let action = format!("alarms: {}", changes.join(", "));

@@ -28,11 +28,11 @@ const LOOK_PERIOD: Duration = Duration::from_secs(2);
 pub(crate) struct TemplateFolder {
     directory: PathBuf,
     pages: Arc<Pages>,
-    last_read: Mutex<Vec<Seen>>,
+    last_read: Mutex<Vec<FileStamp>>,
 }
 
 /// A file as it was when it was looked at.
-type Seen = (PathBuf, Option<SystemTime>, u64);
+type FileStamp = (PathBuf, Option<SystemTime>, u64);
 
 /// The pages of a configuration, and the folder to go on watching.
 pub(crate) fn open(config: &Config) -> io::Result<(Arc<Pages>, Option<TemplateFolder>)> {
@@ -114,7 +114,7 @@ impl TemplateFolder {
 }
 
 /// All templates of a directory, in the order of their names.
-fn look(directory: &Path) -> io::Result<Vec<Seen>> {
+fn look(directory: &Path) -> io::Result<Vec<FileStamp>> {
     let mut seen = vec![];
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -134,7 +134,7 @@ fn look(directory: &Path) -> io::Result<Vec<Seen>> {
     Ok(seen)
 }
 
-fn read(seen: &[Seen]) -> io::Result<Vec<(String, String)>> {
+fn read(seen: &[FileStamp]) -> io::Result<Vec<(String, String)>> {
     let mut templates = vec![];
     for (path, _, length) in seen {
         if *length > TEMPLATE_MAX_BYTES as u64 {

@@ -18,23 +18,23 @@ use crate::run::Hinted;
 const SECRET_FILE_NAME: &str = "master-secret";
 
 /// A store, ready to be used.
-pub(crate) struct Opened {
+pub(crate) struct OpenStore {
     pub(crate) store: Arc<dyn Store>,
     /// The same, where it is one that several nodes share: it has figures of its own.
     pub(crate) redis: Option<Arc<RedisStore>>,
 }
 
 /// Opens the store that the configuration names.
-pub(crate) async fn open(config: &Config, secrets: &Secrets) -> anyhow::Result<Opened> {
+pub(crate) async fn open(config: &Config, secrets: &Secrets) -> anyhow::Result<OpenStore> {
     let store: Arc<dyn Store> = match &config.store_url {
         StoreUrl::Memory => Arc::new(MemoryStore::default()),
         StoreUrl::File(directory) => Arc::new(open_embedded(directory)?),
         StoreUrl::Redis(url) => {
             let redis = Arc::new(open_redis(url, config, secrets).await?);
-            return Ok(Opened { store: redis.clone(), redis: Some(redis) });
+            return Ok(OpenStore { store: redis.clone(), redis: Some(redis) });
         }
     };
-    Ok(Opened { store, redis: None })
+    Ok(OpenStore { store, redis: None })
 }
 
 fn open_embedded(directory: &Path) -> anyhow::Result<EmbeddedStore> {

@@ -24,12 +24,12 @@ use crate::support::{BIG_BODY_BYTES, Client, eventually, within_deadline};
 const NEVER: Duration = Duration::from_mins(10);
 
 /// What the service has taken out.
-type Taken = Arc<Mutex<Vec<Socket>>>;
+type TakenSockets = Arc<Mutex<Vec<Socket>>>;
 
 struct Server {
     address: SocketAddr,
     counters: Arc<Connections>,
-    taken: Taken,
+    taken: TakenSockets,
     trigger: Trigger,
     tasks: JoinSet<ServeReport>,
 }
@@ -39,7 +39,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let counters = Arc::new(Connections::default());
-        let taken = Taken::default();
+        let taken = TakenSockets::default();
         let limits = Limits {
             takeout_paths: &["/take"],
             header_read_timeout: NEVER,
@@ -73,7 +73,10 @@ impl Server {
     }
 }
 
-async fn answer(taken: Taken, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    taken: TakenSockets,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let takeout = request.extensions().get::<Takeout>().cloned();
     let body = match (request.uri().path(), takeout) {
         ("/take", Some(takeout)) => {

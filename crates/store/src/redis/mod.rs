@@ -64,7 +64,7 @@ use crate::contract::{
 use crate::seal::Seal;
 
 /// What was asked of one content; `None` if that content does not count any more, or is being replaced.
-type Answered<T> = Result<Option<T>, StoreError>;
+type ContentResult<T> = Result<Option<T>, StoreError>;
 
 /// How often something is asked again because the content was another.
 const CONTENTS_MAX: u32 = 3;

@@ -11,7 +11,7 @@ use super::keys::{KeyScope, Keys};
 use super::records::PENDING_RECORDS_MAX;
 use super::reply::{Parts, lineage_of, strange};
 use super::rooms::generation_of;
-use super::{Answered, Inner, tasks};
+use super::{ContentResult, Inner, tasks};
 use crate::clock::Stopwatch;
 use crate::contract::{Lineage, NodeId, PollAnswer, RoomPoll, StoreError};
 
@@ -28,7 +28,7 @@ impl Inner {
         rooms: &[RoomId],
         node: NodeId,
         lease: Duration,
-    ) -> Answered<PollAnswer> {
+    ) -> ContentResult<PollAnswer> {
         let groups = self.groups_of(rooms);
         let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
         let look = |group: &&[RoomId]| {

@@ -12,7 +12,7 @@ use redis::Value;
 use super::command::{COLLECT, Command, CommandTimeout, Intent, RECORDS};
 use super::keys::{KeyScope, Keys};
 use super::reply::{Parts, read, strange};
-use super::{Answered, Inner};
+use super::{ContentResult, Inner};
 use crate::codec;
 use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent};
 
@@ -44,7 +44,7 @@ struct PendingPage {
 
 impl Inner {
     /// Gives all pending records their numbers.
-    pub(super) async fn collect(&self, keys: &Keys) -> Answered<()> {
+    pub(super) async fn collect(&self, keys: &Keys) -> ContentResult<()> {
         let _one_at_a_time = self.collecting.lock().await;
         let mut scopes = vec![KeyScope::Store];
         scopes.extend(self.names(keys).await?.into_iter().map(KeyScope::Room));
@@ -127,7 +127,7 @@ impl Inner {
         scopes: &[KeyScope],
         found: &[PendingPage],
         pending: &[PendingRecord],
-    ) -> Answered<()> {
+    ) -> ContentResult<()> {
         for page in pending.chunks(PAGE) {
             let command =
                 Command::script(&KeyScope::Store, &COLLECT).key(keys.content_number()).key(keys.events());
@@ -163,7 +163,7 @@ impl Inner {
         keys: &Keys,
         after: u64,
         limit: usize,
-    ) -> Answered<Vec<(u64, StoredEvent)>> {
+    ) -> ContentResult<Vec<(u64, StoredEvent)>> {
         if self.collect(keys).await?.is_none() {
             return Ok(None);
         }
@@ -193,7 +193,7 @@ impl Inner {
         before: Option<u64>,
         room: Option<&RoomId>,
         limit: usize,
-    ) -> Answered<Vec<(u64, AuditRecord)>> {
+    ) -> ContentResult<Vec<(u64, AuditRecord)>> {
         if self.collect(keys).await?.is_none() {
             return Ok(None);
         }

@@ -11,7 +11,7 @@ use super::command::{COMMIT, Command, CommandTimeout, DELETE, Intent, JOIN, KEEP
 use super::keys::{KeyScope, Keys};
 use super::reply::{Parts, digits_of, lineage_of, read, strange};
 use super::traces::trace_of;
-use super::{Answered, Inner};
+use super::{ContentResult, Inner};
 use crate::codec;
 use crate::contract::{
     ANSWERS_MAX, AnswerKey, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
@@ -35,7 +35,7 @@ enum WriteReply {
 
 impl Inner {
     /// All rooms there are. A name is noted before its room is made, so the names are more than the rooms.
-    pub(super) async fn rooms(&self, keys: &Keys) -> Answered<Vec<RoomId>> {
+    pub(super) async fn rooms(&self, keys: &Keys) -> ContentResult<Vec<RoomId>> {
         let names = self.names(keys).await?;
         let exists =
             |name: &RoomId| Command::plain(&KeyScope::from(name), "HEXISTS").arg(keys.room(name)).arg("v");
@@ -57,7 +57,12 @@ impl Inner {
         Ok(names.iter().filter_map(|name| RoomId::parse(name).ok()).collect())
     }
 
-    pub(super) async fn load(&self, keys: &Keys, id: &RoomId, node: NodeId) -> Answered<Option<Snapshot>> {
+    pub(super) async fn load(
+        &self,
+        keys: &Keys,
+        id: &RoomId,
+        node: NodeId,
+    ) -> ContentResult<Option<Snapshot>> {
         let command = self.load_command(keys, id, node, false);
         let mut parts = Parts::of(self.connections.one(command, Intent::Read).await?)?;
         match parts.next_value()? {
@@ -98,7 +103,7 @@ impl Inner {
     }
 
     /// What a script that writes answered; `None` if a restore has frozen the room.
-    fn read_write_reply(&self, id: &RoomId, answer: Value) -> Answered<WriteReply> {
+    fn read_write_reply(&self, id: &RoomId, answer: Value) -> ContentResult<WriteReply> {
         let Value::Array(parts) = &answer else { return Err(strange()) };
         match parts.first() {
             Some(Value::Int(FROZEN)) => return Ok(None),
@@ -113,7 +118,7 @@ impl Inner {
         Ok(Some(WriteReply::Done { joined }))
     }
 
-    pub(super) async fn commit(&self, keys: &Keys, commit: &Commit) -> Answered<CommitOutcome> {
+    pub(super) async fn commit(&self, keys: &Keys, commit: &Commit) -> ContentResult<CommitOutcome> {
         let id = &commit.room;
         let shared = if commit.expected.is_none() {
             let Some(shared) = self.note_name(keys, id).await? else { return Ok(None) };
@@ -142,7 +147,7 @@ impl Inner {
     }
 
     /// Notes the name of a room that is about to be made; answers with the trace that all names share.
-    async fn note_name(&self, keys: &Keys, id: &RoomId) -> Answered<Option<Trace>> {
+    async fn note_name(&self, keys: &Keys, id: &RoomId) -> ContentResult<Option<Trace>> {
         let command =
             Command::script(&KeyScope::Store, &NOTE_NAME).key(keys.content_number()).key(keys.restoring());
         let command = command.key(keys.names()).key(keys.shared_trace()).arg(keys.content()).arg(id.as_str());
@@ -165,7 +170,7 @@ impl Inner {
         }
     }
 
-    pub(super) async fn join(&self, keys: &Keys, batch: &JoinBatch) -> Answered<JoinOutcome> {
+    pub(super) async fn join(&self, keys: &Keys, batch: &JoinBatch) -> ContentResult<JoinOutcome> {
         let id = &batch.room;
         let command = Command::script(&id.into(), &JOIN).key(keys.room(id)).key(keys.taken_positions(id));
         let mut command =
@@ -190,7 +195,11 @@ impl Inner {
         }))
     }
 
-    pub(super) async fn delete_room(&self, keys: &Keys, deletion: &Deletion) -> Answered<DeletionOutcome> {
+    pub(super) async fn delete_room(
+        &self,
+        keys: &Keys,
+        deletion: &Deletion,
+    ) -> ContentResult<DeletionOutcome> {
         let id = &deletion.room;
         let Some(snapshot) = self.load(keys, id, NodeId(0)).await? else { return Ok(None) };
         let Some(room) =
@@ -227,7 +236,7 @@ impl Inner {
         room: &RoomId,
         key: &AnswerKey,
         new: Option<(&[u8], Duration)>,
-    ) -> Answered<Option<Vec<u8>>> {
+    ) -> ContentResult<Option<Vec<u8>>> {
         let command = Command::script(&room.into(), &KEEP_ANSWER).key(&keys.answers(room)[..]).arg(&key[..]);
         // Sealed or not, an answer that is kept is never empty: a mark stands before it.
         let (answer, kept) = new.map_or((vec![], Duration::ZERO), |(answer, kept)| {

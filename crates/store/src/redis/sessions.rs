@@ -5,7 +5,7 @@ use anteroom_core::{Generation, Position, RequestId, RoomId, Session, SessionKey
 use super::command::{Command, CommandTimeout, Intent};
 use super::keys::Keys;
 use super::reply::read;
-use super::{Answered, Inner};
+use super::{ContentResult, Inner};
 use crate::codec;
 use crate::contract::StoreError;
 
@@ -31,7 +31,7 @@ impl Inner {
         keys: &Keys,
         room: &RoomId,
         wanted: &[SessionKey],
-    ) -> Answered<Vec<Option<Session>>> {
+    ) -> ContentResult<Vec<Option<Session>>> {
         let mut sessions = vec![];
         for page in wanted.chunks(PAGE) {
             let get = |key: &SessionKey| {
@@ -59,7 +59,7 @@ impl Inner {
         generations: &[Generation],
         until: UnixMillis,
         limit: usize,
-    ) -> Answered<Vec<Session>> {
+    ) -> ContentResult<Vec<Session>> {
         let index = |&generation: &Generation| {
             let command = Command::plain(&room.into(), "ZRANGEBYSCORE").arg(keys.ending(room, generation));
             let limit = isize::try_from(limit).unwrap_or(isize::MAX);
@@ -78,7 +78,7 @@ impl Inner {
         keys: &Keys,
         room: &RoomId,
         generations: &[Generation],
-    ) -> Answered<Option<UnixMillis>> {
+    ) -> ContentResult<Option<UnixMillis>> {
         let first = |&generation: &Generation| {
             let command = Command::plain(&room.into(), "ZRANGE").arg(keys.ending(room, generation));
             command.arg(0).arg(0).arg("WITHSCORES")
@@ -93,7 +93,7 @@ impl Inner {
         room: &RoomId,
         generations: &[Generation],
         until: UnixMillis,
-    ) -> Answered<Vec<RequestId>> {
+    ) -> ContentResult<Vec<RequestId>> {
         let index = |&generation: &Generation| {
             let command = Command::plain(&room.into(), "ZRANGEBYSCORE").arg(keys.ended(room, generation));
             command.arg("-inf").arg(before(until)).arg("WITHSCORES")

@@ -10,7 +10,7 @@ use super::keys::{KeyScope, Keys};
 use super::persistence::persist;
 use super::reply::read;
 use super::rooms::generation_of;
-use super::{Answered, Inner};
+use super::{ContentResult, Inner};
 use crate::contract::{StoreError, TRACES_MAX, Trace};
 
 /// How many traces are read at a time.
@@ -22,7 +22,7 @@ const NOTED_LONG_AGO_SECONDS: u64 = 3_600;
 pub(super) const TRACE_FIELDS: [&str; 3] = ["g", "v", "e"];
 
 impl Inner {
-    pub(super) async fn trace(&self, keys: &Keys, id: &RoomId) -> Answered<Option<Trace>> {
+    pub(super) async fn trace(&self, keys: &Keys, id: &RoomId) -> ContentResult<Option<Trace>> {
         let command =
             |scope: &KeyScope, key: String| Command::plain(scope, "HMGET").arg(key).arg(&TRACE_FIELDS);
         let commands = [command(&id.into(), keys.trace(id)), command(&KeyScope::Store, keys.shared_trace())];

@@ -12,7 +12,7 @@ use super::command::{Command, CommandTimeout, Intent, REPLACE_VALUE, STORE};
 use super::keys::{KeyScope, Keys};
 use super::reply::{Parts, lineage_of, read};
 use super::rooms::AUDIT;
-use super::{Answered, Inner};
+use super::{ContentResult, Inner};
 use crate::codec;
 use crate::contract::{AuditRecord, Lineage, StoreError};
 
@@ -112,7 +112,7 @@ impl Inner {
         *self.remembered.lock().unwrap_or_else(PoisonError::into_inner) = values;
     }
 
-    pub(super) async fn value(&self, keys: &Keys, name: &str) -> Answered<Option<Vec<u8>>> {
+    pub(super) async fn value(&self, keys: &Keys, name: &str) -> ContentResult<Option<Vec<u8>>> {
         let command = Command::plain(&KeyScope::Store, "HGET").arg(keys.values()).arg(name);
         let commands = [command, self.store_command(keys)];
         let mut answers =
@@ -135,7 +135,7 @@ impl Inner {
         expected: Option<&[u8]>,
         new: &[u8],
         audit: Option<&AuditRecord>,
-    ) -> Answered<bool> {
+    ) -> ContentResult<bool> {
         let store = KeyScope::Store;
         let command =
             Command::script(&store, &REPLACE_VALUE).key(keys.content_number()).key(keys.restoring());

@@ -1,4 +1,4 @@
-//! The shop's pages. Whatever a visitor typed goes through [`escaped`].
+//! The shop's pages. Whatever a visitor typed goes through [`escape`].
 
 use std::fmt::Write;
 
@@ -69,7 +69,7 @@ pub(super) fn front_page(standing: Standing) -> Answer {
 pub(super) fn search_results(standing: Standing, wanted: &str) -> Answer {
     let found = goods::search(wanted);
     let shown = if found.is_empty() {
-        format!("<p>Nothing here is called “{}”. <a href=\"/\">See everything</a></p>", escaped(wanted))
+        format!("<p>Nothing here is called “{}”. <a href=\"/\">See everything</a></p>", escape(wanted))
     } else {
         list(&found)
     };
@@ -136,7 +136,7 @@ fn search_box(wanted: &str) -> String {
     format!(
         "<form class=search role=search action=\"/search\"><label for=q>What do you look for?</label>\
          <input id=q name=q type=search maxlength=100 value=\"{}\"><button>Search</button></form>",
-        escaped(wanted)
+        escape(wanted)
     )
 }
 
@@ -184,7 +184,7 @@ fn page(status: StatusCode, standing: Standing, title: &str, content: &str) -> A
 }
 
 /// Text that cannot be anything else in a page, also within the quotes of an attribute.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -205,6 +205,6 @@ mod tests {
 
     #[test]
     fn what_a_visitor_typed_stays_text() {
-        assert_eq!(escaped("<b class=\"x\" id='y'>&"), "&lt;b class=&quot;x&quot; id=&#39;y&#39;&gt;&amp;");
+        assert_eq!(escape("<b class=\"x\" id='y'>&"), "&lt;b class=&quot;x&quot; id=&#39;y&#39;&gt;&amp;");
     }
 }

@@ -123,7 +123,7 @@ impl Feed {
     }
 
     /// Hears every frame that is sent to all, or the newest of them.
-    pub(super) fn hear(&self) -> watch::Receiver<Arc<Frame>> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Frame>> {
         self.pushed.subscribe()
     }
 

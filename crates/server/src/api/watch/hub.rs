@@ -195,7 +195,7 @@ impl Rounds {
             }
             for event in &events {
                 if event.token() != INBOX {
-                    self.hear(event.token().0);
+                    self.discard_input(event.token().0);
                 }
             }
             let commands = std::mem::take(&mut inbox.waiting().commands);
@@ -238,7 +238,7 @@ impl Rounds {
     }
 
     /// Reads what a client sends, which nobody asked for, and notices that it leaves.
-    fn hear(&mut self, key: usize) {
+    fn discard_input(&mut self, key: usize) {
         let mut buffer = [0; 1_024];
         loop {
             let Some(stream) = self.streams.get_mut(key) else { return };

@@ -49,7 +49,7 @@ impl Bells {
     }
 
     /// Hears a slot; streams take the slots in turn.
-    pub(super) fn hear(&self, stream: u64) -> watch::Receiver<Tick> {
+    pub(super) fn subscribe(&self, stream: u64) -> watch::Receiver<Tick> {
         let slot = usize::try_from(stream % SLOTS as u64).unwrap_or(0);
         self.0[slot].subscribe()
     }

@@ -67,13 +67,13 @@ impl Nodes {
         now: UnixMillis,
     ) -> Result<(), StoreError> {
         // Goes by what was read last, so that as a rule nothing is asked.
-        if revised(&self.by_node(), &self.own_name, firing, now).is_none() {
+        if revise(&self.by_node(), &self.own_name, firing, now).is_none() {
             return Ok(());
         }
         for _ in 0..ATTEMPTS_MAX {
             let stored = store.value(NODES_VALUE).await?;
             let present = read(stored.as_deref());
-            let Some(next) = revised(&present, &self.own_name, firing, now) else {
+            let Some(next) = revise(&present, &self.own_name, firing, now) else {
                 *self.by_node() = present;
                 return Ok(());
             };
@@ -93,7 +93,7 @@ impl Nodes {
 }
 
 /// The map with this node's alarms in it; `None` if they are there already, and for long enough.
-fn revised(
+fn revise(
     by_node: &AlarmsByNode,
     own_name: &str,
     firing: &[String],
@@ -174,15 +174,15 @@ mod tests {
     #[test]
     fn a_nodes_alarms_are_renewed_before_they_expire_and_not_every_second() {
         let firing = names(&["A"]);
-        let said = revised(&AlarmsByNode::new(), "n", &firing, NOW).expect("something new");
+        let said = revise(&AlarmsByNode::new(), "n", &firing, NOW).expect("something new");
         for seconds in 0..5 {
-            assert_eq!(revised(&said, "n", &firing, NOW.plus(seconds * 1_000)), None);
+            assert_eq!(revise(&said, "n", &firing, NOW.plus(seconds * 1_000)), None);
         }
-        let again = revised(&said, "n", &firing, NOW.plus(5_000)).expect("time to say it again");
+        let again = revise(&said, "n", &firing, NOW.plus(5_000)).expect("time to say it again");
         assert_eq!(again["n"].until, NOW.0 + 5_000 + VALID_MILLIS);
-        assert!(revised(&said, "n", &names(&["A", "B"]), NOW).is_some());
-        assert_eq!(revised(&said, "n", &[], NOW), Some(AlarmsByNode::new()));
-        assert_eq!(revised(&AlarmsByNode::new(), "n", &[], NOW), None);
+        assert!(revise(&said, "n", &names(&["A", "B"]), NOW).is_some());
+        assert_eq!(revise(&said, "n", &[], NOW), Some(AlarmsByNode::new()));
+        assert_eq!(revise(&AlarmsByNode::new(), "n", &[], NOW), None);
     }
 
     #[test]

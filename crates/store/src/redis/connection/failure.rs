@@ -27,7 +27,7 @@ const NOT_NOW: [&str; 17] = [
 ];
 
 /// What a server answered instead of doing it. Our scripts check everything before they write, so then nothing has happened.
-pub(super) fn refused(error: &ServerError) -> StoreError {
+pub(super) fn to_store_error(error: &ServerError) -> StoreError {
     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
     if NOT_NOW.contains(&error.code()) || text.contains("max number of clients") {
         StoreError::Transient(text)

@@ -60,7 +60,7 @@ impl Lane {
     pub(super) async fn exchange(&self, pipeline: Pipeline) -> Result<Vec<Value>, StoreError> {
         let values = exchange(self.link.clone(), pipeline, Intent::Read, CommandTimeout::Short).await?;
         let refusal = values.iter().find_map(|value| match value {
-            Value::ServerError(error) => Some(failure::refused(error)),
+            Value::ServerError(error) => Some(failure::to_store_error(error)),
             _ => None,
         });
         refusal.map_or(Ok(values), Err)
@@ -186,7 +186,7 @@ impl Connections {
                     if kind == Some(ServerErrorKind::ReadOnly) {
                         open.give_up();
                     }
-                    Err(self.refused(&error))
+                    Err(self.note_refusal(&error))
                 }
             },
             Ok(answer) => Ok(answer),
@@ -227,7 +227,7 @@ impl Connections {
                             let asking = kind == ServerErrorKind::Ask;
                             command.redirected = target_of(error.details()).map(|address| (address, asking));
                         }
-                        _ => return Err(self.refused(&error)),
+                        _ => return Err(self.note_refusal(&error)),
                     }
                     pending.push(command);
                 }
@@ -243,8 +243,8 @@ impl Connections {
         Err(StoreError::Transient("the keys are moving from server to server".into()))
     }
 
-    fn refused(&self, error: &redis::ServerError) -> StoreError {
-        let refused = failure::refused(error);
+    fn note_refusal(&self, error: &redis::ServerError) -> StoreError {
+        let refused = failure::to_store_error(error);
         if matches!(refused, StoreError::Transient(_)) {
             self.notify_failure();
         }

@@ -207,7 +207,7 @@ impl Resolver {
 async fn ask(link: Arc<Link>, command: redis::Cmd) -> Result<Value, StoreError> {
     let mut open = link.open().await?;
     match open.connection.send_packed_command(&command).await {
-        Ok(Value::ServerError(error)) => Err(failure::refused(&error)),
+        Ok(Value::ServerError(error)) => Err(failure::to_store_error(&error)),
         Ok(value) => Ok(value),
         Err(error) => {
             open.give_up();

@@ -308,7 +308,7 @@ fn leave(room: &mut Room, ticket: &Ticket, effects: &mut Effects) -> Result<Answ
     }
     segment.counts.left += 1;
     segment.take(position, effects);
-    if let Some(auction) = &mut room.auction {
+    if let Some(auction) = room.auction.as_mut().filter(|auction| auction.wins.contains(&key_of(ticket))) {
         auction.wins.remove(&key_of(ticket));
     }
     Ok(Answer::Done)
@@ -389,7 +389,7 @@ fn reconfigure(
 }
 
 fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: &mut Effects) {
-    let before = std::mem::replace(&mut room.settings, settings.clone());
+    let before = std::mem::replace(&mut room.settings, settings.clone().into());
     effects.changed = true;
     match (before.claim_window_millis(), settings.claim_window_millis()) {
         // Switched on in mid-event: the clocks start now.

@@ -119,7 +119,7 @@ pub(crate) fn tick(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
         return;
     }
     let Some(auction) = &room.auction else {
-        room.auction = Some(Auction::open(room, now));
+        room.auction = Some(Auction::open(room, now).into());
         effects.changed = true;
         return;
     };
@@ -150,7 +150,8 @@ pub(crate) fn on_reconfigure(room: &mut Room, now: UnixMillis) {
 
 /// Unclaimed wins end; their holders keep their places.
 fn return_wins(room: &mut Room) -> usize {
-    room.auction.as_mut().map_or(0, |auction| std::mem::take(&mut auction.wins).len())
+    let with_wins = room.auction.as_mut().filter(|auction| !auction.wins.is_empty());
+    with_wins.map_or(0, |auction| std::mem::take(&mut auction.wins).len())
 }
 
 fn open_round(room: &mut Room, now: UnixMillis, all_were_served: bool) {
@@ -258,7 +259,8 @@ fn reach(room: &mut Room, key: SessionKey) {
 /// Part of a claim: takes a win, or a spare slot immediately; returns since when it was offered.
 pub(crate) fn take_win(room: &mut Room, now: UnixMillis, key: SessionKey) -> Option<UnixMillis> {
     let auction = room.auction.as_mut()?;
-    if auction.wins.remove(&key) {
+    if auction.wins.contains(&key) {
+        auction.wins.remove(&key);
         return Some(auction.won_at);
     }
     if auction.spare == 0 || inlet::free_slots(room, now) == 0 {
@@ -284,5 +286,7 @@ fn positions_passed(room: &Room) -> u64 {
 /// The speed is that of the frontier: those who were not there when their turn came are passed too.
 fn record_passed(room: &mut Room, now: UnixMillis, before: u64) {
     let moved = positions_passed(room).saturating_sub(before);
-    room.pace.record(now, moved);
+    if moved > 0 {
+        room.pace.record(now, moved);
+    }
 }

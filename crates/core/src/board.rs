@@ -1,5 +1,6 @@
 //! A room's published figures, as every reader sees them. Reads come from here, not from the store.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::auction::Auction;
@@ -13,6 +14,7 @@ use crate::room::{Room, RoomState};
 use crate::segment::{Counts, Step, step_of};
 use crate::session::Departed;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::standstill::Standstill;
 
 /// How far a ticket's time of entry may lie ahead of this node's clock.
@@ -32,7 +34,7 @@ pub struct BoardSegment {
     /// Everything up to it is settled.
     pub floor: u64,
     /// Open stretches of offers.
-    pub steps: Arc<[Step]>,
+    pub steps: Arc<VecDeque<Step>>,
 }
 
 /// What a room shows.
@@ -73,7 +75,7 @@ pub struct Board {
     /// The line, oldest generation first.
     pub segments: Vec<BoardSegment>,
     /// How fast the line moves.
-    pub pace: crate::estimate::Pace,
+    pub pace: Arc<crate::estimate::Pace>,
     /// How good the estimates were.
     pub forecast: Arc<Forecast>,
     /// How many may be inside now, for an inlet with a capacity.
@@ -87,7 +89,7 @@ pub struct Board {
     /// The auction.
     pub auction: Option<Arc<Auction>>,
     /// Visits that were ended by name a moment ago, oldest first: their cookies are worth nothing any more.
-    pub departed: Arc<[Departed]>,
+    pub departed: Arc<VecDeque<Departed>>,
     /// Places that have moved to another device, and their newest copies.
     pub moved: MovedPlaces,
     /// Those of its alarms that fire.
@@ -137,7 +139,7 @@ pub enum Standing {
 }
 
 impl Board {
-    /// What `room` shows now.
+    /// What `room` shows now. Whatever is larger than a few numbers is shared with the room, so a join copies none of it.
     pub fn of(room: &Room) -> Self {
         Self {
             version: room.version,
@@ -155,7 +157,7 @@ impl Board {
             offers_by_hand: room.offers_by_hand,
             inlet_rests: room.inlet_rests,
             halted_since: room.halted_since,
-            settings: Arc::new(room.settings.clone()),
+            settings: room.settings.share(),
             segments: room
                 .segments
                 .iter()
@@ -165,17 +167,17 @@ impl Board {
                     joined: segment.joined,
                     serving: segment.serving.max(segment.won),
                     floor: segment.floor,
-                    steps: segment.steps.iter().copied().collect(),
+                    steps: segment.steps.share(),
                 })
                 .collect(),
-            pace: room.pace.clone(),
-            forecast: Arc::new(room.forecast.clone()),
+            pace: room.pace.share(),
+            forecast: room.forecast.share(),
             capacity: room.capacity(),
             rate_budget: room.settings.new_users_per_minute.map(|_| room.rate_budget),
             adaptive: room.adaptive,
-            reports: Arc::new(room.reports.clone()),
-            auction: room.auction.clone().map(Arc::new),
-            departed: room.departed.iter().copied().collect(),
+            reports: room.reports.share(),
+            auction: room.auction.as_ref().map(Shared::share),
+            departed: room.departed.share(),
             moved: Arc::clone(&room.moved),
             firing: room.firing_alarms().map(str::to_owned).collect(),
             stopped_by: room.stopped_by.clone(),

@@ -178,7 +178,7 @@ impl<'a> Estimator<'a> {
             settings: &room.settings,
             next_step_at: room.next_step_at,
             pace: &room.pace,
-            auction: room.auction.as_ref(),
+            auction: room.auction.as_deref(),
             forecast: &room.forecast,
             claimed: room.counts().claimed,
             offers: room.offers(),
@@ -307,16 +307,23 @@ pub(crate) fn on_frontier_move(room: &mut Room, now: UnixMillis) {
 }
 
 fn check_reached(room: &mut Room, now: UnixMillis) {
-    let mut notes = std::mem::take(&mut room.forecast.notes);
+    let segments = &room.segments;
+    let segment_of = |note: &Note| segments.iter().find(|segment| segment.generation == note.generation);
+    let is_reached =
+        |note: &Note| segment_of(note).is_some_and(|segment| segment.frontier() >= note.position);
+    let is_over = |note: &Note| segment_of(note).is_none() || is_reached(note);
+    if !room.forecast.notes.iter().any(is_over) {
+        return;
+    }
+    let forecast = &mut *room.forecast;
+    let mut notes = std::mem::take(&mut forecast.notes);
     notes.retain(|note| {
-        let segment = room.segments.iter().find(|segment| segment.generation == note.generation);
-        let reached = segment.is_some_and(|segment| segment.frontier() >= note.position);
-        if reached {
-            room.forecast.check(now, note);
+        if is_reached(note) {
+            forecast.check(now, note);
         }
-        segment.is_some() && !reached
+        !is_over(note)
     });
-    room.forecast.notes = notes;
+    forecast.notes = notes;
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::reports::Reports;
 use crate::segment::{Counts, Segment};
 use crate::session::{DEPARTED_MAX, Departed, Session, SessionStatus};
 use crate::settings::{InletKind, Settings};
+use crate::shared::Shared;
 
 /// How many generations of tickets a room honours at once.
 pub const SEGMENTS_MAX: usize = 4;
@@ -72,7 +73,7 @@ pub struct Room {
     /// Raised whenever a join would mean something else: another state, another line. Joins that name an older one are refused.
     pub epoch: u64,
     /// What the operator set.
-    pub settings: Settings,
+    pub settings: Shared<Settings>,
     /// Whether it joins and admits.
     pub state: RoomState,
     /// Since when it admits nobody; claim clocks stand still from then on.
@@ -88,9 +89,9 @@ pub struct Room {
     /// Offers made by hand over an automatic inlet: granted by an operator's word, not by the rules.
     pub offers_by_hand: u64,
     /// How fast the frontier has moved.
-    pub pace: Pace,
+    pub pace: Shared<Pace>,
     /// How good the estimates were.
-    pub forecast: Forecast,
+    pub forecast: Shared<Forecast>,
     /// When the next step of the timetable is due.
     pub next_step_at: Option<UnixMillis>,
     /// Steps of the timetable that were not taken: they are gone.
@@ -102,13 +103,13 @@ pub struct Room {
     /// Where the adaptive law stands, in an adaptive room.
     pub adaptive: Option<Adaptive>,
     /// What the origin reports.
-    pub reports: Reports,
+    pub reports: Shared<Reports>,
     /// The auction, in a room that holds one.
-    pub auction: Option<Auction>,
+    pub auction: Option<Shared<Auction>>,
     /// What its store lost.
     pub losses: Losses,
     /// Visits that were ended by name a moment ago, oldest first; at most [`DEPARTED_MAX`](crate::session::DEPARTED_MAX).
-    pub departed: VecDeque<Departed>,
+    pub departed: Shared<VecDeque<Departed>>,
     /// Places that have moved to another device; at most [`MOVED_MAX`].
     pub moved: MovedPlaces,
     /// The alarms that fire, as last told.
@@ -123,14 +124,14 @@ pub struct Room {
 
 impl Room {
     /// A new room with an empty line, opened at `now`.
-    pub fn open(settings: Settings, now: UnixMillis, incarnation: u8) -> Self {
+    pub fn open(settings: impl Into<Shared<Settings>>, now: UnixMillis, incarnation: u8) -> Self {
         let generation = Generation::following(None, now, incarnation);
         let before = Settings::default();
         let mut room = Self {
             clock: now,
             version: 0,
             epoch: 0,
-            settings,
+            settings: settings.into(),
             state: RoomState::Open,
             halted_since: None,
             inlet_rests: false,
@@ -138,17 +139,17 @@ impl Room {
             past: Counts::default(),
             exit_credits: 0,
             offers_by_hand: 0,
-            pace: Pace::default(),
-            forecast: Forecast::default(),
+            pace: Shared::default(),
+            forecast: Shared::default(),
             next_step_at: None,
             steps_missed: 0,
             windows: VecDeque::new(),
             rate_budget: 0,
             adaptive: None,
-            reports: Reports::default(),
+            reports: Shared::default(),
             auction: None,
             losses: Losses::default(),
-            departed: VecDeque::new(),
+            departed: Shared::default(),
             moved: MovedPlaces::default(),
             firing: Vec::new(),
             stopped_by: None,
@@ -181,7 +182,7 @@ impl Room {
 
     /// Whether these are its settings and its state.
     pub fn is_configured(&self, settings: &Settings, state: RoomState) -> bool {
-        self.settings == *settings && self.state == state
+        *self.settings == *settings && self.state == state
     }
 
     /// The generation that joins go to.
@@ -278,7 +279,7 @@ impl Room {
         let admitting = admitting.into_iter().flatten().filter(|_| self.halted_since.is_none());
         // Wins end with their round and reporters fall silent, whether the room admits or not.
         let wins_end = wins.map(|auction| auction.round.plus(settings.round_millis()));
-        let collected = self.auction.as_ref().and_then(Auction::settles_at);
+        let collected = self.auction.as_deref().and_then(Auction::settles_at);
         let reports = self.reports.next_silence(settings, self.clock);
         let losses = losses::next_due(&self.losses);
         admitting.chain(wins_end).chain(collected).chain(reports).chain(losses).min()

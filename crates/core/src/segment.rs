@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use crate::effects::Effects;
 use crate::ids::{Generation, UnixMillis};
 use crate::session::Outcome;
+use crate::shared::Shared;
 use crate::taken_positions::{TakenPositions, chunk_of};
 
 /// How many stretches of offers a segment tells apart. When there are more, neighbours merge (see [`Segment::offer`]).
@@ -80,7 +81,7 @@ pub struct Segment {
     /// The highest winner of an auction here; 0 if there was none.
     pub won: u64,
     /// Open stretches of offers, oldest first.
-    pub steps: VecDeque<Step>,
+    pub steps: Shared<VecDeque<Step>>,
     /// Positions above the floor whose holder claimed or left.
     pub taken: TakenPositions,
     /// What happened here so far.
@@ -99,7 +100,7 @@ impl Segment {
             serving: base,
             floor: base,
             won: 0,
-            steps: VecDeque::new(),
+            steps: Shared::default(),
             taken: TakenPositions::default(),
             counts: Counts::default(),
             recalled: 0,
@@ -202,7 +203,7 @@ impl Segment {
         assert!(self.taken.insert(position), "a position is taken once");
         effects.changed = true;
         effects.touched_chunks.insert((self.generation, chunk_of(position)));
-        let index = step_index(self.steps.make_contiguous(), self.floor, position);
+        let index = step_index(&self.steps, self.floor, position);
         let offered_at = index.map(|index| {
             let step = &mut self.steps[index];
             step.open -= 1;
@@ -248,11 +249,11 @@ impl Segment {
 }
 
 /// The step that holds `position`, given the `floor` below the first one.
-pub fn step_of(steps: &[Step], floor: u64, position: u64) -> Option<&Step> {
+pub fn step_of(steps: &VecDeque<Step>, floor: u64, position: u64) -> Option<&Step> {
     step_index(steps, floor, position).map(|index| &steps[index])
 }
 
-fn step_index(steps: &[Step], floor: u64, position: u64) -> Option<usize> {
+fn step_index(steps: &VecDeque<Step>, floor: u64, position: u64) -> Option<usize> {
     if position <= floor {
         return None;
     }
@@ -286,7 +287,7 @@ mod tests {
             offered_at.insert(segment.serving, now);
             assert!(segment.steps.len() <= STEPS_MAX);
             let probe = segment.floor + 1 + (round * 7919) % (segment.serving - segment.floor);
-            let step = step_of(segment.steps.make_contiguous(), segment.floor, probe).unwrap();
+            let step = step_of(&segment.steps, segment.floor, probe).unwrap();
             let true_start = offered_at[&probe];
             assert!(step.at >= true_start, "an offer is never shortened");
             assert!(

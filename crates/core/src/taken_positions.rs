@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::shared::Shared;
+
 /// How many positions one chunk covers.
 pub const CHUNK_POSITIONS: u64 = 4096;
 const WORDS: usize = 64;
@@ -15,7 +17,7 @@ pub type Chunk = [u64; WORDS];
 /// The taken positions of one segment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TakenPositions {
-    chunks: BTreeMap<u64, Box<Chunk>>,
+    chunks: Shared<BTreeMap<u64, Shared<Chunk>>>,
 }
 
 /// The chunk that holds `position` (which is at least 1).
@@ -38,7 +40,7 @@ impl TakenPositions {
     /// Marks `position`; returns whether it was unmarked before.
     pub(crate) fn insert(&mut self, position: u64) -> bool {
         let (word, bit) = bit_of(position);
-        let chunk = self.chunks.entry(chunk_of(position)).or_insert_with(|| Box::new([0; WORDS]));
+        let chunk = self.chunks.entry(chunk_of(position)).or_insert_with(|| [0; WORDS].into());
         let before = chunk[word];
         chunk[word] |= 1 << bit;
         before != chunk[word]
@@ -99,23 +101,26 @@ impl TakenPositions {
     /// Forgets the chunks wholly at or below `floor`; returns their indexes.
     pub(crate) fn forget_through(&mut self, floor: u64) -> Vec<u64> {
         let first_kept = floor / CHUNK_POSITIONS;
+        if self.chunks.range(..first_kept).next().is_none() {
+            return vec![];
+        }
         let kept = self.chunks.split_off(&first_kept);
-        std::mem::replace(&mut self.chunks, kept).into_keys().collect()
+        std::mem::replace(&mut *self.chunks, kept).into_keys().collect()
     }
 
     /// The chunk with `index`, if any bit in it was ever set and it has not been dropped.
     pub fn chunk(&self, index: u64) -> Option<&Chunk> {
-        self.chunks.get(&index).map(Box::as_ref)
+        self.chunks.get(&index).map(|chunk| &**chunk)
     }
 
     /// All chunks, for a store that writes or compares them.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &Chunk)> {
-        self.chunks.iter().map(|(&index, chunk)| (index, chunk.as_ref()))
+        self.chunks.iter().map(|(&index, chunk)| (index, &**chunk))
     }
 
     /// Puts back a chunk that a store had kept.
     pub fn restore(&mut self, index: u64, chunk: Chunk) {
-        self.chunks.insert(index, Box::new(chunk));
+        self.chunks.insert(index, chunk.into());
     }
 }
 

@@ -55,7 +55,8 @@ pub(super) struct Owner {
     pub(super) room: Option<Room>,
     /// The store's lineage as of then.
     pub(super) lineage: Lineage,
-    /// The room as it was before the last turn, in case that the store has lost it.
+    /// On a shared store: the room as it was before the last turn, to make it again where the store was emptied. It shares its parts
+    /// with `room`, so a turn copies only what it changes.
     pub(super) fallback: Option<Room>,
     pub(super) duty: Duty,
     pub(super) history: LocalHistory,
@@ -334,7 +335,7 @@ impl Owner {
         }
         let first = self.first_operation();
         if self.store.is_shared() {
-            // As it was before anything was done that may never be written.
+            // As it was before anything was done that may never be written; a copy of a few numbers, the rest is shared.
             self.fallback.clone_from(&self.room);
         }
         let mut room = self.room.take().ok_or(TurnError::Gone)?;

@@ -196,7 +196,7 @@ fn encode_segment(writer: &mut Writer, segment: &Segment) {
     }
     encode_counts(writer, &segment.counts);
     writer.number(segment.steps.len() as u64);
-    for step in &segment.steps {
+    for step in segment.steps.iter() {
         writer.number(step.up_to);
         writer.number(step.at.0);
         writer.number(step.open);
@@ -236,7 +236,7 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
         past,
         exit_credits,
         offers_by_hand,
-        pace: Pace { offers_made, samples },
+        pace: Pace { offers_made, samples }.into(),
         ..Room::open(settings, clock, 0)
     };
     if format >= ROOM_FORMAT_WITH_CLOCKWORK {
@@ -293,7 +293,8 @@ fn decode_segment(reader: &mut Reader<'_>) -> Result<Segment, Corrupt> {
             let [up_to, at, open] = [reader.number()?, reader.number()?, reader.number()?];
             Ok(Step { up_to, at: UnixMillis(at), open })
         })
-        .collect::<Result<_, Corrupt>>()?;
+        .collect::<Result<VecDeque<_>, Corrupt>>()?;
+    let steps = steps.into();
     Ok(Segment { joined, serving, floor, steps, counts, ..Segment::open(generation, base) })
 }
 
@@ -532,11 +533,11 @@ mod tests {
         );
         // What it knew nothing of is as it begins.
         assert_eq!((room.last_move, room.moves, room.stopped_by.as_ref()), (None, [0; 7], None));
-        assert!(room.reports == anteroom_core::Reports::default() && room.auction.is_none());
+        assert!(*room.reports == anteroom_core::Reports::default() && room.auction.is_none());
         assert_eq!(crate::backup::unsound(&room), None);
         let again = encode_room(&room);
         assert_eq!((again[0], decode_room(&again).unwrap()), (ROOM_FORMAT, room.clone()));
-        let settings = room.settings.clone();
+        let settings = (*room.settings).clone();
         let opened = Operation::reconfigure(settings, Some(RoomState::Open));
         let applied = apply(room.clone(), room.clock.plus(1_000), &opened, Reads::default());
         assert!(applied.answer.is_ok());

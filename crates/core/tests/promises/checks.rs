@@ -41,7 +41,7 @@ impl Play {
         assert_eq!(room.offers(), model.offers(), "offers");
         assert_eq!(room.active(), model.active - model.credits, "active");
         assert_eq!(room.rate_budget, model.budget, "budget");
-        assert_eq!((&room.settings, room.state), (&model.settings, model.state), "both or neither");
+        assert_eq!((&*room.settings, room.state), (&model.settings, model.state), "both or neither");
         let rounds = room
             .auction
             .as_ref()

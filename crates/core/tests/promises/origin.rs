@@ -277,7 +277,7 @@ impl World {
     }
 
     fn set(&mut self, change: impl FnOnce(&mut Settings)) {
-        let mut settings = self.room.settings.clone();
+        let mut settings = (*self.room.settings).clone();
         change(&mut settings);
         self.does(&Operation::reconfigure(settings, None));
     }

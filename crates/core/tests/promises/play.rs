@@ -74,7 +74,7 @@ impl Play {
     }
 
     fn changed_settings(&self, change: &Change) -> Settings {
-        let mut settings = self.room.settings.clone();
+        let mut settings = (*self.room.settings).clone();
         change.make(&mut settings, START.seconds());
         settings
     }
@@ -112,9 +112,9 @@ impl Play {
             Step::Exits(count) => Operation::Exits { count: *count },
             Step::Advance(by) => Operation::Advance { by: *by },
             Step::Set(change) => Operation::reconfigure(self.changed_settings(change), None),
-            Step::State(state) => Operation::reconfigure(self.room.settings.clone(), Some(*state)),
+            Step::State(state) => Operation::reconfigure((*self.room.settings).clone(), Some(*state)),
             Step::Both { change, state, stale } => {
-                let mut seen = self.room.settings.clone();
+                let mut seen = (*self.room.settings).clone();
                 if *stale {
                     seen.issuer = Some("https://never.example".into());
                 }

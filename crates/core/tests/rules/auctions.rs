@@ -66,7 +66,7 @@ fn full(capacity: u64, waiting: u64) -> (Story, Vec<Ticket>, Vec<Ticket>) {
 fn rounds_close_on_the_grid_of_their_length() {
     let story = auction(1);
     assert_eq!(open_round(&story), START.plus(10 * SECOND));
-    let mut story = Story::with(story.room.settings.clone());
+    let mut story = Story::with((*story.room.settings).clone());
     story.now = START.plus(3_456);
     story.does(Operation::Tick);
     assert_eq!(open_round(&story), START.plus(10 * SECOND));

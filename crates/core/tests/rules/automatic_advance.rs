@@ -35,7 +35,7 @@ fn absent_visitors_stall_nobody() {
 #[test]
 fn what_holds_the_inlet_holds_this_too_and_a_room_moved_by_hand_knows_no_alarm() {
     for (inlet, moves) in [(InletKind::Periodic, 0), (InletKind::Manual, 2)] {
-        let mut settings = moving_on().room.settings;
+        let mut settings = (*moving_on().room.settings).clone();
         settings.inlet = inlet;
         settings.alarms = AlarmNames::new(vec!["slow".into()]).unwrap();
         let mut story = Story::with(settings);

@@ -8,8 +8,8 @@ use super::story::Story;
 #[test]
 fn a_change_that_expects_another_room_changes_nothing() {
     let mut story = Story::manual();
-    let seen = (story.room.settings.clone(), story.room.state);
-    let mut wanted = story.room.settings.clone();
+    let seen = ((*story.room.settings).clone(), story.room.state);
+    let mut wanted = (*story.room.settings).clone();
     wanted.validity_period = Seconds::new(60).unwrap();
     let change = |expected, state| {
         Operation::Reconfigure(Box::new(Reconfigure { expected, settings: wanted.clone(), state }))
@@ -22,7 +22,7 @@ fn a_change_that_expects_another_room_changes_nothing() {
     story.set(RoomState::Open);
     story.change(|settings| settings.issuer = Some("https://other.example".into()));
     assert_eq!(story.attempt(&change(Some(seen), None)), Err(Refusal::Changed));
-    let seen = (story.room.settings.clone(), story.room.state);
+    let seen = ((*story.room.settings).clone(), story.room.state);
     story.does(change(Some(seen), Some(RoomState::Draining)));
     assert!(story.room.is_configured(&wanted, RoomState::Draining));
 }
@@ -51,7 +51,7 @@ fn only_the_word_open_wakes_a_resting_inlet() {
 #[test]
 fn a_change_says_what_it_changes() {
     let mut story = Story::manual();
-    let mut settings = story.room.settings.clone();
+    let mut settings = (*story.room.settings).clone();
     settings.validity_period = Seconds::new(60).unwrap();
     let mut change = Reconfigure { expected: None, settings, state: Some(RoomState::Paused) };
     let said = change.describe(&story.room);

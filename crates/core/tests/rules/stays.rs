@@ -197,7 +197,7 @@ fn where_no_more_can_be_shown_the_slot_is_free_when_the_cookie_has_run_out() {
     story.spread_millis = 2_000;
     let session = let_in(&mut story, STAY);
     let others = Departed { key: session.key, at: story.now };
-    story.room.departed = std::iter::repeat_n(others, DEPARTED_MAX).collect();
+    *story.room.departed = std::iter::repeat_n(others, DEPARTED_MAX).collect();
     let ending = close(&mut story, &session);
     assert_eq!((ending.status, until(&ending)), (SessionStatus::Active, STAY));
     assert_eq!(story.board().departed.len(), DEPARTED_MAX);
@@ -214,7 +214,7 @@ fn where_many_end_at_once_the_oldest_that_everybody_has_seen_makes_room() {
         story.spread_millis = spread_millis;
         let session = let_in(&mut story, STAY);
         let others = Departed { key: session.key, at: story.now };
-        story.room.departed = std::iter::repeat_n(others, DEPARTED_MAX).collect();
+        *story.room.departed = std::iter::repeat_n(others, DEPARTED_MAX).collect();
         story.later(seconds);
         close(&mut story, &session);
         assert_eq!(story.board().departed.len(), DEPARTED_MAX);

@@ -133,13 +133,13 @@ impl Story {
     }
 
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Settings)) {
-        let mut settings = self.room.settings.clone();
+        let mut settings = (*self.room.settings).clone();
         change(&mut settings);
         self.does(Operation::reconfigure(settings, None));
     }
 
     pub(crate) fn set(&mut self, state: RoomState) {
-        self.does(Operation::reconfigure(self.room.settings.clone(), Some(state)));
+        self.does(Operation::reconfigure((*self.room.settings).clone(), Some(state)));
     }
 
     pub(crate) fn later(&mut self, seconds: u64) {

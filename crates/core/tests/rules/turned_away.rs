@@ -45,7 +45,7 @@ fn a_round_that_turned_somebody_away_leaves_no_slot_for_passers_by() {
 #[test]
 fn where_rounds_become_shorter_the_open_one_does_too() {
     let (mut story, _) = after_a_round_without_slots(true);
-    let mut settings = story.room.settings.clone();
+    let mut settings = (*story.room.settings).clone();
     settings.round_seconds = anteroom_core::settings::ShortSeconds::new(3600).unwrap();
     story.does(Operation::reconfigure(settings.clone(), None));
     let before = story.room.auction.as_ref().unwrap().round;

@@ -60,7 +60,7 @@ pub(super) async fn a_change_with_a_stale_expectation_changes_nothing(store: Arc
     assert_eq!(winners.len(), 1, "{winners:?}");
     let stored = store.load(room.id(), NODE).await.unwrap().unwrap().room;
     assert_eq!((stored.settings.validity_period.get(), stored.state), (winners[0], RoomState::Paused));
-    assert_eq!(*room.board().settings, stored.settings);
+    assert_eq!(*room.board().settings, *stored.settings);
     let expected = format!("change: validity_period 3600 -> {}, state open -> paused", winners[0]);
     let actions: Vec<String> = store
         .audit(None, Some(room.id()), 10)

@@ -106,7 +106,7 @@ fn unsound_segment(segment: &Segment, clock: UnixMillis) -> Option<&'static str>
         return Some("the places taken in a line");
     }
     let mut covered = floor;
-    for step in &segment.steps {
+    for step in segment.steps.iter() {
         let wanted = segment.taken.live_between(covered, step.up_to);
         if step.up_to <= covered || step.up_to > joined.min(serving) || step.at > clock || step.open != wanted
         {

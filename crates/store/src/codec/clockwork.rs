@@ -179,8 +179,8 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Cor
     } else {
         None
     };
-    room.reports = decode_reports(reader)?;
-    room.auction = if reader.flag()? { Some(decode_auction(reader)?) } else { None };
+    *room.reports = decode_reports(reader)?;
+    room.auction = if reader.flag()? { Some(decode_auction(reader)?.into()) } else { None };
     room.firing = reader.list(Reader::text)?;
     room.stopped_by = reader.optional_text()?;
     room.last_move = if reader.flag()? {
@@ -190,7 +190,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, room: &mut Room) -> Result<(), Cor
         None
     };
     room.moves = reader.list(Reader::number)?.try_into().map_err(|_| Corrupt("room"))?;
-    room.forecast = decode_forecast(reader)?;
+    *room.forecast = decode_forecast(reader)?;
     Ok(())
 }
 

@@ -46,7 +46,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Option<Stay>, Corrupt> {
 
 pub(super) fn encode_departed(writer: &mut Writer, room: &Room) {
     writer.number(room.departed.len() as u64);
-    for Departed { key, at } in &room.departed {
+    for Departed { key, at } in room.departed.iter() {
         writer.generation(key.generation);
         writer.number(key.position.get());
         writer.number(at.0);
@@ -135,14 +135,14 @@ mod tests {
     #[test]
     fn a_room_keeps_the_ended_visits_that_it_shows_and_no_more_than_fit() {
         let mut room = decode_room(ROOM).unwrap();
-        room.departed = (1..=3).map(|position| Departed { key: key(position), at: room.clock }).collect();
+        *room.departed = (1..=3).map(|position| Departed { key: key(position), at: room.clock }).collect();
         let bytes = encode_room(&room);
         assert_eq!(decode_room(&bytes).unwrap(), room);
         for length in 0..bytes.len() {
             assert!(decode_room(&bytes[..length]).is_err(), "cut at {length}");
         }
         let shown = Departed { key: key(1), at: room.clock };
-        room.departed = std::iter::repeat_n(shown, DEPARTED_MAX).collect();
+        *room.departed = std::iter::repeat_n(shown, DEPARTED_MAX).collect();
         assert_eq!(decode_room(&encode_room(&room)).unwrap(), room);
         room.departed.push_back(shown);
         assert!(decode_room(&encode_room(&room)).is_err());

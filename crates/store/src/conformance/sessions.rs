@@ -111,7 +111,7 @@ pub(super) async fn a_stay_that_was_prolonged_outlives_its_first_end_by_more_tha
     let long_ago = UnixMillis(real_now.0 - SESSION_RETENTION_MILLIS - 2 * HOUR_MILLIS);
     let mut caller = Caller::open_at(&store, "room", long_ago).await;
     let settings =
-        Settings { session_max: Seconds::new(7 * 86_400).unwrap(), ..caller.room.settings.clone() };
+        Settings { session_max: Seconds::new(7 * 86_400).unwrap(), ..(*caller.room.settings).clone() };
     caller.perform(Operation::reconfigure(settings, None)).await;
     let (gone, stays) = (caller.admit_for(30_000).await, caller.admit_for(30_000).await);
     caller.close(gone.key, Outcome::Completed).await;

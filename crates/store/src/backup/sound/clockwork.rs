@@ -199,23 +199,26 @@ mod tests {
             worst_latency_millis: None,
             worst_errors_per_million: None,
         });
-        room.reports = Reports {
+        *room.reports = Reports {
             reporters: vec![reporter("a"), reporter("b")],
             issued: 5,
             recent: [Issue { at: NOW, issued: 5 }].into(),
             entered: 3,
             unused: 1,
         };
-        room.auction = Some(Auction {
-            round: NOW.plus(10_000),
-            free: 4,
-            spare: 1,
-            settled: NOW,
-            wins: BTreeSet::from([key(2), key(7)]),
-            won_at: NOW,
-            average_thousandths: Some(2_000),
-            collected: None,
-        });
+        room.auction = Some(
+            Auction {
+                round: NOW.plus(10_000),
+                free: 4,
+                spare: 1,
+                settled: NOW,
+                wins: BTreeSet::from([key(2), key(7)]),
+                won_at: NOW,
+                average_thousandths: Some(2_000),
+                collected: None,
+            }
+            .into(),
+        );
         room.firing = vec!["High load".into()];
         room.stopped_by = Some("anna".into());
         room.last_move = Some(FrontierMove { by: MovedBy::Auction, at: NOW, from: 0, to: 7 });

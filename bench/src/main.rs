@@ -19,6 +19,7 @@ mod memory;
 mod proxy;
 mod redis;
 mod servers;
+mod versions;
 mod watch;
 
 use std::time::Duration;
@@ -33,6 +34,8 @@ use servers::{Anteroom, Baseline};
 const ROUND: Duration = Duration::from_secs(1);
 /// How many rounds each server gets.
 const ROUNDS: usize = 5;
+/// How many connections the load keeps open: a run of each.
+const CONNECTIONS: [usize; 2] = [64, 256];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -58,12 +61,17 @@ fn main() -> Result<()> {
         }
         ["proxy", binary] => proxy::compare(binary, ROUNDS, ROUND),
         ["proxy", binary, "--quick"] => proxy::compare(binary, 1, Duration::from_millis(300)),
+        ["versions", binary, other] => versions::compare(binary, other, ROUNDS, ROUND),
+        ["versions", binary, other, "--quick"] => {
+            versions::compare(binary, other, 1, Duration::from_millis(300))
+        }
         ["forward", runtimes, origin] => forward::serve(runtimes, origin),
         ["fan-out", event_file, connections] => fan_out::serve(event_file, connections),
         ["watch", binary] => watch::hold(binary, 15_000, 5),
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
         _ => bail!(
-            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick]"
+            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick], \
+             or versions BINARY OTHER_BINARY [--quick]"
         ),
     }
 }
@@ -71,32 +79,12 @@ fn main() -> Result<()> {
 /// Reads and durable joins against a bare hyper server that answers the same bytes.
 fn http(binary: &str, rounds: usize, round: Duration, only: &str) -> Result<()> {
     let anteroom = Anteroom::start(binary, None)?;
-    // Many tickets, because the cost of opening one depends on the ticket.
-    let tickets = anteroom.join_many(1_000)?;
-    let queue_nums = tickets
-        .iter()
-        .map(|ticket| Requests::get(&format!("/queue_num?event_id=Sample&request_id={ticket}")));
-    let statuses =
-        anteroom.tickets(1_000)?.into_iter().map(|ticket| Requests::get_with("/status", &ticket)).collect();
-    let cases = [
-        ("serving_num", vec![Requests::get("/serving_num?event_id=Sample")], vec![64, 256], "0.9 / 1.0"),
-        ("waiting_num", vec![Requests::get("/waiting_num?event_id=Sample")], vec![64, 256], "0.9 / 1.0"),
-        ("the board", vec![Requests::get("/rooms/Sample")], vec![64, 256], "0.9 / 1.0"),
-        ("queue_num of a ticket", queue_nums.collect(), vec![64, 256], "0.8 / 0.9"),
-        ("status of a ticket token", statuses, vec![64, 256], "0.8 / 0.9"),
-        ("join, durable", vec![Requests::post("/join", r#"{"room":"Sample"}"#)], vec![64, 256], "0.5 / 0.7"),
-        (
-            "assign_queue_num, durable",
-            vec![Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#)],
-            vec![64, 256],
-            "0.5 / 0.7",
-        ),
-    ];
     println!("| what | connections | Anteroom a second | bare hyper a second | ratio | gate / goal |");
     println!("|---|---|---|---|---|---|");
-    for (what, requests, connections, gate) in cases.into_iter().filter(|case| case.0.contains(only)) {
+    for Case { what, requests, gate } in cases(&anteroom)?.into_iter().filter(|case| case.what.contains(only))
+    {
         let baseline = Baseline::repeating_answer_of(&anteroom, &requests[0])?;
-        for connections in connections {
+        for connections in CONNECTIONS {
             let mut comparison = Comparison::default();
             // One round of each first that is not counted: caches, buffers, the branch predictor.
             for counted in std::iter::once(false).chain(std::iter::repeat_n(true, rounds)) {
@@ -110,6 +98,37 @@ fn http(binary: &str, rounds: usize, round: Duration, only: &str) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// Requests that are measured, and the gate and goal of their ratio to a bare server.
+struct Case {
+    what: &'static str,
+    requests: Vec<Requests>,
+    gate: &'static str,
+}
+
+/// Reads and durable joins of one server; its tickets are its own.
+fn cases(anteroom: &Anteroom) -> Result<Vec<Case>> {
+    // Many tickets, because the cost of opening one depends on the ticket.
+    let queue_nums = anteroom
+        .join_many(1_000)?
+        .iter()
+        .map(|ticket| Requests::get(&format!("/queue_num?event_id=Sample&request_id={ticket}")))
+        .collect();
+    let statuses =
+        anteroom.tickets(1_000)?.into_iter().map(|ticket| Requests::get_with("/status", &ticket)).collect();
+    let join = Requests::post("/join", r#"{"room":"Sample"}"#);
+    let assign = Requests::post("/assign_queue_num", r#"{"event_id":"Sample"}"#);
+    let case = |what, requests, gate| Case { what, requests, gate };
+    Ok(vec![
+        case("serving_num", vec![Requests::get("/serving_num?event_id=Sample")], "0.9 / 1.0"),
+        case("waiting_num", vec![Requests::get("/waiting_num?event_id=Sample")], "0.9 / 1.0"),
+        case("the board", vec![Requests::get("/rooms/Sample")], "0.9 / 1.0"),
+        case("queue_num of a ticket", queue_nums, "0.8 / 0.9"),
+        case("status of a ticket token", statuses, "0.8 / 0.9"),
+        case("join, durable", vec![join], "0.5 / 0.7"),
+        case("assign_queue_num, durable", vec![assign], "0.5 / 0.7"),
+    ])
 }
 
 /// Claims, each with three RS256 signatures, against a third of what `openssl speed` signs on the same core.

@@ -26,11 +26,12 @@ const LIMIT_A_SECOND: u32 = 1_000_000;
 
 /// Everything that is measured, one after the other.
 pub(crate) fn compare(binary: &str, rounds: usize, round: Duration) -> Result<()> {
-    let origin = Nginx::origin()?;
-    let anteroom = Anteroom::with_configuration(binary, &configuration(origin.address))?;
-    let nginx = Nginx::proxy(origin.address)?;
-    let shared = BareProxy::start("shared", origin.address)?;
-    let per_core = BareProxy::start("per-core", origin.address)?;
+    let site = Site::start()?;
+    let anteroom = site.protect(binary)?;
+    let origin = site.origin.address;
+    let nginx = Nginx::proxy(origin)?;
+    let shared = BareProxy::start("shared", origin)?;
+    let per_core = BareProxy::start("per-core", origin)?;
     let requests = [visitor(&anteroom)?];
     let servers = [
         ("Anteroom", anteroom.public(), anteroom.process_id()),
@@ -79,6 +80,27 @@ struct ProxyFigures {
 impl ProxyFigures {
     fn medians(&self) -> (f64, f64) {
         (median(&self.rates), median(&self.micros))
+    }
+}
+
+/// The site that is proxied: an origin, and Anteroom before it.
+pub(crate) struct Site {
+    origin: Nginx,
+}
+
+impl Site {
+    pub(crate) fn start() -> Result<Self> {
+        Ok(Self { origin: Nginx::origin()? })
+    }
+
+    /// Anteroom before it, limiter and verdict on.
+    pub(crate) fn protect(&self, binary: &str) -> Result<Anteroom> {
+        Anteroom::with_configuration(binary, &configuration(self.origin.address))
+    }
+
+    /// A request of a visitor who is inside.
+    pub(crate) fn visitor(anteroom: &Anteroom) -> Result<Requests> {
+        visitor(anteroom)
     }
 }
 

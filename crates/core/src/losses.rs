@@ -178,7 +178,7 @@ pub(crate) fn mend(
             let left_out = margin.saturating_mul(1 + u64::from(mend.incarnation)).min(MARGIN_MAX);
             skip_positions(room, room.newest().joined.saturating_add(left_out).min(MAX_POSITION), effects);
             room.epoch += 1;
-            Ok(Answer::LineOpened(before))
+            Ok(Answer::LineOpened(room.newest().generation))
         }
         opened => opened,
     }
@@ -337,7 +337,8 @@ fn close_before(room: &mut Room, now: UnixMillis, oldest: Option<Generation>, ef
 
 fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
     let is_auction = room.settings.is_auction();
-    let may_run_ahead = !room.settings.inlet.is_capped() && !is_auction;
+    // Where everybody is to wait, a frontier ahead would let the next ones in.
+    let may_run_ahead = !room.settings.inlet.is_capped() && !is_auction && !room.settings.queue_all;
     let newest = room.newest().generation;
     let honoured = honours(room, line.generation);
     let Some(segment) = room.segment_mut(line.generation) else { return };

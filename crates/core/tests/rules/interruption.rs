@@ -40,7 +40,10 @@ fn mend_as(story: &mut Story, lines: Vec<Line>, sessions_lost: bool) -> Generati
     let oldest = lines.iter().map(|line| line.generation).min();
     let mend = Mend { incarnation: 9, margin: MARGIN_MIN, lines, oldest, sessions_lost, ..Mend::default() };
     match story.does(Operation::Mend(mend)) {
-        Answer::LineOpened(_) => story.room.newest().generation,
+        Answer::LineOpened(line) => {
+            assert_eq!(line, story.room.newest().generation, "joins go to the line that is named");
+            line
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -103,6 +103,33 @@ fn a_line_that_still_grows_is_not_raised_by_anybodys_memory() {
 }
 
 #[test]
+fn a_repair_names_the_line_that_goes_on_where_the_lost_one_filled_the_room() {
+    let mut primary = Story::manual();
+    for incarnation in 1..SEGMENTS_MAX as u8 - 1 {
+        primary.join();
+        primary.does(Operation::OpenSegment { incarnation });
+    }
+    primary.join();
+    let mut replica = replica_of(&primary);
+    primary.does(Operation::OpenSegment { incarnation: 9 });
+    let lost = primary.join();
+    assert_eq!(mend(&mut replica, memory_of(&primary.room)), lost.generation);
+    assert!(replica.join().position > lost.position);
+}
+
+#[test]
+fn nobody_is_let_in_by_a_memory_of_a_frontier_ahead_while_everybody_is_to_wait() {
+    let mut primary = Story::manual();
+    primary.advance(3);
+    let mut replica = replica_of(&primary);
+    mend(&mut replica, vec![]);
+    replica.change(|settings| settings.queue_all = true);
+    recall(&mut replica, memory_of(&primary.room));
+    replica.join_many(2);
+    assert_eq!((replica.room.offers(), replica.room.waiting()), (0, 2));
+}
+
+#[test]
 fn telling_the_same_again_changes_nothing() {
     let mut primary = Story::max_size(4);
     primary.join_many(6);

@@ -6,23 +6,40 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+#[path = "promises/adaptive.rs"]
+mod adaptive;
+#[path = "promises/answers.rs"]
+mod answers;
 #[path = "promises/checks.rs"]
 mod checks;
 #[path = "promises/engines.rs"]
 mod engines;
+#[path = "promises/interruptions.rs"]
+mod interruptions;
+#[path = "promises/losses.rs"]
+mod losses;
 #[path = "promises/model.rs"]
 mod model;
 #[path = "promises/origin.rs"]
 mod origin;
 #[path = "promises/play.rs"]
 mod play;
+#[path = "promises/reports.rs"]
+mod reports;
+#[path = "promises/rounds.rs"]
+mod rounds;
 #[path = "promises/stays.rs"]
 mod stays;
 #[path = "promises/steps.rs"]
 mod steps;
 
+use std::collections::BTreeSet;
+
 use play::Play;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use steps::Step;
 
 /// How many random interleavings a property is tried on, unless `PROPTEST_CASES` says otherwise.
 fn cases(usual: u32) -> ProptestConfig {
@@ -35,13 +52,42 @@ proptest! {
 
     /// Random interleavings of joins, claims, no-shows, leaves, closes, anonymous exits, hand advances both ways, all inlets and
     /// both disciplines switched with all their settings, reports, alarms, rounds settled by those present, states,
-    /// resets, new generations, stays by cookie touched and ended on one node or on several, clock steps and silences.
+    /// resets, new generations, stays by cookie touched and ended on one node or on several, codes redeemed, stores that lose
+    /// something, clock steps and silences.
     #[test]
     fn promises_1_to_6_and_8_and_12_hold_after_every_operation(steps in steps::steps()) {
-        let mut play = Play::new();
-        for step in &steps {
-            play.run(step);
-        }
-        play.check_that_places_were_unique();
+        play(&steps);
     }
+
+    #[test]
+    fn promises_hold_over_a_store_that_forgets(steps in steps::steps_over_a_store_that_forgets()) {
+        play(&steps);
+    }
+
+    #[test]
+    fn promises_hold_while_the_capacity_follows_the_origin(steps in steps::steps_of_an_adaptive_room()) {
+        play(&steps);
+    }
+}
+
+fn play(steps: &[Step]) -> Play {
+    let mut play = Play::new();
+    for step in steps {
+        play.run(step);
+    }
+    play.check_that_places_were_unique();
+    play
+}
+
+/// An operation that is not played keeps no promise here.
+#[test]
+fn every_operation_is_played() {
+    let mut runner = TestRunner::deterministic();
+    let mut played = BTreeSet::new();
+    for _ in 0..100 {
+        let steps = steps::steps().new_tree(&mut runner).unwrap().current();
+        played.append(&mut play(&steps).played);
+    }
+    let all: BTreeSet<&str> = play::KINDS.iter().copied().collect();
+    assert_eq!(played, all);
 }

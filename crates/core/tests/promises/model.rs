@@ -1,15 +1,19 @@
 //! The slow, obvious room: one list of visitors in order of precedence, each with a story, moved by loops that spell the rules
 //! out. It knows nothing of segments, steps or bits.
 //!
-//! Two things are given to it, because other tests prove them: how many slots the reports leave free (`origin.rs` shows that
-//! this never is too many), and the capacity that the adaptive law has come to (`rules/adaptive.rs` has its rows).
+//! It asks the room for no figure: the slots that reports leave free are counted in `reports.rs`, the capacity that follows the
+//! origin in `adaptive.rs`; the rounds of an auction are in `rounds.rs`, and what a store has lost is in `losses.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anteroom_core::{Generation, InletKind, RoomState, SessionKey, Settings, UnixMillis};
+use anteroom_core::{
+    Generation, InletKind, Report, ReportOutcome, RoomState, SessionKey, Settings, UnixMillis,
+};
 
-/// The most winners of a round.
-const WINNERS_MAX: u64 = 65_536;
+use super::adaptive::AdaptiveModel;
+use super::losses::LossesModel;
+use super::reports::ReportsModel;
+use super::rounds::Rounds;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Story {
@@ -19,6 +23,13 @@ pub(crate) enum Story {
     Claimed,
     Left,
     Lapsed,
+}
+
+impl Story {
+    /// Whether the visitor still waits for something.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Offered(_) | Self::Won(_))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -31,33 +42,35 @@ pub(crate) struct Visitor {
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) generation: Generation,
+    /// The number before its first.
+    pub(crate) base: u64,
+    /// The last number.
+    pub(crate) joined: u64,
+    /// The last number that the counter has passed; beyond the last one, if it ran ahead.
+    pub(crate) serving: u64,
     /// The highest winner.
     pub(crate) won: u64,
+    /// How many claims are known of, or count as lost, since the last interruption.
+    pub(crate) claims_known: u64,
 }
 
-/// What is given to the model: free slots by the reports, and the capacity of an adaptive room.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct GivenFigures {
-    pub(crate) free: Option<u64>,
-    pub(crate) adaptive: Option<u64>,
+impl Line {
+    pub(crate) fn open(generation: Generation, base: u64) -> Self {
+        Self { generation, base, joined: base, serving: base, won: 0, claims_known: 0 }
+    }
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct Rounds {
-    pub(crate) round: UnixMillis,
-    pub(crate) free: u64,
-    pub(crate) spare: u64,
-    pub(crate) settled: UnixMillis,
-}
-
+#[derive(Clone)]
 pub(crate) struct Model {
     pub(crate) clock: UnixMillis,
     pub(crate) lines: Vec<Line>,
     pub(crate) visitors: Vec<Visitor>,
-    /// How many of all visitors the counter has passed; more than there are, if it ran ahead.
-    pub(crate) served: u64,
-    pub(crate) active: u64,
+    /// The newest copies of tickets whose places have moved to another device.
+    pub(crate) copies: BTreeMap<SessionKey, u8>,
+    /// Whose visits have begun and not ended.
+    pub(crate) inside: BTreeSet<SessionKey>,
     pub(crate) credits: u64,
+    pub(crate) losses: LossesModel,
     pub(crate) settings: Settings,
     pub(crate) state: RoomState,
     pub(crate) halted_since: Option<UnixMillis>,
@@ -70,18 +83,20 @@ pub(crate) struct Model {
     pub(crate) windows: Vec<UnixMillis>,
     pub(crate) budget: u64,
     pub(crate) rounds: Option<Rounds>,
-    pub(crate) given: GivenFigures,
+    pub(crate) reports: ReportsModel,
+    pub(crate) adaptive: Option<AdaptiveModel>,
 }
 
 impl Model {
     pub(crate) fn new(settings: Settings, clock: UnixMillis, generation: Generation) -> Self {
         let mut model = Self {
             clock,
-            lines: vec![Line { generation, won: 0 }],
+            lines: vec![Line::open(generation, 0)],
             visitors: vec![],
-            served: 0,
-            active: 0,
+            copies: BTreeMap::new(),
+            inside: BTreeSet::new(),
             credits: 0,
+            losses: LossesModel::default(),
             settings,
             state: RoomState::Open,
             halted_since: None,
@@ -93,9 +108,11 @@ impl Model {
             windows: vec![],
             budget: 0,
             rounds: None,
-            given: GivenFigures::default(),
+            reports: ReportsModel::default(),
+            adaptive: None,
         };
         model.begin_timetable();
+        model.begin_adaptive();
         model
     }
 
@@ -108,56 +125,57 @@ impl Model {
     }
 
     pub(crate) fn waiting(&self) -> u64 {
-        self.count(|story| matches!(story, Story::Waiting | Story::Offered(_) | Story::Won(_)))
+        self.count(|story| story.is_open())
+    }
+
+    /// Visitors inside: those with a session, less the exits without a name, and those whose sessions were lost.
+    pub(crate) fn active(&self) -> u64 {
+        self.inside.len() as u64 - self.credits + self.losses.phantoms
     }
 
     pub(crate) fn held(&self) -> u64 {
-        self.active - self.credits + self.offers()
-    }
-
-    pub(crate) fn joined(&self) -> u64 {
-        self.visitors.len() as u64
+        self.active() + self.offers()
     }
 
     pub(crate) fn find(&mut self, key: SessionKey) -> Option<&mut Visitor> {
         self.visitors.iter_mut().find(|visitor| visitor.key == key)
     }
 
-    pub(crate) fn session_ended(&mut self) {
-        self.active -= 1;
+    pub(crate) fn session_ended(&mut self, key: SessionKey) {
+        assert!(self.inside.remove(&key), "a slot is freed once");
         self.credits = self.credits.saturating_sub(1);
     }
 
-    fn people_of(&self, line: &Line) -> u64 {
-        self.visitors.iter().filter(|visitor| visitor.key.generation == line.generation).count() as u64
+    pub(crate) fn line(&self, key: SessionKey) -> &Line {
+        self.lines.iter().find(|line| line.generation == key.generation).unwrap()
     }
 
     /// How far the frontier is in each line, as everybody sees it.
     pub(crate) fn frontiers(&self) -> Vec<u64> {
-        let mut left = self.served;
-        let mut frontiers = vec![];
-        for (index, line) in self.lines.iter().enumerate() {
-            let last = index + 1 == self.lines.len();
-            let here = if last { left } else { left.min(self.people_of(line)) };
-            left -= here;
-            frontiers.push(here.max(line.won));
-        }
-        frontiers
+        self.lines.iter().map(|line| line.serving.max(line.won)).collect()
     }
 
     /// The serving counter: the frontier of the newest line it has reached.
     pub(crate) fn serving(&self) -> u64 {
-        let frontiers = self.frontiers();
-        frontiers.iter().rev().find(|&&frontier| frontier > 0).copied().unwrap_or(0)
+        let reached = self.lines.iter().rev().find(|line| line.serving.max(line.won) > line.base);
+        let line = reached.unwrap_or(&self.lines[0]);
+        line.serving.max(line.won)
+    }
+
+    /// The counter passes the next number that somebody has, oldest line first; `false` if there is none.
+    pub(crate) fn pass_next(&mut self) -> bool {
+        let next = self.lines.iter_mut().find(|line| line.serving < line.joined);
+        next.map(|line| line.serving += 1).is_some()
     }
 
     /// Time passes.
-    pub(crate) fn tick(&mut self, now: UnixMillis, given: GivenFigures) {
+    pub(crate) fn tick(&mut self, now: UnixMillis) {
         self.clock = self.clock.max(now);
-        self.given = given;
         self.let_offers_lapse();
+        self.adapt();
         self.take_due_step();
         self.look_at_rounds();
+        self.tick_losses();
         self.offer_what_is_served();
     }
 
@@ -174,7 +192,9 @@ impl Model {
         let is_held =
             self.settings.queue_all || self.settings.inlet != InletKind::Manual && self.is_held(clock);
         if moves_on && !is_held {
-            self.served = self.served.max((self.served + lapsed).min(self.joined()));
+            for _ in 0..lapsed {
+                self.pass_next();
+            }
         }
     }
 
@@ -197,9 +217,35 @@ impl Model {
         !self.state.admits()
             || settings.queue_all
             || self.rests
+            || at < self.losses.learning_until
             || settings.alarms.as_slice().iter().any(|name| self.firing.contains(name))
             || at.seconds() < settings.start_time
             || settings.end_time != 0 && at.seconds() >= settings.end_time
+    }
+
+    /// An adaptive room has a capacity of its own, any other has none.
+    fn begin_adaptive(&mut self) {
+        if self.settings.inlet != InletKind::Adaptive {
+            self.adaptive = None;
+            return;
+        }
+        let fresh = || AdaptiveModel::begin(&self.settings, self.clock);
+        self.adaptive.get_or_insert_with(fresh).keep_within_bounds(&self.settings);
+    }
+
+    fn adapt(&mut self) {
+        let held = self.held();
+        if let Some(adaptive) = self.adaptive.as_mut().filter(|_| self.halted_since.is_none()) {
+            adaptive.tick(self.clock, &self.settings, held);
+        }
+    }
+
+    pub(crate) fn hear(&mut self, report: &Report) -> ReportOutcome {
+        let outcome = self.reports.hear(report, self.clock, &self.settings);
+        if let Some(adaptive) = self.adaptive.as_mut().filter(|_| outcome == ReportOutcome::Accepted) {
+            adaptive.hear(report);
+        }
+        outcome
     }
 
     fn begin_timetable(&mut self) {
@@ -240,19 +286,22 @@ impl Model {
     fn step_by_increment(&mut self) {
         let increment = self.settings.increment_by.get();
         for _ in 0..increment {
-            if self.settings.run_ahead || self.served < self.joined() + increment {
-                self.served += 1;
+            let passed = self.pass_next();
+            let newest = self.lines.last_mut().unwrap();
+            if !passed && (self.settings.run_ahead || newest.serving < newest.joined + increment) {
+                newest.serving += 1;
             }
         }
     }
 
     fn step_by_window(&mut self) {
         let size = self.settings.window_size.unwrap().get();
-        let beyond = self.visitors.iter().skip(usize::try_from(self.served).unwrap());
-        if !beyond.into_iter().any(|visitor| visitor.story == Story::Waiting) {
+        if self.next_waiting().is_none() {
             return;
         }
-        self.served = (self.served + size).min(self.joined());
+        for _ in 0..size {
+            self.pass_next();
+        }
         self.windows.push(self.clock);
         let active = usize::try_from(self.settings.active_windows.get()).unwrap();
         if let Some(surplus) = self.windows.len().checked_sub(active) {
@@ -273,7 +322,7 @@ impl Model {
     pub(crate) fn capacity(&self) -> Option<u64> {
         match self.settings.inlet {
             InletKind::MaxSize => self.settings.total_active_users,
-            InletKind::Adaptive => self.given.adaptive,
+            InletKind::Adaptive => self.adaptive.as_ref().map(|adaptive| adaptive.capacity),
             _ => None,
         }
     }
@@ -283,7 +332,7 @@ impl Model {
             return 0;
         }
         let by_capacity = self.capacity().map(|capacity| capacity.saturating_sub(self.held()));
-        let by_reports = self.given.free.map(|free| free.saturating_sub(self.offers()));
+        let by_reports = self.reported_free().map(|free| free.saturating_sub(self.offers()));
         let by_rate = self.settings.new_users_per_minute.map(|_| self.budget);
         if by_capacity.is_none() && by_reports.is_none() {
             return 0;
@@ -291,133 +340,56 @@ impl Model {
         [by_capacity, by_reports, by_rate].into_iter().flatten().min().unwrap_or(0)
     }
 
-    fn spend(&mut self, offers: u64) {
+    /// What the origin reports as free, less the passes in flight.
+    pub(crate) fn reported_free(&self) -> Option<u64> {
+        self.reports.free(self.clock, &self.settings)
+    }
+
+    pub(crate) fn spend(&mut self, offers: u64) {
         if self.settings.new_users_per_minute.is_some() {
             self.budget = self.budget.saturating_sub(offers);
         }
     }
 
     pub(crate) fn offer_what_is_served(&mut self) {
-        let (clock, served) = (self.clock, usize::try_from(self.served).unwrap());
-        for visitor in self.visitors.iter_mut().take(served) {
-            if visitor.story == Story::Waiting {
-                visitor.story = Story::Offered(clock);
+        let clock = self.clock;
+        for line in &self.lines {
+            let here = |visitor: &&mut Visitor| visitor.key.generation == line.generation;
+            for visitor in self.visitors.iter_mut().filter(here) {
+                if visitor.story == Story::Waiting && visitor.key.position.get() <= line.serving {
+                    visitor.story = Story::Offered(clock);
+                }
             }
         }
     }
 
+    /// The first visitor whom the counter has not passed and who waits.
+    fn next_waiting(&self) -> Option<SessionKey> {
+        let is_next = |visitor: &&Visitor| {
+            visitor.story == Story::Waiting && visitor.key.position.get() > self.line(visitor.key).serving
+        };
+        self.visitors.iter().find(is_next).map(|visitor| visitor.key)
+    }
+
     /// Free capacity becomes offers, one by one.
-    pub(crate) fn settle(&mut self, given: GivenFigures) {
-        self.given = given;
+    pub(crate) fn settle(&mut self) {
         self.offer_what_is_served();
         self.look_at_rounds();
         if self.settings.is_auction() || !self.settings.inlet.is_capped() {
             return;
         }
         while self.free_slots() > 0 {
-            let served = usize::try_from(self.served).unwrap();
-            let next =
-                (served..self.visitors.len()).find(|&index| self.visitors[index].story == Story::Waiting);
-            let Some(next) = next else { break };
-            self.served = next as u64 + 1;
+            let Some(next) = self.next_waiting() else { break };
+            for line in &mut self.lines {
+                if line.generation < next.generation {
+                    line.serving = line.serving.max(line.joined);
+                } else if line.generation == next.generation {
+                    line.serving = next.position.get();
+                }
+            }
             self.spend(1);
             self.offer_what_is_served();
         }
-    }
-
-    /// An auction begins, ends, or goes on to the next round that somebody could settle.
-    fn look_at_rounds(&mut self) {
-        if !self.settings.is_auction() {
-            self.return_wins();
-            self.rounds = None;
-            self.lines.iter_mut().for_each(|line| line.won = 0);
-            return;
-        }
-        let nobody_waits = self.waiting() == self.offers();
-        match &self.rounds {
-            None => self.open_round(nobody_waits),
-            Some(rounds) if self.clock.0 >= rounds.round.0 + self.settings.round_millis() => {
-                // Nobody settled it: whether those who wait were present, nobody knows.
-                let on_the_spot = nobody_waits || rounds.spare > 0;
-                self.return_wins();
-                self.open_round(on_the_spot);
-            }
-            Some(_) => {}
-        }
-    }
-
-    fn return_wins(&mut self) {
-        for visitor in &mut self.visitors {
-            if matches!(visitor.story, Story::Won(_)) {
-                visitor.story = Story::Waiting;
-            }
-        }
-    }
-
-    fn open_round(&mut self, on_the_spot: bool) {
-        let length = self.settings.round_millis();
-        let free = self.free_slots().min(WINNERS_MAX);
-        let settled = self.rounds.as_ref().map_or(UnixMillis(0), |rounds| rounds.settled);
-        let round = UnixMillis((self.clock.0 / length + 1) * length);
-        self.rounds = Some(Rounds { round, free, spare: if on_the_spot { free } else { 0 }, settled });
-    }
-
-    /// The winners of a round that is settled now; `None` if it is not the one to settle.
-    pub(crate) fn settle_round(
-        &mut self,
-        round: UnixMillis,
-        present: &[SessionKey],
-        turned_away: bool,
-    ) -> Option<Vec<SessionKey>> {
-        let rounds = self.rounds.clone()?;
-        if round == rounds.settled {
-            let won = self.visitors.iter().filter(|visitor| matches!(visitor.story, Story::Won(_)));
-            return Some(won.map(|visitor| visitor.key).collect());
-        }
-        if round != rounds.round || self.clock < round {
-            return None;
-        }
-        self.return_wins();
-        let free = rounds.free.min(self.free_slots());
-        let clock = self.clock;
-        let mut winners = vec![];
-        let mut losers = 0;
-        for visitor in &mut self.visitors {
-            if visitor.story != Story::Waiting || !present.contains(&visitor.key) {
-                continue;
-            }
-            if (winners.len() as u64) < free {
-                visitor.story = Story::Won(clock);
-                winners.push(visitor.key);
-            } else {
-                losers += 1;
-            }
-        }
-        for &winner in &winners {
-            self.reach(winner);
-        }
-        self.spend(winners.len() as u64);
-        self.open_round(losers == 0 && !turned_away);
-        self.rounds.as_mut().unwrap().settled = round;
-        Some(winners)
-    }
-
-    pub(crate) fn reach(&mut self, winner: SessionKey) {
-        let line = self.lines.iter_mut().find(|line| line.generation == winner.generation).unwrap();
-        line.won = line.won.max(winner.position.get());
-    }
-
-    /// Takes a spare slot of an auction immediately; returns whether there was one.
-    pub(crate) fn take_immediately(&mut self, key: SessionKey) -> bool {
-        let free = self.free_slots();
-        let Some(rounds) = self.rounds.as_mut().filter(|rounds| rounds.spare > 0 && free > 0) else {
-            return false;
-        };
-        rounds.spare -= 1;
-        rounds.free = rounds.free.saturating_sub(1);
-        self.spend(1);
-        self.reach(key);
-        true
     }
 
     fn restart_clocks(&mut self, clock: impl Fn(UnixMillis) -> UnixMillis) {
@@ -429,9 +401,8 @@ impl Model {
         self.windows.iter_mut().for_each(|at| *at = clock(*at));
     }
 
-    pub(crate) fn configure(&mut self, settings: &Settings, given: GivenFigures) {
+    pub(crate) fn configure(&mut self, settings: &Settings) {
         let before = std::mem::replace(&mut self.settings, settings.clone());
-        self.given = given;
         let (clock, now) = (self.clock, self.halted_since.unwrap_or(self.clock));
         match (before.claim_window_millis(), settings.claim_window_millis()) {
             (None, Some(_)) => self.restart_clocks(|_| clock),
@@ -441,6 +412,7 @@ impl Model {
             }),
             _ => {}
         }
+        self.reports.configure(clock, &before, settings);
         let timetable =
             |settings: &Settings| (settings.inlet, settings.step_interval_millis(), settings.start_time);
         if timetable(&before) != timetable(settings) {
@@ -451,6 +423,7 @@ impl Model {
         if settings.inlet != InletKind::Window {
             self.windows.clear();
         }
+        self.begin_adaptive();
         if let Some(rounds) = &mut self.rounds {
             // A round is not longer than one that would open now.
             let length = settings.round_millis();
@@ -458,7 +431,9 @@ impl Model {
         }
         self.look_at_rounds();
         if settings.inlet.is_capped() || settings.is_auction() || settings.queue_all {
-            self.served = self.served.min(self.joined());
+            for line in &mut self.lines {
+                line.serving = line.serving.min(line.joined);
+            }
         }
     }
 
@@ -476,15 +451,16 @@ impl Model {
         }
     }
 
-    /// A new generation behind the others; the oldest goes, if there are too many and nobody is left in it.
-    pub(crate) fn open_line(&mut self, generation: Generation, dropped: Option<Generation>) {
+    /// A new generation behind the others; one that nobody is left in goes, if there are too many.
+    pub(crate) fn open_line(&mut self, generation: Generation, base: u64, dropped: Option<Generation>) {
         if let Some(dropped) = dropped {
-            let gone =
-                self.visitors.iter().filter(|visitor| visitor.key.generation == dropped).count() as u64;
-            self.served = self.served.saturating_sub(gone);
-            self.visitors.retain(|visitor| visitor.key.generation != dropped);
-            self.lines.retain(|line| line.generation != dropped);
+            self.drop_line(dropped);
+            self.losses.honours_after = self.losses.honours_after.map(|after| after.max(dropped));
         }
-        self.lines.push(Line { generation, won: 0 });
+        let newest = self.lines.last_mut().unwrap();
+        let ahead = newest.serving.saturating_sub(newest.joined);
+        newest.serving -= ahead;
+        let line = Line::open(generation, base);
+        self.lines.push(Line { serving: base + ahead, ..line });
     }
 }

@@ -1,24 +1,24 @@
 //! A room, its sessions as a store would keep them, and the model, driven by the same operations.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use anteroom_core::ids::COPY_MAX;
 use anteroom_core::settings::{Bounded, People, Seconds};
 use anteroom_core::{
-    Answer, Board, Claim, InletKind, Mover, Operation, Outcome, Position, Reads, Reconfigure, Refusal,
-    RequestId, Room, RoomState, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
+    Answer, Board, Claim, MovedPlaces, Mover, Operation, Outcome, Position, Reads, Reconfigure, Refusal,
+    RequestId, Room, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
 };
 
-use super::model::{GivenFigures, Model, Story, Visitor};
+use super::interruptions::{Memory, Moment};
+use super::model::Model;
 use super::stays::Stays;
 use super::steps::{Change, Round, Step, alarm_names, reporter_name};
 
-const START: UnixMillis = UnixMillis(1_800_000_000_000);
+pub(crate) const START: UnixMillis = UnixMillis(1_800_000_000_000);
 
 pub(crate) struct Play {
     pub(crate) room: Room,
     pub(crate) sessions: HashMap<SessionKey, Session>,
-    /// In order of their joins, of lines that are still open.
+    /// In order of their places, of lines that were not closed.
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) model: Model,
     pub(crate) now: UnixMillis,
@@ -26,16 +26,23 @@ pub(crate) struct Play {
     pub(crate) shown: BTreeMap<SessionKey, u64>,
     /// Every place that was ever handed out, resets included.
     pub(crate) handed_out: Vec<SessionKey>,
+    /// From which of them on each is behind the one before: a line that nobody remembers cannot be gone on behind.
+    pub(crate) ordered_from: usize,
     pub(crate) stays: Stays,
+    /// The last moments, oldest first: what a store may go back to.
+    pub(crate) moments: Vec<Moment>,
+    /// What another node remembers from before the last loss.
+    pub(crate) memory: Memory,
+    /// What the node that mends the room has seen of it.
+    pub(crate) remembered: Option<Board>,
+    /// Lines that were opened so far.
+    pub(crate) incarnation: u8,
+    /// The operations that were played.
+    pub(crate) played: BTreeSet<&'static str>,
 }
 
 pub(crate) fn key_of(ticket: &Ticket) -> SessionKey {
     SessionKey { generation: ticket.generation, position: ticket.position }
-}
-
-fn given_figures(room: &Room, now: UnixMillis) -> GivenFigures {
-    let free = room.reports.free(&room.settings, now);
-    GivenFigures { free, adaptive: room.adaptive.map(|adaptive| adaptive.capacity) }
 }
 
 impl Play {
@@ -59,8 +66,24 @@ impl Play {
             now: START,
             shown: BTreeMap::new(),
             handed_out: vec![],
+            ordered_from: 0,
             stays: Stays::default(),
+            moments: vec![],
+            memory: Memory::default(),
+            remembered: None,
+            incarnation: 7,
+            played: BTreeSet::new(),
         }
+    }
+
+    pub(crate) fn ticket_of(&self, key: SessionKey) -> Option<Ticket> {
+        let index = self.tickets.binary_search_by_key(&key, key_of).ok()?;
+        Some(self.tickets[index])
+    }
+
+    fn next_incarnation(&mut self) -> u8 {
+        self.incarnation += 1;
+        self.incarnation
     }
 
     fn ticket(&self, index: usize) -> Ticket {
@@ -109,6 +132,24 @@ impl Play {
                 key: key_of(&self.ticket(*index)),
                 outcome: if *completed { Outcome::Completed } else { Outcome::Abandoned },
             },
+            Step::Redeem(index, made) => {
+                Operation::Redeem { key: key_of(&self.ticket(*index)), issued_at: START.plus(*made) }
+            }
+            Step::KeepSignatures(index, byte) => {
+                Operation::KeepSignatures { key: key_of(&self.ticket(*index)), signatures: vec![*byte] }
+            }
+            Step::Inspect(index) => Operation::Inspect { ticket: self.ticket(*index) },
+            Step::Lose { steps, forgotten } => self.lose(*steps, *forgotten),
+            Step::Empty => self.empty_store(),
+            Step::MakeAnew => {
+                self.make_anew();
+                return None;
+            }
+            Step::Recall => Operation::Recall {
+                lines: self.memory.lines.clone(),
+                moved: MovedPlaces::clone(&self.memory.moved),
+            },
+            Step::Show(index) => Operation::Show { ticket: self.ticket(*index) },
             Step::Exits(count) => Operation::Exits { count: *count },
             Step::Advance(by) => Operation::Advance { by: *by },
             Step::Set(change) => Operation::reconfigure(self.changed_settings(change), None),
@@ -121,18 +162,20 @@ impl Play {
                 let (expected, settings) = (Some((seen, self.room.state)), self.changed_settings(change));
                 Operation::Reconfigure(Box::new(Reconfigure { expected, settings, state: Some(*state) }))
             }
-            Step::Reset => Operation::Reset { incarnation: 9 },
-            Step::OpenSegment => Operation::OpenSegment { incarnation: 5 },
+            Step::Reset => Operation::Reset { incarnation: self.next_incarnation() },
+            Step::OpenSegment => Operation::OpenSegment { incarnation: self.next_incarnation() },
             Step::Report(report) => Operation::Report(report.clone()),
             Step::ForgetReporter(name) => Operation::ForgetReporter { reporter: reporter_name(*name) },
             Step::Alarms(bits) => Operation::Alarms { firing: alarm_names(*bits) },
-            Step::SettleRound { present, wait, which } => self.settle_round(*present, *wait, *which),
+            Step::SettleRound { present, wait, which, alone } => {
+                self.settle_round(*present, *wait, *which, *alone)
+            }
             Step::Clock(_) => Operation::Tick,
             Step::Silence(_) => return None,
         })
     }
 
-    fn settle_round(&mut self, present: u64, wait: bool, which: Round) -> Operation {
+    fn settle_round(&mut self, present: u64, wait: bool, which: Round, alone: bool) -> Operation {
         let (open, settled) = match &self.room.auction {
             Some(auction) => (auction.round, auction.settled),
             None => (self.now, UnixMillis(1)),
@@ -161,7 +204,7 @@ impl Play {
             generation: self.room.newest().generation,
             position: Position::new(9_999).unwrap(),
         });
-        Operation::SettleRound { round, present: keys, turned_away: present >> 63 == 1, alone: true }
+        Operation::SettleRound { round, present: keys, turned_away: present >> 63 == 1, alone }
     }
 
     /// Plays a step; `false` if it was nothing but time that nobody noticed.
@@ -170,6 +213,7 @@ impl Play {
             self.now = UnixMillis(self.now.0.saturating_add_signed(*by));
         }
         let Some(operation) = self.operation(step) else { return };
+        self.played.insert(kind_of(&operation));
         // A store hands out a bounded number of ended sessions; the rest waits for the next tick.
         let clock = self.now.max(self.room.clock);
         let over = |session: &&Session| session.status == SessionStatus::Active && session.ends_at() <= clock;
@@ -178,23 +222,19 @@ impl Play {
         ended.truncate(2);
         let mut session = operation.session_key().and_then(|key| self.sessions.get(&key).cloned());
         for swept in &ended {
-            self.model.session_ended();
+            self.model.session_ended(swept.key);
             if let Some(session) = session.as_mut().filter(|session| session.key == swept.key) {
                 session.status = session.outcome().map_or(SessionStatus::Expired, SessionStatus::Ended);
             }
         }
         let before = Board::of(&self.room);
         let spread_millis = self.stays.spread_millis;
-        let reads =
-            Reads { session: session.clone(), ended: ended.clone(), spread_millis, ..Reads::default() };
+        let reads = Reads { session: session.clone(), ended, spread_millis, ..Reads::default() };
         let applied = apply(self.room.clone(), self.now, &operation, reads);
-        // What time alone did, to tell the model what it is to be told while the operation happens.
-        let only_time = Reads { ended, ..Reads::default() };
-        let ticked = apply(self.room.clone(), self.now, &Operation::Tick, only_time).room;
-        self.model.tick(self.now, given_figures(&ticked, clock));
+        self.model.tick(self.now);
         self.stays.tick(clock);
         self.check_answer(&operation, session.as_ref(), &applied.answer, &applied.room);
-        self.model.settle(given_figures(&applied.room, applied.room.clock));
+        self.model.settle();
         self.room = applied.room;
         for session in applied.effects.sessions {
             self.stays.check_written(self.sessions.get(&session.key), &session, clock);
@@ -209,6 +249,7 @@ impl Play {
                 self.tickets.push(Ticket { lane: 0, generation, position, entered, copy: 0 });
                 self.handed_out.push(SessionKey { generation, position });
             }
+            self.tickets.sort_by_key(key_of);
         }
         if let (Operation::Move { ticket: old, .. }, Ok(Answer::Moved { ticket: new, .. })) =
             (&operation, &applied.answer)
@@ -223,6 +264,7 @@ impl Play {
             *place = *new;
         }
         self.check_everything(&operation, &before);
+        self.remember_moment();
     }
 
     /// Moves the model by the same operation and compares the answers.
@@ -233,22 +275,9 @@ impl Play {
         answer: &Result<Answer, Refusal>,
         after: &Room,
     ) {
-        let machine_now = self.now;
         let model = &mut self.model;
         match operation {
-            Operation::Join { count } => {
-                assert_eq!(answer.is_ok(), model.state.takes_joins());
-                let Ok(Answer::Joined { generation, first, .. }) = *answer else { return };
-                let line = model.lines.last().unwrap().generation;
-                let before =
-                    model.visitors.iter().filter(|visitor| visitor.key.generation == line).count() as u64;
-                assert_eq!((generation, first.get()), (line, before + 1), "positions follow each other");
-                for offset in 0..*count {
-                    let position = Position::new(first.get() + offset).unwrap();
-                    let key = SessionKey { generation, position };
-                    model.visitors.push(Visitor { key, story: Story::Waiting });
-                }
-            }
+            Operation::Join { count } => self.check_join(*count, answer),
             Operation::Claim(claim) => self.check_claim(claim, session, answer),
             Operation::Touch { key, stay_millis, confirms } => {
                 self.check_touch(*key, *stay_millis, *confirms, session, answer);
@@ -257,7 +286,7 @@ impl Play {
             Operation::Move { ticket, .. } => self.check_move(ticket, session, answer),
             Operation::Close { outcome, .. } => self.check_end(*outcome, session, answer),
             Operation::Exits { count } => {
-                let counted = (*count).min(model.active - model.credits);
+                let counted = (*count).min(model.inside.len() as u64 - model.credits);
                 model.credits += counted;
                 assert_eq!(answer, &Ok(Answer::Exited { counted }));
             }
@@ -271,171 +300,92 @@ impl Play {
                     assert_eq!(answer, &Err(refusal), "all or nothing");
                 } else {
                     assert_eq!(answer, &Ok(Answer::Done));
-                    model.configure(&change.settings, given_figures(after, model.clock));
+                    model.configure(&change.settings);
                     change.state.into_iter().for_each(|state| model.set_state(state));
                 }
             }
-            Operation::Reset { .. } => {
-                let Ok(Answer::LineOpened(generation)) = *answer else { panic!("{answer:?}") };
-                let mut fresh = Model::new(model.settings.clone(), machine_now, generation);
-                fresh.state = model.state;
-                fresh.halted_since = model.halted_since.map(|_| machine_now);
-                fresh.firing = std::mem::take(&mut model.firing);
-                fresh.slots_missed = model.slots_missed;
-                *model = fresh;
-                self.stays.departed.clear();
-            }
+            Operation::Reset { .. } => self.check_reset(answer),
             Operation::OpenSegment { .. } => self.check_opened_segment(answer),
             Operation::Alarms { firing } => {
                 assert_eq!(answer, &Ok(Answer::Done));
                 model.firing.clone_from(firing);
             }
-            Operation::SettleRound { round, present, turned_away, alone: _ } => {
-                let expected =
-                    match (model.rounds.is_some(), model.settle_round(*round, present, *turned_away)) {
-                        (false, _) => Err(Refusal::NoAuction),
-                        (true, None) => Err(Refusal::NotThisRound),
-                        (true, Some(winners)) => Ok(Answer::Won { winners }),
-                    };
-                assert_eq!(answer, &expected, "exactly the earliest of those present");
+            Operation::SettleRound { round, present, turned_away, alone } => {
+                let has_rounds = model.rounds.is_some();
+                let settled = if *alone {
+                    model.settle_round(*round, present, *turned_away).map(|winners| Answer::Won { winners })
+                } else {
+                    model.collect(*round, present, *turned_away)
+                };
+                let refusal = if has_rounds { Refusal::NotThisRound } else { Refusal::NoAuction };
+                assert_eq!(answer, &settled.ok_or(refusal), "exactly the earliest of those present");
             }
-            Operation::Tick
-            | Operation::Report(_)
-            | Operation::ForgetReporter { .. }
-            | Operation::Inspect { .. }
-            | Operation::KeepSignatures { .. } => {}
-            // What a store loses is played in tests of its own.
-            Operation::Mend(_)
-            | Operation::Recall { .. }
-            | Operation::Show { .. }
-            | Operation::Redeem { .. } => {
-                unreachable!("no such step is played")
+            Operation::Tick => assert_eq!(answer, &Ok(Answer::Done)),
+            Operation::Report(report) => {
+                assert_eq!(answer, &Ok(Answer::Reported(model.hear(report))));
             }
-        }
-    }
-
-    /// A place that waits moves, keeps its position, and takes nothing from anybody.
-    fn check_move(&mut self, ticket: &Ticket, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
-        let story = self.model.find(key_of(ticket)).map(|visitor| visitor.story);
-        let expected = match story {
-            None => Err(Refusal::UnknownTicket),
-            Some(_) if session.is_some() => Err(Refusal::NotMovable),
-            Some(Story::Left | Story::Lapsed | Story::Claimed) => Err(Refusal::Gone),
-            Some(_) if ticket.copy == COPY_MAX => Err(Refusal::NotMovable),
-            Some(_) => {
-                let ticket = Ticket { copy: ticket.copy + 1, ..*ticket };
-                Ok(Answer::Moved { ticket, is_repeated: false })
+            Operation::ForgetReporter { reporter } => {
+                let is_known = model.reports.forget(reporter);
+                let expected = if is_known { Ok(Answer::Done) } else { Err(Refusal::UnknownReporter) };
+                assert_eq!(answer, &expected);
             }
-        };
-        assert_eq!(answer, &expected);
-    }
-
-    /// Promises 4 and 6.
-    fn check_claim(&mut self, claim: &Claim, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
-        let key = key_of(&claim.ticket);
-        let limited = self.model.settings.is_auction() || self.model.given.free.is_some();
-        let model = &mut self.model;
-        let (clock, state) = (model.clock, model.state);
-        if let Some(session) = session {
-            let mut same = session.clone();
-            if claim.stay_millis.is_some() {
-                self.stays.give_cookie(&mut same, clock);
-            } else {
-                self.stays.give_pass(&mut same, clock);
-            }
-            let same = Answer::Claimed { session: same, begun: false };
-            assert_eq!(answer, &Ok(same), "a second claim finds the first one's session");
-            return;
-        }
-        let Some(story) = model.find(key).map(|visitor| visitor.story) else {
-            assert_eq!(answer, &Err(Refusal::UnknownTicket));
-            return;
-        };
-        let offered_at = match story {
-            Story::Left | Story::Lapsed | Story::Claimed => {
-                assert_eq!(answer, &Err(Refusal::Gone));
-                return;
-            }
-            _ if state == RoomState::Closed => {
-                assert_eq!(answer, &Err(Refusal::RoomClosed));
-                return;
-            }
-            Story::Offered(at) | Story::Won(at) if state.admits() => at,
-            Story::Waiting if state.admits() && model.take_immediately(key) => clock,
-            _ => {
-                assert_eq!(answer, &Err(Refusal::NotServed), "no pass before the turn");
-                return;
-            }
-        };
-        let Ok(Answer::Claimed { session, begun: true }) = answer else { panic!("{answer:?}") };
-        assert_eq!((session.offered_at, session.issued_at_seconds), (offered_at, clock.seconds()));
-        let enter_by = clock.seconds() + model.settings.enter_by_seconds.get();
-        assert_eq!(session.enter_by_seconds, limited.then_some(enter_by));
-        model.find(key).unwrap().story = Story::Claimed;
-        model.active += 1;
-        self.check_begun_stay(claim, session);
-    }
-
-    fn check_leave(&mut self, ticket: &Ticket, session: Option<&Session>, answer: &Result<Answer, Refusal>) {
-        if session.is_some() {
-            self.check_end(Outcome::Abandoned, session, answer);
-            return;
-        }
-        match self.model.find(key_of(ticket)) {
-            None => assert_eq!(answer, &Err(Refusal::UnknownTicket)),
-            Some(visitor) => match visitor.story {
-                Story::Waiting | Story::Offered(_) | Story::Won(_) => {
-                    assert_eq!(answer, &Ok(Answer::Done));
-                    visitor.story = Story::Left;
+            Operation::Inspect { ticket } => match model.find(key_of(ticket)).map(|visitor| visitor.story) {
+                None => assert_eq!(answer, &Err(Refusal::UnknownTicket)),
+                Some(story) => {
+                    let Ok(Answer::Place(place)) = answer else { panic!("{answer:?}") };
+                    self.check_told(story, place, session.is_some());
                 }
-                _ => assert_eq!(answer, &Err(Refusal::Gone)),
             },
+            Operation::KeepSignatures { signatures, .. } => {
+                self.check_signatures(signatures, session, answer);
+            }
+            Operation::Redeem { issued_at, .. } => self.check_redeem(*issued_at, session, answer),
+            Operation::Mend(mend) => model.mend(mend, answer, after),
+            Operation::Recall { lines, moved } => {
+                assert_eq!(answer, &Ok(Answer::Done));
+                model.recall(lines, moved, after);
+            }
+            Operation::Show { ticket } => assert_eq!(answer, &model.show(ticket, after)),
         }
     }
+}
 
-    fn check_advance(&mut self, by: i64, answer: &Result<Answer, Refusal>) {
-        let model = &mut self.model;
-        if model.settings.is_auction() {
-            assert_eq!(answer, &Err(Refusal::MovedByRounds));
-            return;
-        }
-        let forward = model.served.saturating_add_signed(by);
-        let capped = model.settings.inlet.is_capped() || model.settings.queue_all;
-        model.served = if by > 0 && capped { forward.min(model.joined().max(model.served)) } else { forward };
-        model.rests |= by < 0 && model.settings.inlet != InletKind::Manual;
-        let served = usize::try_from(model.served).unwrap();
-        for visitor in model.visitors.iter_mut().skip(served) {
-            if matches!(visitor.story, Story::Offered(_)) {
-                visitor.story = Story::Waiting;
+macro_rules! kinds {
+    ($($kind:pat => $name:literal,)*) => {
+        /// Every operation there is.
+        pub(crate) const KINDS: &[&str] = &[$($name),*];
+
+        /// Without a default: an operation that is added must be named here, and so be played.
+        fn kind_of(operation: &Operation) -> &'static str {
+            match operation {
+                $($kind => $name,)*
             }
         }
-        assert_eq!(answer, &Ok(Answer::Advanced { serving: model.serving() }));
-    }
+    };
+}
 
-    fn check_opened_segment(&mut self, answer: &Result<Answer, Refusal>) {
-        let oldest = self.model.lines[0].generation;
-        let full = self.model.lines.len() == anteroom_core::room::SEGMENTS_MAX;
-        let here = |key: &SessionKey| key.generation == oldest;
-        let waits = |visitor: &Visitor| {
-            here(&visitor.key) && matches!(visitor.story, Story::Waiting | Story::Offered(_) | Story::Won(_))
-        };
-        let inside = |session: &Session| here(&session.key) && session.status == SessionStatus::Active;
-        // Sessions that this very operation let expire have not reached the store yet.
-        let clock = self.model.clock;
-        let somebody = self.model.visitors.iter().any(waits);
-        let somebody_inside = self.sessions.values().any(inside);
-        let all_over = self
-            .sessions
-            .values()
-            .filter(|session| inside(session))
-            .all(|session| session.ends_at() <= clock);
-        match answer {
-            Ok(Answer::LineOpened(generation)) => {
-                assert!(!full || !somebody && (!somebody_inside || all_over), "nobody is left in the oldest");
-                self.model.open_line(*generation, full.then_some(oldest));
-            }
-            Err(Refusal::SegmentsFull) => assert!(full && (somebody || somebody_inside)),
-            other => panic!("{other:?}"),
-        }
-    }
+kinds! {
+    Operation::Tick => "tick",
+    Operation::Join { .. } => "join",
+    Operation::Claim(_) => "claim",
+    Operation::Leave { .. } => "leave",
+    Operation::Move { .. } => "move",
+    Operation::Redeem { .. } => "redeem",
+    Operation::Close { .. } => "close",
+    Operation::Touch { .. } => "touch",
+    Operation::Exits { .. } => "exits",
+    Operation::Advance { .. } => "advance",
+    Operation::Reconfigure(_) => "reconfigure",
+    Operation::Reset { .. } => "reset",
+    Operation::OpenSegment { .. } => "open segment",
+    Operation::Mend(_) => "mend",
+    Operation::Recall { .. } => "recall",
+    Operation::Show { .. } => "show",
+    Operation::Report(_) => "report",
+    Operation::ForgetReporter { .. } => "forget reporter",
+    Operation::Alarms { .. } => "alarms",
+    Operation::SettleRound { alone: true, .. } => "settle round",
+    Operation::SettleRound { alone: false, .. } => "collect round",
+    Operation::Inspect { .. } => "inspect",
+    Operation::KeepSignatures { .. } => "keep signatures",
 }

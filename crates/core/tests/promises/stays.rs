@@ -13,7 +13,7 @@ use super::play::Play;
 const GRACE_MILLIS: u64 = 5_000;
 const SHOWN_MILLIS: u64 = 10_000;
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Stays {
     /// How long a board takes to all nodes.
     pub(crate) spread_millis: u64,
@@ -23,6 +23,9 @@ pub(crate) struct Stays {
     promised: HashMap<SessionKey, UnixMillis>,
     /// From when on an ended visit may be without its slot.
     ended: HashMap<SessionKey, UnixMillis>,
+    /// The newest code that was exchanged, and the signatures that were kept.
+    redeemed: HashMap<SessionKey, UnixMillis>,
+    signatures: HashMap<SessionKey, Vec<u8>>,
 }
 
 impl Stays {
@@ -121,6 +124,49 @@ impl Play {
         self.stays.promise(&touched);
     }
 
+    /// A code is good once, and none that is older than one that was exchanged.
+    pub(crate) fn check_redeem(
+        &mut self,
+        issued_at: UnixMillis,
+        session: Option<&Session>,
+        answer: &Result<Answer, Refusal>,
+    ) {
+        let Some(session) = session else {
+            assert_eq!(answer, &Err(Refusal::UnknownSession));
+            return;
+        };
+        if !self.model.inside.contains(&session.key)
+            || session.stay.is_some_and(|stay| stay.ending.is_some())
+            || session.ends_at() <= self.model.clock
+        {
+            assert_eq!(answer, &Err(Refusal::AlreadyEnded));
+            return;
+        }
+        if self.stays.redeemed.get(&session.key).is_some_and(|newest| issued_at <= *newest) {
+            assert_eq!(answer, &Err(Refusal::CodeUsed));
+            return;
+        }
+        self.stays.redeemed.insert(session.key, issued_at);
+        let redeemed = Session { redeemed_at: issued_at, ..session.clone() };
+        assert_eq!(answer, &Ok(Answer::Session(redeemed)), "nothing but the code changes");
+    }
+
+    /// The first signatures stay.
+    pub(crate) fn check_signatures(
+        &mut self,
+        signatures: &[u8],
+        session: Option<&Session>,
+        answer: &Result<Answer, Refusal>,
+    ) {
+        let Some(session) = session else {
+            assert_eq!(answer, &Err(Refusal::UnknownSession));
+            return;
+        };
+        let kept = self.stays.signatures.entry(session.key).or_insert_with(|| signatures.to_vec());
+        let kept = Session { signatures: kept.clone(), ..session.clone() };
+        assert_eq!(answer, &Ok(Answer::Session(kept)));
+    }
+
     /// A visit is ended by name: by the origin, by an operator, or by the visitor.
     pub(crate) fn check_end(
         &mut self,
@@ -166,7 +212,7 @@ impl Play {
             );
         } else {
             assert_eq!(ended.status, SessionStatus::Ended(outcome));
-            self.model.session_ended();
+            self.model.session_ended(session.key);
         }
     }
 }

@@ -20,6 +20,10 @@ pub(crate) enum Step {
     /// To another device.
     Move(usize),
     Close(usize, bool),
+    /// A code that was made so many milliseconds after the beginning of the play.
+    Redeem(usize, u64),
+    KeepSignatures(usize, u8),
+    Inspect(usize),
     Exits(u64),
     Advance(i64),
     /// One setting, or several that belong together.
@@ -41,7 +45,21 @@ pub(crate) enum Step {
         present: u64,
         wait: bool,
         which: Round,
+        alone: bool,
     },
+    /// The store goes back to what it was so many steps ago; the node that mends it remembers all but the last so many steps.
+    Lose {
+        steps: usize,
+        forgotten: usize,
+    },
+    /// The store is empty; a node that has the room gives it back.
+    Empty,
+    /// The store is empty, and the room is made anew by a node that knows nothing of it.
+    MakeAnew,
+    /// Another node tells what it remembers from before the last loss.
+    Recall,
+    /// A visitor shows a ticket.
+    Show(usize),
     /// The clock moves by so many milliseconds, also backwards.
     Clock(i64),
     /// The same, but nobody ticks: the next operation meets all that has become due.
@@ -82,6 +100,8 @@ pub(crate) enum Change {
     QueueAll(bool),
     NoRenewal(bool),
     LongestStay(u64),
+    Validity(u64),
+    StayDuration(u64),
 }
 
 /// The names of the alarms of a play whose bits are set.
@@ -137,6 +157,8 @@ impl Change {
             Self::MoveOn(on) => settings.incr_svc_on_queue_position_expiry = on,
             Self::QueueAll(on) => settings.queue_all = on,
             Self::NoRenewal(on) => settings.disable_session_renewal = on,
+            Self::Validity(seconds) => settings.validity_period = Seconds::new(seconds).unwrap(),
+            Self::StayDuration(seconds) => settings.session_duration = Seconds::new(seconds).unwrap(),
             Self::LongestStay(seconds) => settings.session_max = Seconds::new(seconds).unwrap(),
         }
     }
@@ -149,6 +171,7 @@ fn change() -> impl Strategy<Value = Change> {
         4 => (prop::sample::select(Discipline::ALL.to_vec()), tidy())
             .prop_map(|(discipline, tidy)| Change::Discipline(discipline, tidy)),
         3 => prop::option::weighted(0.9, 0u64..8).prop_map(Change::Capacity),
+        1 => (30u64..600).prop_map(|capacity| Change::Capacity(Some(capacity))),
         2 => prop::option::weighted(0.7, 1u64..90).prop_map(Change::Rate),
         1 => (1u64..6).prop_map(Change::Increment),
         2 => (1u64..20).prop_map(Change::Interval),
@@ -157,7 +180,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => any::<bool>().prop_map(Change::RunAhead),
         1 => (1u64..5).prop_map(Change::WindowSize),
         1 => (1u64..4).prop_map(Change::ActiveWindows),
-        1 => (0u64..5).prop_map(Change::Floor),
+        1 => prop_oneof![3 => 0u64..5, 1 => 5u64..40].prop_map(Change::Floor),
         1 => (1u64..15).prop_map(Change::Rounds),
         1 => (1u64..20).prop_map(Change::EnterBy),
         1 => (0u8..4).prop_map(Change::Alarms),
@@ -167,6 +190,8 @@ fn change() -> impl Strategy<Value = Change> {
         2 => prop::bool::weighted(0.4).prop_map(Change::QueueAll),
         1 => any::<bool>().prop_map(Change::NoRenewal),
         1 => (10u64..120).prop_map(Change::LongestStay),
+        1 => (5u64..60).prop_map(Change::Validity),
+        1 => (5u64..60).prop_map(Change::StayDuration),
     ]
 }
 
@@ -190,23 +215,54 @@ pub(crate) fn reporter_name(number: u8) -> String {
     format!("origin-{number}")
 }
 
-/// Up to 120 of them.
-pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let index = || any::<prop::sample::Index>().prop_map(|index| index.index(60));
-    let state = || prop::sample::select(RoomState::ALL.to_vec());
+fn index() -> impl Strategy<Value = usize> {
+    any::<prop::sample::Index>().prop_map(|index| index.index(60))
+}
+
+fn claim() -> impl Strategy<Value = Step> {
+    (index(), prop::option::weighted(0.6, 1u64..40_000)).prop_map(|(index, stay)| Step::Claim(index, stay))
+}
+
+fn close() -> impl Strategy<Value = Step> {
+    (index(), any::<bool>()).prop_map(|(index, done)| Step::Close(index, done))
+}
+
+fn settle_round() -> impl Strategy<Value = Step> {
     let which =
         prop_oneof![6 => Just(Round::Open), 2 => Just(Round::SettledLast), 1 => Just(Round::NeverHeard)];
-    let step = prop_oneof![
+    (any::<u64>(), prop::bool::weighted(0.8), which, prop::bool::weighted(0.7))
+        .prop_map(|(present, wait, which, alone)| Step::SettleRound { present, wait, which, alone })
+}
+
+fn state() -> impl Strategy<Value = RoomState> {
+    prop::sample::select(RoomState::ALL.to_vec())
+}
+
+fn of_the_store() -> impl Strategy<Value = Step> {
+    let lose = (1usize..8, 0usize..8).prop_map(|(steps, forgotten)| Step::Lose { steps, forgotten });
+    prop_oneof![
+        4 => lose,
+        1 => Just(Step::Empty),
+        1 => Just(Step::MakeAnew),
+        3 => Just(Step::Recall),
+        6 => index().prop_map(Step::Show),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
         7 => (1u64..6).prop_map(Step::Join),
-        9 => (index(), prop::option::weighted(0.6, 1u64..40_000))
-            .prop_map(|(index, stay)| Step::Claim(index, stay)),
+        9 => claim(),
         5 => (index(), 1u64..40_000, any::<bool>())
             .prop_map(|(index, stay, confirms)| Step::Touch(index, stay, confirms)),
         1 => any::<bool>().prop_map(Step::SeveralNodes),
         1 => Just(Step::ShownFully),
         3 => index().prop_map(Step::Leave),
         3 => index().prop_map(Step::Move),
-        4 => (index(), any::<bool>()).prop_map(|(index, done)| Step::Close(index, done)),
+        4 => close(),
+        3 => (index(), 0u64..5).prop_map(|(index, made)| Step::Redeem(index, made)),
+        1 => (index(), any::<u8>()).prop_map(|(index, byte)| Step::KeepSignatures(index, byte)),
+        1 => index().prop_map(Step::Inspect),
         1 => (0u64..4).prop_map(Step::Exits),
         3 => (-6i64..12).prop_map(Step::Advance),
         9 => change().prop_map(Step::Set),
@@ -218,11 +274,63 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => report().prop_map(Step::Report),
         1 => (0u8..4).prop_map(Step::ForgetReporter),
         2 => (0u8..4).prop_map(Step::Alarms),
-        5 => (any::<u64>(), prop::bool::weighted(0.8), which)
-            .prop_map(|(present, wait, which)| Step::SettleRound { present, wait, which }),
+        5 => settle_round(),
         4 => (-3_000i64..15_000).prop_map(Step::Clock),
         4 => (-3_000i64..15_000).prop_map(Step::Silence),
         1 => (15_000i64..90_000).prop_map(Step::Silence),
+        2 => of_the_store(),
+    ]
+}
+
+/// Up to 120 of them.
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..120)
+}
+
+/// A store that loses something again and again, under a room that is in use.
+pub(crate) fn steps_over_a_store_that_forgets() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        5 => (1u64..6).prop_map(Step::Join),
+        5 => claim(),
+        2 => index().prop_map(Step::Leave),
+        2 => index().prop_map(Step::Move),
+        2 => close(),
+        3 => (1i64..6).prop_map(Step::Advance),
+        1 => (-6i64..0).prop_map(Step::Advance),
+        2 => Just(Step::OpenSegment),
+        2 => (0i64..15_000).prop_map(Step::Clock),
+        2 => (5u64..60).prop_map(|seconds| Step::Set(Change::StayDuration(seconds))),
+        1 => (1u64..4).prop_map(Step::Exits),
+        1 => Just(Step::Reset),
+        8 => of_the_store(),
+        6 => step(),
     ];
-    prop::collection::vec(step, 1..120)
+    prop::collection::vec(step, 1..80)
+}
+
+/// An adaptive room whose capacity is in use, and an origin that says how it fares.
+pub(crate) fn steps_of_an_adaptive_room() -> impl Strategy<Value = Vec<Step>> {
+    let beginning = (1u64..30, prop_oneof![1u64..40, 64u64..600], 1u64..15, 20u64..60).prop_map(
+        |(floor, most, round_seconds, people)| {
+            let settings = [
+                Change::Capacity(Some(most)),
+                Change::Floor(floor.min(most)),
+                Change::Rounds(round_seconds),
+                Change::Inlet(InletKind::Adaptive, true),
+            ];
+            settings.map(Step::Set).into_iter().chain([Step::Join(people)]).collect::<Vec<_>>()
+        },
+    );
+    // No free slots are reported: the law alone decides.
+    let health = report().prop_map(|report| Step::Report(Report { free: None, ..report }));
+    let step = prop_oneof![
+        8 => health,
+        8 => (0i64..16_000).prop_map(Step::Clock),
+        4 => (1u64..20).prop_map(Step::Join),
+        6 => claim(),
+        3 => close(),
+        1 => step(),
+    ];
+    (beginning, prop::collection::vec(step, 1..60))
+        .prop_map(|(beginning, steps)| beginning.into_iter().chain(steps).collect())
 }

@@ -5,6 +5,7 @@ mod support;
 
 mod kill_nine;
 mod lifecycle;
+mod lost_rooms;
 mod machine_failures;
 mod store_lost;
 mod store_restart;

@@ -1,8 +1,11 @@
 //! "A cookie edited, of another room, expired, revoked, of another generation, or sealed under a dropped key: refused." And who
 //! gets to see a cookie, and who does not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use anteroom_core::{Position, RoomId, SessionKey, UnixMillis};
+use anteroom_store::{EmbeddedStore, NodeId, Store, SystemClock};
 use anteroom_testkit::{Answer, Browser, Reply, Request, Server, Site, now, pause, wait_until};
 use serde_json::json;
 
@@ -11,8 +14,8 @@ use crate::support::BINARY;
 
 const OLD_SECRET: &str = "A-master-secret-of-this-house-for-many-years";
 const NEW_SECRET: &str = "B-master-secret-of-this-house-from-today-on";
-/// How long a visit lasts, where a test sees its end.
-const SESSION: Duration = Duration::from_secs(6);
+/// How long a visit lasts, where a test sees its end: longer than the ten seconds for which a board shows who has departed.
+const SESSION: Duration = Duration::from_secs(12);
 /// Clocks of tests and servers tell whole seconds here and there.
 const ROUNDING: Duration = Duration::from_secs(1);
 /// Every so many characters of a cookie are changed, each alone.
@@ -37,6 +40,18 @@ fn assert_refused(site: &Site, browser: &mut Browser, why: &str) {
     assert_eq!(answer.status, 503, "{why}: {answer:?}");
     assert_not_inside(&answer);
     assert_eq!(site.requests(), before, "{why}");
+}
+
+/// The cookies of visits that have ended are good for nothing as long as they would have lasted, and longer; where a visit lasts [`SESSION`].
+#[track_caller]
+fn assert_refused_from_now_on(stand: &Stand, thieves: &mut [(&str, Browser)]) {
+    let ended = now();
+    while ended.elapsed() < SESSION + ROUNDING {
+        for (why, thief) in &mut *thieves {
+            assert_refused(&stand.site, thief, why);
+        }
+        pause();
+    }
 }
 
 /// Another character that may stand in a cookie.
@@ -135,14 +150,7 @@ fn each_command_of_the_origin_ends_the_visit_for_good() {
         assert_refused(&stand.site, &mut thief, word);
         thieves.push((word, thief));
     }
-    // For as long as the cookies would have lasted, and longer.
-    let ended = now();
-    while ended.elapsed() < SESSION + ROUNDING {
-        for (word, thief) in &mut thieves {
-            assert_refused(&stand.site, thief, word);
-        }
-        pause();
-    }
+    assert_refused_from_now_on(&stand, &mut thieves);
     assert_eq!(stand.site.after_the_end(), Vec::<String>::new());
     assert_eq!(stand.site.live_visits_max(), 1);
 }
@@ -159,7 +167,7 @@ fn a_word_that_is_no_command_ends_nothing_and_is_kept_back() {
 
 #[test]
 fn leaving_ends_a_visit_for_good() {
-    let stand = Stand::open(1, "");
+    let stand = Stand::open(2, &format!("session_duration = {}", SESSION.as_secs()));
     let mut browser = stand.inside();
     let mut thief = browser.copy();
     let left = browser.post("/.anteroom/line/leave", "");
@@ -168,6 +176,24 @@ fn leaving_ends_a_visit_for_good() {
     assert_refused(&stand.site, &mut thief, "left");
     stand.wait_for_figure("active", 0);
     stand.inside();
+    assert_refused_from_now_on(&stand, &mut [("left", thief)]);
+}
+
+/// A node that starts has revoked nothing itself; the board tells it who has departed in the last ten seconds.
+#[test]
+fn a_visit_that_has_just_ended_stays_so_when_the_server_starts_again() {
+    let site = Site::open();
+    let config = hall(&site.url(), 2, "session_duration = 600");
+    let mut server = Server::builder(BINARY).config(config).start().expect("the server starts");
+    let mut browser = Browser::new(server.public());
+    browser.enter("/", SOON, TIMEOUT);
+    assert!(browser.open("/confirmed").is_from_site());
+    let thief = browser.copy();
+    assert_eq!(browser.post("/.anteroom/line/leave", "").status, 200);
+    server.terminate().expect("it ends");
+    server.restart().expect("it starts again");
+    let mut thief = thief.moved_to(server.public());
+    assert_refused(&site, &mut thief, "left before the start");
 }
 
 #[test]
@@ -285,19 +311,56 @@ fn a_place_in_line_is_remembered_for_longer_than_anybody_waits() {
     assert_eq!(ages[1], 7 * 24 * 3600);
 }
 
+/// A visit that is shorter than a provisional one makes that shorter too, so that its end can be waited for.
 #[test]
 fn a_slot_whose_cookie_never_comes_back_goes_to_somebody_else() {
-    let stand = Stand::open(1, "");
+    const SHORT: Duration = Duration::from_secs(5);
+    let stand = Stand::open(1, &format!("session_duration = {}", SHORT.as_secs()));
     let began = now();
     let mut absent = stand.browser();
     assert!(absent.open("/").is_from_site());
     let value = absent.cookies.get(COOKIE).expect("a cookie").to_owned();
     let mut next = stand.browser();
     next.open("/");
-    let page = next.enter("/", SOON, TIMEOUT * 5);
+    let page = next.enter("/", SOON, TIMEOUT);
     assert!(page.is_from_site());
-    assert!(began.elapsed() >= Duration::from_secs(30), "a cookie that still worked: {:?}", began.elapsed());
+    assert!(began.elapsed() >= SHORT, "a cookie that still worked: {:?}", began.elapsed());
     absent.cookies.put(COOKIE, &value);
     assert_refused(&stand.site, &mut absent, "too late");
     assert_eq!(stand.figure("active"), 1);
+}
+
+/// For how long after its begin the first visit of the room holds its slot, by the store of a server that has ended.
+async fn slot_is_held_for(server: &Server) -> Duration {
+    let store =
+        EmbeddedStore::open(&server.data_directory(), Arc::new(SystemClock)).expect("the store opens");
+    let id = RoomId::parse("Hall").expect("a room id");
+    let room = store.load(&id, NodeId(1)).await.expect("it can be read").expect("the room is there").room;
+    let (generation, position) = (room.newest().generation, Position::new(1).expect("a position"));
+    let session = store.session(&id, SessionKey { generation, position }).await.expect("it can be read");
+    let session = session.expect("a session");
+    Duration::from_millis(session.ends_at().since(UnixMillis(session.issued_at_seconds * 1000)))
+}
+
+#[tokio::test]
+async fn a_visitor_whose_cookie_has_not_come_back_holds_a_slot_for_35_seconds_and_then_for_a_whole_visit() {
+    // The begin is kept in whole seconds, and the cookie comes back soon.
+    const LATE: Duration = Duration::from_secs(30);
+    let site = Site::open();
+    let config = hall(&site.url(), 1, "session_duration = 300");
+    let mut server = Server::builder(BINARY).config(config).start().expect("the server starts");
+    let mut browser = Browser::new(server.public());
+    assert!(browser.open("/").is_from_site());
+    server.terminate().expect("it ends");
+    let provisional = slot_is_held_for(&server).await;
+    let whole_second = Duration::from_secs(1);
+    let expected = Duration::from_secs(35);
+    assert!((expected..=expected + whole_second).contains(&provisional), "{provisional:?}");
+    server.restart().expect("it starts again");
+    let mut browser = browser.moved_to(server.public());
+    assert!(browser.open("/").is_from_site(), "in time");
+    server.terminate().expect("it ends");
+    let confirmed = slot_is_held_for(&server).await;
+    let expected = Duration::from_secs(305);
+    assert!((expected..=expected + LATE).contains(&confirmed), "{confirmed:?}");
 }

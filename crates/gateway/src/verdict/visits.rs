@@ -199,7 +199,8 @@ pub(crate) struct Touch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anteroom_core::{Generation, Position};
+    use anteroom_core::session::Departed;
+    use anteroom_core::{Generation, Position, Room, Settings};
 
     fn key(position: u64) -> SessionKey {
         SessionKey {
@@ -231,5 +232,24 @@ mod tests {
         assert!(visits.is_revoked(key(1)));
         visits.sweep(UnixMillis(1_000 + 300_000 + REVOKED_MARGIN_MILLIS), 300_000);
         assert!(!visits.is_revoked(key(1)));
+    }
+
+    #[test]
+    fn a_visit_that_the_board_no_longer_shows_as_departed_stays_revoked_until_its_cookie_has_ended() {
+        const SESSION_MILLIS: u64 = 300_000;
+        let (visits, departed_at) = (Visits::default(), UnixMillis(1_000_000));
+        let room = Room::open(Settings::default(), departed_at, 1);
+        let board = |version, departed: &[Departed]| Board {
+            version,
+            departed: departed.iter().copied().collect(),
+            ..Board::of(&room)
+        };
+        visits.follow(&board(1, &[Departed { key: key(1), at: departed_at }]), departed_at);
+        for seconds in [0, 11, 60, 299] {
+            let now = departed_at.plus(seconds * 1_000);
+            visits.follow(&board(2 + seconds, &[]), now);
+            visits.sweep(now, SESSION_MILLIS);
+            assert!(visits.is_revoked(key(1)), "forgotten after {seconds} seconds");
+        }
     }
 }

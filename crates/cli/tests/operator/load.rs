@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::thread;
 use std::time::Duration;
 
-use anteroom_testkit::{Server, full, now, wait_until};
+use anteroom_testkit::{Reply, Server, Site, full, now, wait_until};
 use serde_json::Value;
 
 use crate::support::metrics::metric;
@@ -231,6 +232,32 @@ fn refused_visitors_come_back_when_they_were_told_to() {
     // By pauses that only grow, without a look at Retry-After, it would be about ten; without pauses, thousands.
     let refusals = metric(&server, "anteroom_limiter_decisions_total{policy=\"join\",decision=\"dropped\"}");
     assert!((3..=REFUSALS_MAX).contains(&refusals), "{refusals} refusals");
+}
+
+/// Pauses of a quarter of a second, then twice as long each time, each shortened by at most a half: within five seconds these are five or
+/// six questions. Pauses that do not grow would make twenty or more.
+#[test]
+fn refused_visitors_who_are_not_told_when_to_come_back_ask_ever_more_seldom() {
+    let joins_answered_with = |status: u16| {
+        let site = Site::open();
+        site.answer("/serving_num", Reply::new(200).body(r#"{"serving_counter": 0}"#));
+        site.answer("/assign_queue_num", Reply::new(status));
+        let url = site.url();
+        let run = load(
+            &["--public", &url, "--clients", "1", "--arrivals", "1000/s", "--poll", "60", "--deadline", "5"],
+            None,
+        );
+        assert_eq!(run.status.code(), Some(1), "{}", text(&run.stderr));
+        site.seen().iter().filter(|request| request.path() == "/assign_queue_num").count()
+    };
+    thread::scope(|scope| {
+        for status in [429, 500, 503] {
+            scope.spawn(move || {
+                let joins = joins_answered_with(status);
+                assert!((5..=6).contains(&joins), "{joins} joins, each answered with {status}");
+            });
+        }
+    });
 }
 
 #[test]

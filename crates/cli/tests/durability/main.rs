@@ -7,5 +7,6 @@ mod kill_nine;
 mod lifecycle;
 mod lost_rooms;
 mod machine_failures;
+mod old_databases;
 mod store_lost;
 mod store_restart;

@@ -153,7 +153,9 @@ impl Play {
         for _ in 0..by.unsigned_abs() {
             if by < 0 {
                 let last = model.lines.iter_mut().rev().find(|line| line.serving > line.base);
-                last.into_iter().for_each(|line| line.serving -= 1);
+                if let Some(line) = last {
+                    line.serving -= 1;
+                }
             } else if !model.pass_next() && !model.settings.inlet.is_capped() && !model.settings.queue_all {
                 model.lines.last_mut().unwrap().serving += 1;
             }

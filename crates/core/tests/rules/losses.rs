@@ -105,7 +105,7 @@ fn a_line_that_still_grows_is_not_raised_by_anybodys_memory() {
 #[test]
 fn a_repair_names_the_line_that_goes_on_where_the_lost_one_filled_the_room() {
     let mut primary = Story::manual();
-    for incarnation in 1..SEGMENTS_MAX as u8 - 1 {
+    for incarnation in 1..u8::try_from(SEGMENTS_MAX).unwrap() - 1 {
         primary.join();
         primary.does(Operation::OpenSegment { incarnation });
     }

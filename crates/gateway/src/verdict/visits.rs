@@ -199,6 +199,8 @@ pub(crate) struct Touch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use anteroom_core::session::Departed;
     use anteroom_core::{Generation, Position, Room, Settings};
 
@@ -241,7 +243,7 @@ mod tests {
         let room = Room::open(Settings::default(), departed_at, 1);
         let board = |version, departed: &[Departed]| Board {
             version,
-            departed: departed.iter().copied().collect(),
+            departed: Arc::new(departed.iter().copied().collect()),
             ..Board::of(&room)
         };
         visits.follow(&board(1, &[Departed { key: key(1), at: departed_at }]), departed_at);

@@ -248,7 +248,7 @@ fn refused_visitors_who_are_not_told_when_to_come_back_ask_ever_more_seldom() {
             None,
         );
         assert_eq!(run.status.code(), Some(1), "{}", text(&run.stderr));
-        site.seen().iter().filter(|request| request.path() == "/assign_queue_num").count()
+        site.request_log().iter().filter(|request| request.path() == "/assign_queue_num").count()
     };
     thread::scope(|scope| {
         for status in [429, 500, 503] {

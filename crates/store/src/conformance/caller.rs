@@ -9,13 +9,15 @@ use anteroom_core::{
 
 use crate::clock::{Clock, SystemClock};
 use crate::contract::{
-    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store,
+    AuditRecord, Commit, CommitOutcome, JoinBatch, JoinOutcome, Lineage, NodeId, Snapshot, Store, StoreError,
 };
 
 /// The node of a caller.
 pub const NODE: NodeId = NodeId(1);
 /// Another node.
 pub const OTHER_NODE: NodeId = NodeId(2);
+/// How often a write is asked for that a busy store did not answer in time.
+const ATTEMPTS_MAX: usize = 10;
 /// One hour.
 pub const HOUR_MILLIS: u64 = 3_600_000;
 
@@ -73,7 +75,7 @@ impl Caller {
             spread_millis: 0,
         };
         let creation = caller.creation();
-        let outcome = store.commit(&creation).await.unwrap();
+        let outcome = caller.outcome_of(&creation).await;
         assert!(matches!(outcome, CommitOutcome::Done { .. }), "{outcome:?}");
         caller.lineage = caller.snapshot().await.lineage;
         caller
@@ -138,9 +140,23 @@ impl Caller {
         }
     }
 
+    /// Whether a write is asked for once more, as owners do: a shared store does it at most once under its number.
+    fn asks_again<T>(&self, attempt: usize, result: &Result<T, StoreError>) -> bool {
+        attempt < ATTEMPTS_MAX && self.store.is_shared() && matches!(result, Err(StoreError::Ambiguous(_)))
+    }
+
+    /// What becomes of a commit, also on a machine so busy that the store answers late.
+    async fn outcome_of(&self, commit: &Commit) -> CommitOutcome {
+        let (mut attempt, mut result) = (1, self.store.commit(commit).await);
+        while self.asks_again(attempt, &result) {
+            (attempt, result) = (attempt + 1, self.store.commit(commit).await);
+        }
+        result.unwrap()
+    }
+
     /// Commits and goes on from what was committed; returns the last position handed out.
     pub async fn commit(&mut self, commit: &Commit) -> u64 {
-        match self.store.commit(commit).await.unwrap() {
+        match self.outcome_of(commit).await {
             CommitOutcome::Done { joined } => {
                 self.room = commit.next.clone();
                 self.room.segments.back_mut().unwrap().joined = joined;
@@ -152,7 +168,7 @@ impl Caller {
 
     /// Commits something that must conflict; returns the newer snapshot.
     pub async fn commit_in_vain(&self, commit: &Commit) -> Option<Snapshot> {
-        match self.store.commit(commit).await.unwrap() {
+        match self.outcome_of(commit).await {
             CommitOutcome::Done { joined } => panic!("no conflict, joined {joined}"),
             CommitOutcome::Conflict(newer) => newer.map(|newer| *newer),
         }
@@ -245,7 +261,11 @@ impl Caller {
     /// Joins on the side, as a node does that has nothing else to write; the caller's own room does not change.
     pub async fn join(&mut self, count: u64) -> u64 {
         let batch = self.batch(count);
-        match self.store.join(&batch).await.unwrap() {
+        let (mut attempt, mut result) = (1, self.store.join(&batch).await);
+        while self.asks_again(attempt, &result) {
+            (attempt, result) = (attempt + 1, self.store.join(&batch).await);
+        }
+        match result.unwrap() {
             JoinOutcome::Joined { first } => first,
             JoinOutcome::Conflict(newer) => panic!("unexpected conflict with {newer:?}"),
         }

@@ -76,7 +76,7 @@ impl Model {
         self.losses.honours_after.is_some_and(|after| after < generation) && generation < self.newest()
     }
 
-    /// The places of a line from one number to another are somebody's.
+    /// The places of a line from one number to another are a visitor's.
     fn add_places(&mut self, generation: Generation, places: std::ops::RangeInclusive<u64>, story: Story) {
         for position in places {
             let key = SessionKey { generation, position: Position::new(position).unwrap() };

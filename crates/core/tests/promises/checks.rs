@@ -125,7 +125,14 @@ impl Play {
             );
         }
         let gives_slots = after.settings.inlet.is_capped() || after.settings.is_auction();
-        if let Some(free) = after.reports.free(&after.settings, after.clock).filter(|_| gives_slots) {
+        let free_by = |board: &Board| board.reports.free(&after.settings, after.clock);
+        // What was due before a report goes by what was reported before it.
+        let free = if matches!(operation, Operation::Report(_)) {
+            free_by(before).zip(free_by(after)).map(|(earlier, now)| earlier.max(now))
+        } else {
+            free_by(after)
+        };
+        if let Some(free) = free.filter(|_| gives_slots) {
             let passes = after.reports.issued - before.reports.issued;
             let offered = (after.offers + passes).saturating_sub(before.offers);
             assert!(offered == 0 || after.offers <= free.max(before.offers), "offered more than is free");

@@ -10,6 +10,10 @@ pub const SAMPLES_MAX: usize = 32;
 pub const SAMPLE_SPACING_MILLIS: u64 = 1_000;
 /// How far back the speed is looked at.
 pub const SAMPLE_AGE_MAX_MILLIS: u64 = 600_000;
+/// How far back [`Pace::recent_per_minute_tenths`] looks.
+pub const RECENT_MILLIS: u64 = 300_000;
+/// Over no less than this: what came within seconds came within a minute.
+const RECENT_MIN_MILLIS: u64 = 60_000;
 
 /// How many offers had been made by when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +29,7 @@ pub struct Sample {
 pub struct Pace {
     /// Offers ever made.
     pub offers_made: u64,
-    /// Oldest first.
+    /// Oldest first. One of them is older than [`SAMPLE_AGE_MAX_MILLIS`], if there was one: what was made up to then.
     pub samples: VecDeque<Sample>,
 }
 
@@ -40,7 +44,7 @@ impl Pace {
             Some(last) if now.since(last.at) < SAMPLE_SPACING_MILLIS => last.offers_made = self.offers_made,
             _ => self.samples.push_back(sample),
         }
-        while self.samples.front().is_some_and(|first| now.since(first.at) > SAMPLE_AGE_MAX_MILLIS) {
+        while self.samples.get(1).is_some_and(|second| now.since(second.at) > SAMPLE_AGE_MAX_MILLIS) {
             self.samples.pop_front();
         }
         if self.samples.len() > SAMPLES_MAX {
@@ -72,9 +76,25 @@ impl Pace {
         Some(u64::try_from(tenths).unwrap_or(u64::MAX))
     }
 
+    /// Offers a minute of the last minutes, in tenths and rounded. Unlike the speed it counts a burst, which then is that many in one
+    /// minute.
+    pub fn recent_per_minute_tenths(&self, now: UnixMillis) -> u64 {
+        let is_before = |sample: &&Sample| now.since(sample.at) >= RECENT_MILLIS;
+        let before = self.samples.iter().take_while(is_before).last();
+        let (made_before, elapsed) = match (before, self.samples.front()) {
+            (Some(before), _) => (before.offers_made, RECENT_MILLIS),
+            (None, Some(first)) => (0, now.since(first.at).clamp(RECENT_MIN_MILLIS, RECENT_MILLIS)),
+            (None, None) => return 0,
+        };
+        let made = u128::from(self.offers_made - made_before);
+        let tenths = (made * 600_000 + u128::from(elapsed) / 2) / u128::from(elapsed);
+        u64::try_from(tenths).unwrap_or(u64::MAX)
+    }
+
     /// Offers made since the first sample, and in how many milliseconds; neither is 0.
     pub(crate) fn speed(&self, now: UnixMillis) -> Option<(u64, u64)> {
-        let first = self.samples.front()?;
+        let newest = self.samples.back()?.at;
+        let first = self.samples.iter().find(|sample| newest.since(sample.at) <= SAMPLE_AGE_MAX_MILLIS)?;
         let made = self.offers_made - first.offers_made;
         let elapsed = now.since(first.at);
         (made > 0 && elapsed > 0).then_some((made, elapsed))
@@ -137,6 +157,33 @@ mod tests {
         assert_eq!(pace.offers_per_minute_tenths(UnixMillis(20_000)), Some(3_000), "5 a second");
         assert_eq!(pace.offers_per_minute_tenths(UnixMillis(100_000)), Some(333), "50 in 90 seconds");
         assert_eq!(pace.offers_per_minute_tenths(UnixMillis(u64::MAX)), Some(0));
+    }
+
+    #[test]
+    fn a_burst_counts_among_the_offers_of_the_last_minutes_and_what_was_long_ago_does_not() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.recent_per_minute_tenths(UnixMillis(0)), 0);
+        pace.record(UnixMillis(1_000), 12);
+        assert_eq!(pace.recent_per_minute_tenths(UnixMillis(6_000)), 120, "twelve within a minute");
+        assert_eq!(pace.recent_per_minute_tenths(UnixMillis(121_000)), 60, "twelve in two");
+        assert_eq!(pace.recent_per_minute_tenths(UnixMillis(301_000)), 0, "five minutes ago");
+        // A thousand yesterday, and twelve now.
+        let day = 86_400_000;
+        pace.record(UnixMillis(2_000), 988);
+        pace.record(UnixMillis(day), 12);
+        assert_eq!(
+            pace.recent_per_minute_tenths(UnixMillis(day)),
+            24,
+            "twelve in five minutes, and nobody else"
+        );
+        assert_eq!(pace.speed(UnixMillis(day + 1_000)), None, "one burst has no speed");
+        // A steady stream.
+        for second in 1..=1_200 {
+            pace.record(UnixMillis(day + second * 1_000), 2);
+        }
+        let tenths = pace.recent_per_minute_tenths(UnixMillis(day + 1_200_000));
+        assert!((1_200..=1_300).contains(&tenths), "{tenths}");
+        assert!(pace.samples.len() <= SAMPLES_MAX);
     }
 
     #[test]

@@ -21,6 +21,8 @@ use tokio::task::JoinSet;
 
 use anteroom_pages::Pages;
 
+pub(crate) use self::forwarding::LogThrottle;
+
 use crate::account::figures::Figures;
 use crate::account::origin_reports;
 use crate::account::{Account, RoomVerdicts, Verdict, Verdicts};

@@ -166,6 +166,25 @@ fn a_word_that_is_no_command_ends_nothing_and_is_kept_back() {
 }
 
 #[test]
+fn a_command_counts_in_any_case_and_the_first_known_of_several() {
+    let stand = Stand::open(1, "");
+    let several =
+        Reply::new(200).header("Anteroom-Session", "dance, Complete").header("Anteroom-Session", "revoke");
+    for (path, reply) in
+        [("/upper", Reply::new(200).header("Anteroom-Session", "COMPLETE")), ("/several", several)]
+    {
+        stand.site.answer(path, reply);
+        let before = stand.figure("completed");
+        let mut browser = stand.inside();
+        let answer = browser.open(path);
+        assert_eq!((answer.status, answer.header("Anteroom-Session")), (200, None), "{answer:?}");
+        assert_eq!(browser.cookies.get(COOKIE), None, "{path}");
+        wait_until("it is counted", TIMEOUT, || stand.figure("completed") == before + 1);
+        stand.wait_for_figure("active", 0);
+    }
+}
+
+#[test]
 fn leaving_ends_a_visit_for_good() {
     let stand = Stand::open(2, &format!("session_duration = {}", SESSION.as_secs()));
     let mut browser = stand.inside();

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use crate::account::origin_reports::Site;
 use crate::account::{RoomVerdicts, Verdicts};
 use crate::classify::request_target::Path;
+use crate::gateway::LogThrottle;
 use crate::gateway::background;
 use crate::verdict::cookies::CookieNames;
 use crate::verdict::loss_mode::LossMode;
@@ -38,6 +39,8 @@ pub(crate) struct GatewayRoom {
     pub(crate) instant_admissions: InstantAdmissions,
     pub(crate) verdicts: RoomVerdicts,
     pub(crate) loss: LossMode,
+    /// When a command of the origin that means nothing is logged again.
+    pub(crate) ignored_commands: LogThrottle,
 }
 
 impl Deref for GatewayRoom {
@@ -342,6 +345,7 @@ impl GatewayRooms {
                 instant_admissions: InstantAdmissions::default(),
                 verdicts: self.verdicts.of(view.handle.id().as_str()),
                 loss: LossMode::default(),
+                ignored_commands: LogThrottle::default(),
                 view,
             }),
         };

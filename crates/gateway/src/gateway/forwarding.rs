@@ -2,7 +2,7 @@
 //! and kept up by an upgraded connection.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anteroom_core::{Recognition, UnixMillis};
@@ -27,6 +27,12 @@ use anteroom_proxy::{self as proxy, ForwardedResponse, Hop, Origins, Tunnel};
 
 /// What an origin says about a visit in its answer. It goes no further.
 const COMMAND: HeaderName = HeaderName::from_static("anteroom-session");
+/// How many commands of one answer are read.
+const COMMANDS_READ_MAX: usize = 8;
+/// How much of an unknown one is logged.
+const COMMAND_LOGGED_MAX_BYTES: usize = 64;
+/// How long after one log line about a command none follows.
+const LOG_PAUSE_MILLIS: u64 = 60_000;
 /// Tells the origin through which room a request was let in.
 const ROOM: HeaderName = HeaderName::from_static("anteroom-room");
 /// Tells the origin which visit it belongs to: the line and the position.
@@ -103,7 +109,12 @@ impl Gateway {
                 refuse(&rejection, reader, Some(rule), account)
             }
         };
-        let command = response.headers_mut().remove(COMMAND).and_then(|value| Command::parse(&value));
+        let command = Command::take(response.headers_mut(), |ignored| {
+            if rule.room.ignored_commands.may_log(now) {
+                let (room, ignored) = (rule.room.handle.id(), ignored.escape_debug());
+                tracing::warn!(%room, %ignored, "ignored a session command of the origin, further ones are not logged for a minute");
+            }
+        });
         if let (Some(command), Some(inside)) = (command, &entry.inside) {
             Self::end_visit(rule, inside, command, now);
             let cleared = rule.room.cookie_names.clear(CookieKind::Place, is_tls);
@@ -177,13 +188,46 @@ enum Command {
 }
 
 impl Command {
-    fn parse(value: &HeaderValue) -> Option<Self> {
-        match value.as_bytes() {
-            b"complete" => Some(Self::Complete),
-            b"abandon" => Some(Self::Abandon),
-            b"revoke" => Some(Self::Revoke),
-            _ => None,
+    /// Takes the commands out of an answer. The first known one counts; the others are told to `ignored`, cut short.
+    fn take(headers: &mut HeaderMap, mut ignored: impl FnMut(&str)) -> Option<Self> {
+        if !headers.contains_key(COMMAND) {
+            return None;
         }
+        let mut command = None;
+        let values = headers.get_all(COMMAND).iter();
+        let words = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        for word in words.map(<[u8]>::trim_ascii).filter(|word| !word.is_empty()).take(COMMANDS_READ_MAX) {
+            match Self::parse(word).filter(|_| command.is_none()) {
+                Some(known) => command = Some(known),
+                None => ignored(&String::from_utf8_lossy(&word[..word.len().min(COMMAND_LOGGED_MAX_BYTES)])),
+            }
+        }
+        headers.remove(COMMAND);
+        command
+    }
+
+    fn parse(word: &[u8]) -> Option<Self> {
+        let known = [
+            (&b"complete"[..], Self::Complete),
+            (&b"abandon"[..], Self::Abandon),
+            (&b"revoke"[..], Self::Revoke),
+        ];
+        known.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, command)| command)
+    }
+}
+
+/// Lets one log line a minute through.
+#[derive(Debug, Default)]
+pub(crate) struct LogThrottle(AtomicU64);
+
+impl LogThrottle {
+    fn may_log(&self, now: UnixMillis) -> bool {
+        let next = self.0.load(Ordering::Relaxed);
+        now.0 >= next
+            && self
+                .0
+                .compare_exchange(next, now.plus(LOG_PAUSE_MILLIS).0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 }
 
@@ -251,5 +295,53 @@ async fn wait_for_visit_end(
         if engine.now() >= ends_at {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_known_command_counts_in_any_case_and_the_rest_is_told() {
+        for (values, expected, ignored) in [
+            (&["complete"][..], Some(Command::Complete), &[][..]),
+            (&["Complete"], Some(Command::Complete), &[]),
+            (&[" REVOKE "], Some(Command::Revoke), &[]),
+            (&["dance, Abandon, complete"], Some(Command::Abandon), &["dance", "complete"]),
+            (&["dance", "abandon"], Some(Command::Abandon), &["dance"]),
+            (&["abandon", "revoke"], Some(Command::Abandon), &["revoke"]),
+            (&["completed"], None, &["completed"]),
+            (&["", ","], None, &[]),
+            (&[], None, &[]),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(COMMAND, HeaderValue::from_str(value).unwrap());
+            }
+            let mut told = Vec::new();
+            let command = Command::take(&mut headers, |word| told.push(word.to_owned()));
+            assert_eq!(
+                (command, told),
+                (expected, ignored.iter().map(ToString::to_string).collect()),
+                "{values:?}"
+            );
+            assert!(!headers.contains_key(COMMAND));
+        }
+        let mut headers = HeaderMap::new();
+        headers.append(COMMAND, HeaderValue::from_str(&"x,".repeat(10_000)).unwrap());
+        let mut told = 0;
+        Command::take(&mut headers, |_| told += 1);
+        assert_eq!(told, COMMANDS_READ_MAX);
+    }
+
+    #[test]
+    fn one_line_a_minute_is_logged() {
+        let throttle = LogThrottle::default();
+        let allowed: Vec<bool> = [1_000, 1_001, 60_999, 61_000, 61_001]
+            .into_iter()
+            .map(|now| throttle.may_log(UnixMillis(now)))
+            .collect();
+        assert_eq!(allowed, [true, false, false, true, false]);
     }
 }

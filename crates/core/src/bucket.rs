@@ -1,7 +1,7 @@
 //! The token bucket: how many requests a client has left.
 //!
 //! A bucket holds at most [`Limit::burst`] tokens; each request takes its cost out of it, and time puts tokens back at the limit's rate.
-//! [`take`] is the whole rule, in whole numbers only: the script that keeps buckets in Redis computes the same, bit for bit, though
+//! [`take`] is the whole rule (and [`take_all`] the same for several buckets at once: all or none), in whole numbers only: the script that keeps buckets in Redis computes the same, bit for bit, though
 //! Lua knows nothing but doubles. So every product here stays below 2^53; [`Limit::new`] refuses limits for which it would not.
 //!
 //! *Invariant:* in no interval of length t are more than burst + rate x t tokens taken, however often the clock goes back in between.
@@ -244,6 +244,33 @@ pub fn take(bucket: Option<Bucket>, limit: Limit, now_micros: u64, cost: u64) ->
     (next, taken)
 }
 
+/// What one request takes out of one bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Take {
+    /// The bucket; `None` is a full one.
+    pub bucket: Option<Bucket>,
+    /// Its limit.
+    pub limit: Limit,
+    /// How many tokens.
+    pub cost: u64,
+}
+
+/// Takes out of several buckets, if each of them has enough, else out of none. The buckets must be different ones.
+///
+/// Each result says what its own bucket would have allowed. Where another bucket refused, `remaining` is what is left because nothing
+/// was taken.
+pub fn take_all(takes: &[Take], now_micros: u64) -> Vec<(Bucket, TakeResult)> {
+    let tested: Vec<_> =
+        takes.iter().map(|asked| take(asked.bucket, asked.limit, now_micros, asked.cost)).collect();
+    if tested.iter().all(|(_, result)| result.allowed) {
+        return tested;
+    }
+    let untouched = |(asked, tested): (&Take, (Bucket, TakeResult))| {
+        if tested.1.allowed { take(asked.bucket, asked.limit, now_micros, 0) } else { tested }
+    };
+    takes.iter().zip(tested).map(untouched).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +328,21 @@ mod tests {
         assert_eq!(same, bucket);
         let (_, never) = take(None, limit, NOW, u64::MAX);
         assert_eq!((never.allowed, never.remaining, never.full_at_micros), (false, 5, NOW));
+    }
+
+    #[test]
+    fn of_several_buckets_all_are_taken_from_or_none() {
+        let (small, large) = (limit(1, 60, 1), limit(1, 60, 5));
+        let asked = |bucket, limit, cost| Take { bucket, limit, cost };
+        let first = take_all(&[asked(None, small, 1), asked(None, large, 2)], NOW);
+        let remaining: Vec<_> = first.iter().map(|(_, result)| (result.allowed, result.remaining)).collect();
+        assert_eq!(remaining, [(true, 0), (true, 3)]);
+        let again = [asked(Some(first[0].0), small, 1), asked(Some(first[1].0), large, 2)];
+        let second = take_all(&again, NOW);
+        let remaining: Vec<_> = second.iter().map(|(_, result)| (result.allowed, result.remaining)).collect();
+        assert_eq!(remaining, [(false, 0), (true, 3)], "nothing is taken where another bucket refuses");
+        assert_eq!((second[0].0, second[1].0), (first[0].0, first[1].0));
+        assert_eq!(second[1].1.retry_after_micros, Some(0));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct Client {
     pub address: IpAddr,
     /// The digest of the key it showed.
     pub key: Option<KeyDigest>,
+    /// Whether it comes through a proxy that is not trusted, so that it may be anybody behind that address.
+    pub is_forwarded_by_stranger: bool,
 }
 
 /// How clients are identified.
@@ -52,8 +54,11 @@ pub struct Identification {
 
 /// The client that sent a request on this connection.
 pub fn identify(peer: &Peer, headers: &HeaderMap, identification: &Identification) -> Client {
+    let trusted = &identification.trusted_proxies;
     Client {
-        address: address(peer.address.ip(), headers, &identification.trusted_proxies),
+        address: address(peer.address.ip(), headers, trusted),
+        is_forwarded_by_stranger: headers.contains_key(FORWARDED_FOR)
+            && !trusted.contains(peer.address.ip().to_canonical()),
         key: identification.key_header.as_ref().and_then(|name| KeyDigest::from_headers(headers, name)),
     }
 }

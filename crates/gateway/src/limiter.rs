@@ -1,14 +1,17 @@
 //! **limit**: keeps each client within its budgets of requests.
 //!
 //! A [`Policy`] says how much of what is allowed to whom; a token bucket for each client says how much of that is left. Buckets
-//! live on this node or in a Redis that all nodes share (`anteroom_store::buckets`). Budgets by address come first, then those
-//! by key; the first that is used up refuses the request, and what was taken from those before it stays taken.
+//! live on this node or in a Redis that all nodes share (`anteroom_store::buckets`). A request asks all its budgets in one
+//! call with one deadline. If one of them is used up, the request is refused and charged to none.
 //!
-//! **It fails open.** It protects the site from a few who ask too much; if it cannot tell, every request is let through and a metric
-//! says so. A shared store that fails, or does not answer within the budget of time, never keeps a visitor waiting: `breaker`
-//! takes it out of the way, [`Limiter::keep_probing`] brings it back.
+//! **It fails open, except for joins.** It protects the site from a few who ask too much; if it cannot tell, requests are let through
+//! and a metric says so. Joins are then limited by buckets of this node ([`OnFailure`]). A shared store that fails, or does not answer
+//! within the budget of time, never keeps a visitor waiting: `breaker` takes it out of the way, [`Limiter::keep_probing`]
+//! brings it back.
 //!
-//! *Invariant:* every policy that a request is charged to counts one decision: allowed, dropped, or made without the store.
+//! *Invariant:* every policy that a request is charged to counts one decision: allowed, or made without the store. Of a refused
+//! request only the policies that refused it count one: dropped.
+//! *Invariant:* nobody is refused by what this node remembers of a store that is lost.
 
 mod breaker;
 mod counts;
@@ -19,17 +22,18 @@ mod refusals;
 mod tests;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use anteroom_core::bucket::{Limit, TakeResult};
-use anteroom_store::buckets::{BucketKey, Buckets, MemoryBuckets};
+use anteroom_core::bucket::TakeResult;
+use anteroom_store::buckets::{BucketCharge, Buckets, MemoryBuckets};
 use anteroom_store::clock::Stopwatch;
 use prometheus_client::encoding::DescriptorEncoder;
+use tokio::sync::Notify;
 
 pub use policy::{
-    Budget, By, CHARGE_LIST_MAX, CHARGES_MAX, COST_MAX, Charge, Class, POLICIES_MAX, Policy, PolicyError,
-    RequestDescriptor,
+    Budget, By, CHARGE_LIST_MAX, CHARGES_MAX, COST_MAX, Charge, Class, IPV6_FACTORS, POLICIES_MAX, Policy,
+    PolicyError, RequestDescriptor,
 };
 pub use quota::Quota;
 
@@ -40,14 +44,31 @@ use refusals::Refusals;
 
 /// How long after a failed probe the next one follows.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the store is probed while requests are refused by memory alone.
+const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
+/// A store that has not answered such a probe after this time is lost.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What happens to requests while the shared store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
     /// All are let through.
     Open,
+    /// This node decides joins alone, by buckets of its own that begin full. Everything else is let through.
+    LocalJoins,
     /// This node decides alone, by buckets of its own that begin full.
     Local,
+}
+
+impl OnFailure {
+    /// Whether this node decides requests of a class alone.
+    fn is_local(self, class: Class) -> bool {
+        match self {
+            Self::Open => false,
+            Self::LocalJoins => class == Class::Join,
+            Self::Local => true,
+        }
+    }
 }
 
 /// What a limiter goes by.
@@ -82,19 +103,26 @@ pub enum Decision {
 
 /// Decides.
 pub struct Limiter {
-    /// Those by address before those by key.
+    /// Those per node first, if buckets are shared; then those by address before those by key.
     rows: Vec<Row>,
     /// Which classes any policy concerns, by their index: the others cost nothing.
     concerned: [bool; Class::ALL.len()],
     exempt: Networks,
     buckets: Arc<dyn Buckets>,
-    /// Buckets of this node alone, for when the shared ones fail.
-    local: Option<MemoryBuckets>,
+    /// Whether the buckets are those of several nodes.
+    is_shared: bool,
+    /// Buckets of this node alone beside shared ones: for policies that are per node, and for when the shared ones fail.
+    local: MemoryBuckets,
+    on_failure: OnFailure,
     budget: Duration,
     has_legacy_fields: bool,
     breaker: Breaker,
     refusals: Refusals,
+    /// Notified when a request is refused without asking the store.
+    refused_by_memory: Notify,
     counts: Counts,
+    /// The warning about a proxy that nobody trusts is written once.
+    untrusted_forward: Once,
     running: Stopwatch,
 }
 
@@ -105,16 +133,23 @@ struct Row {
     counts: PolicyCounts,
 }
 
-/// A bucket that a request is charged to.
-struct DueCharge<'a> {
-    row: &'a Row,
-    bucket: BucketKey,
-    cost: u64,
+/// The buckets that a request is charged to.
+struct Dues<'a> {
+    class: Class,
+    /// The policy of each charge.
+    rows: Vec<&'a Row>,
+    charges: Vec<BucketCharge>,
+    /// How many of them, the first ones, are of buckets on this node beside a shared store.
+    node_charges: usize,
 }
 
-impl DueCharge<'_> {
-    fn limit(&self) -> &Limit {
-        self.row.policy.limit()
+impl Dues<'_> {
+    fn on_node(&self) -> &[BucketCharge] {
+        &self.charges[..self.node_charges]
+    }
+
+    fn in_store(&self) -> &[BucketCharge] {
+        &self.charges[self.node_charges..]
     }
 }
 
@@ -123,7 +158,8 @@ impl Limiter {
     pub fn new(settings: LimiterSettings, buckets: Arc<dyn Buckets>) -> Self {
         let LimiterSettings { mut policies, exempt, budget, on_failure, local_keys_max, legacy_fields } =
             settings;
-        policies.sort_by_key(|policy| policy.by() == By::Key);
+        let is_shared = buckets.take_all_at_once(&[]).is_none();
+        policies.sort_by_key(|policy| (is_shared && !policy.is_per_node(), policy.by() == By::Key));
         let concerned = Class::ALL.map(|class| policies.iter().any(|policy| policy.concerns(class)));
         let counts = Counts::default();
         let rows = policies.into_iter().enumerate().map(|(number, policy)| Row {
@@ -136,12 +172,16 @@ impl Limiter {
             concerned,
             exempt,
             buckets,
-            local: (on_failure == OnFailure::Local).then(|| MemoryBuckets::new(local_keys_max)),
+            is_shared,
+            local: MemoryBuckets::new(local_keys_max),
+            on_failure,
             budget,
             has_legacy_fields: legacy_fields,
             breaker: Breaker::default(),
             refusals: Refusals::new(),
+            refused_by_memory: Notify::new(),
             counts,
+            untrusted_forward: Once::new(),
             running: Stopwatch::start(),
         }
     }
@@ -154,131 +194,163 @@ impl Limiter {
     /// What becomes of a request, if that is known without waiting: where buckets are on this node, where the client
     /// is known to be refused for a while yet, and where the shared store is out of the way.
     pub fn decide_at_once(&self, descriptor: &RequestDescriptor<'_>, client: &Client) -> Option<Decision> {
-        let mut dues = self.dues(descriptor, client);
-        let Some(mut due) = dues.next() else { return Some(Decision::Unlimited) };
-        let watch = Stopwatch::start();
-        let mut outcome = PolicyResults::new(self.has_legacy_fields);
-        loop {
-            // Buckets that decide at once always do, so nothing has been taken when they do not.
-            let Some(taken) = self.buckets.take_at_once(&due.bucket, due.limit(), due.cost) else {
-                return self.decide_without_asking(descriptor, client, &watch);
-            };
-            outcome.note(&due, &taken, Source::Buckets);
-            match dues.next().filter(|_| taken.allowed) {
-                Some(next) => due = next,
-                None => break,
-            }
-        }
-        Some(self.finish(outcome, &watch))
+        self.decide_dues_at_once(&self.dues(descriptor, client))
     }
 
     /// What becomes of a request. Waits for a shared store, but never longer than the budget.
     pub async fn decide(&self, descriptor: &RequestDescriptor<'_>, client: &Client) -> Decision {
-        match self.decide_at_once(descriptor, client) {
+        let dues = self.dues(descriptor, client);
+        match self.decide_dues_at_once(&dues) {
             Some(decision) => decision,
-            None => self.ask(descriptor, client).await,
+            None => self.ask(&dues).await,
         }
     }
 
-    /// The buckets that a request is charged to, in their order.
-    fn dues<'a>(
-        &'a self,
-        descriptor: &'a RequestDescriptor<'_>,
-        client: &'a Client,
-    ) -> impl Iterator<Item = DueCharge<'a>> {
-        let is_concerned = self.concerns(descriptor.class) && !self.exempt.contains(client.address);
-        let rows = if is_concerned { &self.rows[..] } else { &[] };
-        rows.iter().filter_map(|row| {
-            let cost = row.policy.cost_of(descriptor)?;
-            Some(DueCharge { row, bucket: row.policy.bucket_of(client)?, cost })
-        })
-    }
-
-    /// The same for a shared store, as far as it need not be asked.
-    fn decide_without_asking(
-        &self,
-        descriptor: &RequestDescriptor<'_>,
-        client: &Client,
-        watch: &Stopwatch,
-    ) -> Option<Decision> {
-        let mut outcome = PolicyResults::new(self.has_legacy_fields);
-        if self.breaker.is_open() {
-            for due in self.dues(descriptor, client) {
-                if !self.decide_without_store(&due, &mut outcome) {
-                    break;
+    /// The buckets that a request is charged to, in the order of the policies.
+    fn dues<'a>(&'a self, descriptor: &RequestDescriptor<'_>, client: &Client) -> Dues<'a> {
+        let (rows, charges) = (Vec::new(), Vec::new());
+        let mut dues = Dues { class: descriptor.class, rows, charges, node_charges: 0 };
+        if !self.concerns(descriptor.class) || self.is_exempt(client) {
+            return dues;
+        }
+        for row in &self.rows {
+            if let Some(cost) = row.policy.cost_of(descriptor) {
+                row.policy.add_charges(client, cost, &mut dues.charges);
+                dues.rows.resize(dues.charges.len(), row);
+                if self.is_shared && row.policy.is_per_node() {
+                    dues.node_charges = dues.charges.len();
                 }
             }
-            return Some(self.finish(outcome, watch));
+        }
+        dues
+    }
+
+    /// Whether a client is never limited. A proxy on an exempt address that nobody has named as trusted speaks for everybody, so what it
+    /// forwards is not exempt.
+    fn is_exempt(&self, client: &Client) -> bool {
+        if !self.exempt.contains(client.address) {
+            return false;
+        }
+        if client.is_forwarded_by_stranger {
+            self.counts.untrusted_forwards.inc();
+            self.untrusted_forward.call_once(|| {
+                tracing::warn!(
+                    address = %client.address,
+                    "requests from an exempt address carry x-forwarded-for and are rate limited as one client; \
+                     name the proxy in trusted_proxies"
+                );
+            });
+        }
+        !client.is_forwarded_by_stranger
+    }
+
+    fn decide_dues_at_once(&self, dues: &Dues<'_>) -> Option<Decision> {
+        if dues.charges.is_empty() {
+            return Some(Decision::Unlimited);
+        }
+        let watch = Stopwatch::start();
+        if !self.is_shared {
+            let results = self.buckets.take_all_at_once(&dues.charges)?;
+            return Some(self.finish(dues, &results, Source::Buckets, &watch));
+        }
+        if dues.in_store().is_empty() {
+            let results = self.local.take_all_now(dues.on_node());
+            return Some(self.finish(dues, &results, Source::Buckets, &watch));
+        }
+        if self.breaker.is_open() {
+            return Some(self.decide_without_store(dues, &watch));
         }
         let now = self.now_micros();
-        let refused = self.dues(descriptor, client).find_map(|due| {
-            let taken = self.refusals.find(due.row.number, due.bucket.who, now)?;
-            Some((due, taken))
+        let found = dues.rows.iter().zip(&dues.charges).find_map(|(row, charge)| {
+            let taken = self.refusals.find(row.number, charge.key.who, now)?;
+            Some((*row, taken))
         });
-        let (due, taken) = refused?;
-        outcome.note(&due, &taken, Source::Buckets);
-        Some(self.finish(outcome, watch))
+        let (row, taken) = found?;
+        self.refused_by_memory.notify_one();
+        let refused = Dues { class: dues.class, rows: vec![row], charges: Vec::new(), node_charges: 0 };
+        Some(self.finish(&refused, &[taken], Source::Buckets, &watch))
     }
 
-    /// Asks the shared store.
-    async fn ask(&self, descriptor: &RequestDescriptor<'_>, client: &Client) -> Decision {
+    /// Asks the shared store for all its buckets at once, if those of this node allow the request.
+    async fn ask(&self, dues: &Dues<'_>) -> Decision {
         let watch = Stopwatch::start();
-        let mut outcome = PolicyResults::new(self.has_legacy_fields);
-        for due in self.dues(descriptor, client) {
-            let goes_on = match self.take(&due, &watch).await {
-                Some(taken) => {
-                    outcome.note(&due, &taken, Source::Buckets);
-                    taken.allowed
-                }
-                None => self.decide_without_store(&due, &mut outcome),
-            };
-            if !goes_on {
-                break;
-            }
-        }
-        self.finish(outcome, &watch)
-    }
-
-    /// What the shared store says within what is left of the budget.
-    async fn take(&self, due: &DueCharge<'_>, watch: &Stopwatch) -> Option<TakeResult> {
-        if self.breaker.is_open() {
-            return None;
+        let mut results = self.local.take_all_now(dues.on_node());
+        if results.iter().any(|taken| !taken.allowed) {
+            let (rows, charges) = (dues.rows[..dues.node_charges].to_vec(), Vec::new());
+            let refused = Dues { class: dues.class, rows, charges, node_charges: dues.node_charges };
+            return self.finish(&refused, &results, Source::Buckets, &watch);
         }
         let asked_micros = self.now_micros();
-        let rest = self.budget.saturating_sub(watch.elapsed());
-        match tokio::time::timeout(rest, self.buckets.take(&due.bucket, due.limit(), due.cost)).await {
-            Ok(Ok(taken)) => {
+        match tokio::time::timeout(self.budget, self.buckets.take_all(dues.in_store())).await {
+            Ok(Ok(shared)) => {
                 self.breaker.note_answer();
-                if !taken.allowed {
-                    self.refusals.note(due.row.number, due.bucket.who, asked_micros, &taken);
+                let rows = &dues.rows[dues.node_charges..];
+                for ((row, charge), taken) in rows.iter().zip(dues.in_store()).zip(&shared) {
+                    if !taken.allowed {
+                        self.refusals.note(row.number, charge.key.who, asked_micros, taken);
+                    }
                 }
-                Some(taken)
+                if shared.iter().any(|taken| !taken.allowed) {
+                    self.local.put_back(dues.on_node());
+                }
+                results.extend(shared);
+                return self.finish(dues, &results, Source::Buckets, &watch);
             }
-            Ok(Err(error)) => {
-                self.breaker.note_failure(&error);
-                None
-            }
+            Ok(Err(error)) => self.lose_store(&error),
             Err(_elapsed) => {
-                self.breaker.note_late();
-                None
+                if self.breaker.note_late() {
+                    self.refusals.clear();
+                }
             }
         }
+        self.local.put_back(dues.on_node());
+        self.decide_without_store(dues, &watch)
     }
 
-    /// Decides without the store. Whether the request may go on.
-    fn decide_without_store(&self, due: &DueCharge<'_>, outcome: &mut PolicyResults) -> bool {
-        let local = self.local.as_ref();
-        if let Some(taken) = local.and_then(|local| local.take_at_once(&due.bucket, due.limit(), due.cost)) {
-            outcome.note(due, &taken, Source::Local);
-            return taken.allowed;
+    /// Decides without the store.
+    fn decide_without_store(&self, dues: &Dues<'_>, watch: &Stopwatch) -> Decision {
+        let is_local = self.on_failure.is_local(dues.class);
+        let charges = if is_local { &dues.charges[..] } else { dues.on_node() };
+        let results = self.local.take_all_now(charges);
+        self.finish(dues, &results, Source::Local, watch)
+    }
+
+    /// The store failed. What it refused is forgotten: it may have lost it, and nobody is refused by a store that is gone.
+    fn lose_store(&self, error: &dyn fmt::Display) {
+        if self.breaker.note_failure(error) {
+            self.refusals.clear();
         }
-        due.row.counts.failed_open.inc();
-        true
     }
 
-    fn finish(&self, outcome: PolicyResults, watch: &Stopwatch) -> Decision {
+    /// Counts what each policy said, and puts it together. Policies without a result failed open.
+    fn finish(&self, dues: &Dues<'_>, results: &[TakeResult], source: Source, watch: &Stopwatch) -> Decision {
+        let is_refused = results.iter().any(|taken| !taken.allowed);
+        let mut quota: Option<Quota> = None;
+        let mut rest = results;
+        for policy in dues.rows.chunk_by(|one, other| one.number == other.number) {
+            let Row { policy: of, counts, .. } = policy[0];
+            let (its_own, further) = rest.split_at(policy.len().min(rest.len()));
+            rest = further;
+            let Some(taken) = its_own.iter().min_by_key(|taken| nearness_to_refusal(taken)) else {
+                counts.failed_open.inc();
+                continue;
+            };
+            // What would have allowed a request that another policy refused was not charged.
+            if !taken.allowed || !is_refused {
+                let is_local = matches!(source, Source::Local) && !of.is_per_node();
+                counts.of(taken.allowed, is_local).inc();
+            }
+            match &mut quota {
+                Some(quota) => quota.add(of, taken),
+                None => quota = Some(Quota::new(of, taken, self.has_legacy_fields)),
+            }
+        }
         self.counts.seconds.observe(watch.elapsed());
-        outcome.decision()
+        match quota {
+            Some(quota) if is_refused => Decision::Refused(quota),
+            Some(quota) => Decision::Allowed(quota),
+            None => Decision::FailedOpen,
+        }
     }
 
     /// By a clock that never goes back, and says nothing about the time of day.
@@ -289,27 +361,55 @@ impl Limiter {
     /// Makes the connection to a shared store. To be waited for before the first decision; without it that one fails open.
     pub async fn connect(&self) {
         if let Err(error) = self.buckets.probe().await {
-            self.breaker.note_failure(&error);
+            self.lose_store(&error);
         }
     }
 
-    /// Closes the breaker whenever the shared store answers again, and in time. Runs until it is dropped.
+    /// Closes the breaker whenever the shared store answers again, and in time; opens it if requests are refused by memory and the store
+    /// is gone, which nobody would notice otherwise. Runs until it is dropped.
     pub async fn keep_probing(self: Arc<Self>) {
         loop {
-            self.breaker.wait_until_open().await;
-            let watch = Stopwatch::start();
-            match self.buckets.probe().await {
-                Ok(()) if watch.elapsed() <= self.budget => self.breaker.close(),
-                // Connecting takes its time; whether the store is fast is seen from the next one.
-                Ok(()) | Err(_) => tokio::time::sleep(PROBE_INTERVAL).await,
+            if self.breaker.is_open() {
+                let watch = Stopwatch::start();
+                match self.buckets.probe().await {
+                    Ok(()) if watch.elapsed() <= self.budget => {
+                        // A late answer may have been remembered meanwhile.
+                        self.refusals.clear();
+                        self.breaker.close();
+                    }
+                    // Connecting takes its time; whether the store is fast is seen from the next one.
+                    Ok(()) | Err(_) => tokio::time::sleep(PROBE_INTERVAL).await,
+                }
+                continue;
             }
+            tokio::select! {
+                () = self.breaker.wait_until_open() => {}
+                () = self.refused_by_memory.notified() => self.confirm_store().await,
+            }
+        }
+    }
+
+    /// Finds out whether the store is still there.
+    async fn confirm_store(&self) {
+        // A probe is awaited to its end, also one that is late.
+        let mut probe = self.buckets.probe();
+        let probed = match tokio::time::timeout(CONFIRM_TIMEOUT, &mut probe).await {
+            Ok(probed) => probed,
+            Err(_elapsed) => {
+                self.lose_store(&"it does not answer");
+                probe.await
+            }
+        };
+        match probed {
+            Err(error) => self.lose_store(&error),
+            Ok(()) => tokio::time::sleep(CONFIRM_INTERVAL).await,
         }
     }
 
     /// Writes the limiter's figures.
     pub fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let local = self.local.as_ref().map_or(0, Buckets::overflowed);
-        self.counts.encode(encoder, self.breaker.is_open(), self.buckets.overflowed() + local)
+        let overflowed = self.buckets.overflowed() + self.local.overflowed();
+        self.counts.encode(encoder, self.breaker.is_open(), overflowed)
     }
 }
 
@@ -329,39 +429,8 @@ enum Source {
     Local,
 }
 
-/// What the policies of one request said so far.
-struct PolicyResults {
-    quota: Option<Quota>,
-    is_refused: bool,
-    has_legacy_fields: bool,
-}
-
-impl PolicyResults {
-    const fn new(has_legacy_fields: bool) -> Self {
-        Self { quota: None, is_refused: false, has_legacy_fields }
-    }
-
-    fn note(&mut self, due: &DueCharge<'_>, taken: &TakeResult, source: Source) {
-        let Row { policy, counts, .. } = due.row;
-        let counter = match (source, taken.allowed) {
-            (Source::Buckets, true) => &counts.allowed,
-            (Source::Buckets, false) => &counts.dropped,
-            (Source::Local, true) => &counts.local_allowed,
-            (Source::Local, false) => &counts.local_dropped,
-        };
-        counter.inc();
-        self.is_refused |= !taken.allowed;
-        match &mut self.quota {
-            Some(quota) => quota.add(policy, taken),
-            None => self.quota = Some(Quota::new(policy, taken, self.has_legacy_fields)),
-        }
-    }
-
-    fn decision(self) -> Decision {
-        match self.quota {
-            Some(quota) if self.is_refused => Decision::Refused(quota),
-            Some(quota) => Decision::Allowed(quota),
-            None => Decision::FailedOpen,
-        }
-    }
+/// Of the buckets of one policy the one that stands for it: one that refuses, the longest, or else the one with the least left.
+fn nearness_to_refusal(taken: &TakeResult) -> (bool, std::cmp::Reverse<u64>, u64) {
+    let retry_after_micros = taken.retry_after_micros.unwrap_or(u64::MAX);
+    (taken.allowed, std::cmp::Reverse(retry_after_micros), taken.remaining)
 }

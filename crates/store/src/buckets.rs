@@ -21,12 +21,25 @@ pub const POLICY_NAME_MAX_LENGTH: usize = 64;
 /// Keeps buckets, and takes tokens out of them.
 #[async_trait]
 pub trait Buckets: Send + Sync + 'static {
-    /// Takes `cost` tokens out of a client's bucket, if it has them. It waits for nothing but the store, at most two
-    /// seconds; a caller with a shorter timeout drops the future, and then the tokens may be gone all the same.
-    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError>;
+    /// Takes tokens out of all of these buckets, if each of them has enough, else out of none; a result for each, in their
+    /// order, as [`anteroom_core::bucket::take_all`] has it. The keys must differ. It waits for nothing but the store, at
+    /// most two seconds; a caller with a shorter timeout drops the future, and then the tokens may be gone all the same.
+    async fn take_all(&self, charges: &[BucketCharge]) -> Result<Vec<TakeResult>, BucketsError>;
 
-    /// The same without waiting, where nobody has to be asked for it; `None` where only [`Self::take`] can say.
-    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<TakeResult>;
+    /// The same without waiting, where nobody has to be asked for it; `None` where only [`Self::take_all`] can say.
+    fn take_all_at_once(&self, charges: &[BucketCharge]) -> Option<Vec<TakeResult>>;
+
+    /// Takes `cost` tokens out of one bucket.
+    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
+        let results = self.take_all(&[BucketCharge { key: key.clone(), limit: *limit, cost }]).await?;
+        results.first().copied().ok_or_else(|| BucketsError::Refused("there is no result".into()))
+    }
+
+    /// The same without waiting.
+    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<TakeResult> {
+        let results = self.take_all_at_once(&[BucketCharge { key: key.clone(), limit: *limit, cost }])?;
+        results.first().copied()
+    }
 
     /// Whether buckets can be reached. It mends what can be mended: connects, finds out who the primaries are. So it is
     /// to be asked again and again while [`Self::take`] fails, and once before the first one. It must be awaited to its
@@ -102,15 +115,40 @@ impl fmt::Debug for PolicyName {
     }
 }
 
-/// Whose bucket it is: an address, or the digest of an API key. Small, because there may be a million of them.
+/// Whose bucket it is: an address, a network, or the digest of an API key. Small, because there may be a million of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Who(Kind);
+
+/// How much of an IPv6 address counts. The holder of one address holds its /64; many hold the /56 or the /48 around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Ipv6Prefix {
+    /// What one household or one telephone has at least.
+    Bits64,
+    /// What many providers give to a household.
+    Bits56,
+    /// What providers give to a company, and tunnel brokers to anybody.
+    Bits48,
+}
+
+impl Ipv6Prefix {
+    /// From the narrowest to the widest.
+    pub const ALL: [Self; 3] = [Self::Bits64, Self::Bits56, Self::Bits48];
+
+    /// How many bytes of an address it has.
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Bits64 => 8,
+            Self::Bits56 => 7,
+            Self::Bits48 => 6,
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Kind {
     Ipv4([u8; 4]),
-    /// The first half of an address: what one customer of a provider has alone.
-    Ipv6Network([u8; 8]),
+    /// The first half of an address, as far as it counts; the rest is zero.
+    Ipv6Network(Ipv6Prefix, [u8; 8]),
     /// The first half of a SHA-256. Two keys with the same one are not to be found.
     Digest([u8; 16]),
 }
@@ -120,11 +158,23 @@ impl Who {
     pub fn address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(Kind::Ipv4(address.octets())),
-            IpAddr::V6(address) => {
-                let mut network = [0; 8];
-                network.copy_from_slice(&address.octets()[..8]);
-                Self(Kind::Ipv6Network(network))
-            }
+            IpAddr::V6(address) => Self::network(address, Ipv6Prefix::Bits64),
+        }
+    }
+
+    /// Any client of this IPv6 network.
+    pub fn network(address: Ipv6Addr, prefix: Ipv6Prefix) -> Self {
+        let (mut network, bytes) = ([0; 8], prefix.bytes());
+        network[..bytes].copy_from_slice(&address.octets()[..bytes]);
+        Self(Kind::Ipv6Network(prefix, network))
+    }
+
+    /// What kind of client it is: buckets of different kinds have different limits under one name.
+    const fn kind(&self) -> u8 {
+        match self.0 {
+            Kind::Ipv4(_) => 0,
+            Kind::Ipv6Network(prefix, _) => 1 + prefix as u8,
+            Kind::Digest(_) => u8::MAX,
         }
     }
 
@@ -141,10 +191,10 @@ impl fmt::Display for Who {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Kind::Ipv4(octets) => fmt::Display::fmt(&Ipv4Addr::from(octets), formatter),
-            Kind::Ipv6Network(network) => {
+            Kind::Ipv6Network(prefix, network) => {
                 let mut octets = [0; 16];
                 octets[..8].copy_from_slice(&network);
-                write!(formatter, "{}/64", Ipv6Addr::from(octets))
+                write!(formatter, "{}/{}", Ipv6Addr::from(octets), prefix.bytes() * 8)
             }
             Kind::Digest(half) => half.iter().try_for_each(|byte| write!(formatter, "{byte:02x}")),
         }
@@ -158,6 +208,17 @@ pub struct BucketKey {
     pub policy: PolicyName,
     /// Of whom.
     pub who: Who,
+}
+
+/// One bucket that a request is charged to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketCharge {
+    /// Which bucket.
+    pub key: BucketKey,
+    /// Its limit.
+    pub limit: Limit,
+    /// How many tokens the request takes.
+    pub cost: u64,
 }
 
 /// Its key in Redis: `rate_limit:<policy>:<who>`. There is no hash tag in it, so buckets are spread over a whole cluster.
@@ -185,6 +246,16 @@ mod tests {
         let digest = std::array::from_fn(|index| u8::try_from(index).unwrap());
         assert_eq!(Who::digest(&digest).to_string(), "000102030405060708090a0b0c0d0e0f");
         assert_eq!(size_of::<Who>(), 17);
+    }
+
+    #[test]
+    fn networks_around_an_address_have_keys_of_their_own() {
+        let address = "2001:db8:1:2ff:3:4:5:6".parse().unwrap();
+        let written = Ipv6Prefix::ALL.map(|prefix| Who::network(address, prefix).to_string());
+        assert_eq!(written, ["2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]);
+        let of_zero = Ipv6Prefix::ALL.map(|prefix| Who::network(Ipv6Addr::UNSPECIFIED, prefix));
+        assert!(of_zero[0] != of_zero[1] && of_zero[1] != of_zero[2]);
+        assert_eq!(of_zero[0], Who::address("::1".parse().unwrap()));
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn a_key_has_a_budget_beside_that_of_its_address() {
     assert_eq!(ask("203.0.113.8", "one").status, 200, "a key is the same from everywhere");
     let refused = ask("203.0.113.7", "one");
     assert_eq!((refused.status, refused.json()["violated-policies"].clone()), (429, json!(["keys"])));
-    assert_eq!(remaining(&refused, "join"), 2, "a refusal by the second keeps what the first has taken");
+    assert_eq!(remaining(&refused, "join"), 3, "a refusal by one budget takes nothing from the other");
     assert_eq!(ask("203.0.113.7", "two").status, 200);
     // Two keys at once are no third one.
     let both = |client: &mut _, other: &str| {
@@ -196,10 +196,55 @@ fn who_is_on_this_machine_is_not_limited_unless_somebody_says_so() {
     let server = Server::builder(BINARY).memory().config(config).start().unwrap();
     let mut client = server.visitor();
     for _ in 0..5 {
-        let joined = join(&mut client, "203.0.113.7");
+        let joined = client.post_json("/join", &json!({ "room": "Hall" })).unwrap();
         assert_eq!((joined.status, joined.header("RateLimit")), (200, None));
     }
     assert_eq!(decided(&server, "join", "allowed"), 0);
+}
+
+#[test]
+fn visitors_of_a_proxy_on_this_machine_are_not_exempt_and_one_warning_says_so() {
+    let config = format!("{}[[room]]\nid = \"Hall\"\n", joins("join", "ip", 2));
+    let server = Server::builder(BINARY).memory().config(config).start().unwrap();
+    let mut client = server.visitor();
+    // As nginx on the same machine sends it, without `trusted_proxies`: nobody knows whose address that is.
+    let statuses = [1, 2, 3, 4].map(|number| join(&mut client, &format!("203.0.113.{number}")).status);
+    assert_eq!(statuses, [200, 200, 429, 429]);
+    assert_eq!(metric(&server, "anteroom_limiter_untrusted_forwards_total"), 4);
+    assert_eq!(
+        server.stderr().matches("name the proxy in trusted_proxies").count(),
+        1,
+        "{}",
+        server.stderr()
+    );
+    let direct = client.post_json("/join", &json!({ "room": "Hall" })).unwrap();
+    assert_eq!(direct.status, 200, "health checks and operators stay exempt");
+}
+
+#[test]
+fn without_a_word_claims_and_reads_have_a_budget() {
+    let server = server("").memory().start().unwrap();
+    let mut client = server.visitor();
+    let forwarded =
+        |method: &str, path: &str| Request::new(method, path).header("X-Forwarded-For", "203.0.113.7");
+    let claimed = client.send(&forwarded("POST", "/claim")).unwrap();
+    let policy =
+        |name: &str, requests| (name.to_owned(), vec![("q".to_owned(), requests), ("w".to_owned(), 60)]);
+    assert_eq!(members(&claimed, "RateLimit-Policy"), [policy("claim", 3_000)]);
+    let looked = client.send(&forwarded("GET", "/nowhere")).unwrap();
+    assert_eq!(members(&looked, "RateLimit-Policy"), [policy("read", 60_000)]);
+    let refused = (0..3_500).find(|_| client.send(&forwarded("POST", "/claim")).unwrap().status == 429);
+    assert!(refused.is_some(), "one address claims without an end");
+}
+
+#[test]
+fn one_holder_of_a_48_joins_no_more_than_64_households() {
+    let server = server(&joins("join", "ip", 2)).memory().start().unwrap();
+    let mut client = server.visitor();
+    let joined =
+        (0..0x1_0000).step_by(0x100).map(|network| join(&mut client, &format!("2001:db8:1:{network:x}::1")));
+    assert_eq!(joined.filter(|joined| joined.status == 200).count(), 128);
+    assert_eq!(join(&mut client, "2001:db8:2::1").status, 200, "the next /48 has a budget of its own");
 }
 
 #[test]

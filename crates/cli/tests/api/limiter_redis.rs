@@ -7,7 +7,7 @@ use std::time::Duration;
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::{Builder, Server, now, require_redis, wait_until};
 
-use crate::limiter_support::{TIMEOUT, decided, join, joins, remaining};
+use crate::limiter_support::{LONG_SECONDS, TIMEOUT, decided, join, joins, remaining};
 use crate::support::metrics::metric;
 
 /// How long a join may take while the Redis hangs, on a busy machine; without a bound it would take until the Redis answers.
@@ -15,9 +15,12 @@ const DELAY_MAX: Duration = Duration::from_secs(1);
 /// How long a hundred of them may take together.
 const ALL_DELAYS_MAX: Duration = Duration::from_secs(5);
 
-/// A server whose budgets are in this Redis, and nothing else.
+/// A server whose budgets are in this Redis, and nothing else; without it all are let through, unless the configuration says otherwise.
 fn server(redis: &RedisProcess, config: &str) -> Builder {
-    crate::limiter_support::server(config).memory().env("ANTEROOM_LIMITS_STORE_URL", redis.url())
+    let open = if config.contains("limits_on_failure") { "" } else { "limits_on_failure = \"open\"\n" };
+    crate::limiter_support::server(&format!("{open}{config}"))
+        .memory()
+        .env("ANTEROOM_LIMITS_STORE_URL", redis.url())
 }
 
 /// The same, waiting as long as it takes: where exactness is shown, a busy machine must not be a reason to let somebody through.
@@ -86,13 +89,16 @@ fn somebody_who_goes_on_asking_costs_the_redis_nothing() {
             sum + value["calls=".len()..].split(',').next().unwrap().parse::<u64>().unwrap()
         })
     };
-    let before = calls();
+    let (before, started) = (calls(), now());
     assert!(before > 0);
     for _ in 0..200 {
         let refused = join(&mut client, "203.0.113.7");
         assert_eq!((refused.status, remaining(&refused, "join")), (429, 0));
     }
-    assert_eq!(calls(), before);
+    // Whether the Redis is still there is asked four times a second at most, and about a client every ten seconds.
+    let seconds = started.elapsed().as_secs_f64();
+    let asked = calls() - before;
+    assert!(f64::from(u32::try_from(asked).unwrap()) <= 2.0 + 5.0 * seconds, "{asked} in {seconds} seconds");
     assert_eq!(decided(&server, "join", "dropped"), 201);
 }
 
@@ -123,6 +129,25 @@ fn a_redis_that_is_killed_lets_everybody_through_and_says_so() {
 }
 
 #[test]
+fn a_client_refused_before_is_let_through_when_the_redis_is_gone_though_nobody_else_asks() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let server = server(&redis, &joins("join", "ip", 1)).start().unwrap();
+    let mut client = server.visitor();
+    wait_until("the limit", TIMEOUT, || join(&mut client, "203.0.113.7").status == 429);
+    redis.kill();
+    wait_until("failing open", TIMEOUT, || join(&mut client, "203.0.113.7").status == 200);
+    assert_eq!(metric(&server, "anteroom_limiter_breaker_open"), 1);
+    // It comes back empty: nothing is left of the refusal.
+    redis.start_again();
+    wait_until("the Redis", TIMEOUT, || metric(&server, "anteroom_limiter_breaker_open") == 0);
+    assert_eq!(join(&mut client, "203.0.113.9").status, 200);
+    wait_until("the limit", TIMEOUT, || join(&mut client, "203.0.113.7").status == 429);
+}
+
+#[test]
 fn a_redis_that_hangs_keeps_nobody_waiting() {
     if !require_redis() {
         return;
@@ -146,6 +171,32 @@ fn a_redis_that_hangs_keeps_nobody_waiting() {
     assert!(decided(&server, "join", "failed_open") >= 100);
     redis.resume();
     wait_until("the limit", TIMEOUT, || join(&mut client, "198.51.100.1").status == 429);
+}
+
+#[test]
+fn without_a_word_joins_are_limited_by_each_node_while_it_is_away_and_reads_are_not() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let config = format!(
+        "{}[[limit]]\nname = \"look\"\nclass = \"read\"\nrequests = 2\nper_seconds = {LONG_SECONDS}\n",
+        joins("join", "ip", 3)
+    );
+    let server = crate::limiter_support::server(&config)
+        .memory()
+        .env("ANTEROOM_LIMITS_STORE_URL", redis.url())
+        .start()
+        .unwrap();
+    redis.kill();
+    let mut client = server.visitor();
+    assert_eq!([(); 5].map(|()| join(&mut client, "203.0.113.7").status), [200, 200, 200, 429, 429]);
+    for _ in 0..5 {
+        assert_eq!(client.get("/serving_num?event_id=Hall").unwrap().status, 200);
+    }
+    assert_eq!(decided(&server, "join", "local_dropped"), 2);
+    assert_eq!(decided(&server, "look", "failed_open"), 5);
+    assert_eq!(decided(&server, "read", "allowed"), 5, "each node has this one for itself");
 }
 
 #[test]

@@ -23,16 +23,30 @@ struct DecisionLabels {
 /// The counters of one policy, found beforehand: raising one is a single atomic.
 #[derive(Debug)]
 pub(super) struct PolicyCounts {
-    pub(super) allowed: Counter,
-    pub(super) dropped: Counter,
+    allowed: Counter,
+    dropped: Counter,
     pub(super) failed_open: Counter,
-    pub(super) local_allowed: Counter,
-    pub(super) local_dropped: Counter,
+    local_allowed: Counter,
+    local_dropped: Counter,
+}
+
+impl PolicyCounts {
+    /// The counter of a decision by buckets, or by those of this node in their place.
+    pub(super) const fn of(&self, is_allowed: bool, is_local: bool) -> &Counter {
+        match (is_allowed, is_local) {
+            (true, false) => &self.allowed,
+            (false, false) => &self.dropped,
+            (true, true) => &self.local_allowed,
+            (false, true) => &self.local_dropped,
+        }
+    }
 }
 
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
+    /// Requests from an exempt address that came through a proxy nobody trusts.
+    pub(super) untrusted_forwards: Counter,
     decisions: Family<DecisionLabels, Counter>,
     pub(super) seconds: DecisionTimes,
 }
@@ -73,7 +87,12 @@ impl Counts {
         let help =
             "Requests charged to a bucket that clients share because there is no room for one of their own";
         let metric = encoder.encode_descriptor("limiter_overflow", help, None, MetricType::Counter)?;
-        ConstCounter::new(overflowed).encode(metric)
+        ConstCounter::new(overflowed).encode(metric)?;
+        let help =
+            "Requests from exempt addresses that are limited because an untrusted proxy forwarded them";
+        let metric =
+            encoder.encode_descriptor("limiter_untrusted_forwards", help, None, MetricType::Counter)?;
+        self.untrusted_forwards.encode(metric)
     }
 }
 

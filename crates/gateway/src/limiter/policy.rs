@@ -1,7 +1,9 @@
 //! What is allowed: budgets with names, and the requests that are charged to them.
 
+use std::net::IpAddr;
+
 use anteroom_core::bucket::{Limit, LimitError};
-use anteroom_store::buckets::{BucketKey, InvalidPolicyName, PolicyName, Who};
+use anteroom_store::buckets::{BucketCharge, BucketKey, InvalidPolicyName, Ipv6Prefix, PolicyName, Who};
 use http::{HeaderValue, Method};
 
 use crate::classify::plain_path::plain;
@@ -15,6 +17,10 @@ pub const CHARGES_MAX: usize = 64;
 pub const CHARGE_LIST_MAX: usize = 64;
 /// The most one request may cost.
 pub const COST_MAX: u64 = 1_000_000;
+
+/// How many times the budget of a /64 the networks of IPv6 have, in the order of [`Ipv6Prefix::ALL`]. The holder of a /48 has 65,536
+/// networks of /64; a company has a /48 of many people, and a carrier gives a /64 to each telephone.
+pub const IPV6_FACTORS: [u64; 3] = [1, 8, 64];
 
 /// What a request is for, as far as budgets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +76,7 @@ pub struct RequestDescriptor<'a> {
 /// What a budget is kept for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// Each address has one, or each /64 of IPv6 addresses.
+    /// Each address has one; of IPv6 each /64, and the /56 and /48 around it have [several times](IPV6_FACTORS) as much.
     Ip,
     /// Each key has one. A client that shows none is not charged.
     Key,
@@ -124,8 +130,10 @@ pub struct Policy {
     name: PolicyName,
     by: By,
     budget: Budget,
-    limit: Limit,
+    /// Of an address, then of wider networks of IPv6 addresses.
+    limits: [Limit; IPV6_FACTORS.len()],
     charges: Vec<Charge>,
+    is_per_node: bool,
     /// The whole of its `RateLimit-Policy`.
     header: HeaderValue,
 }
@@ -178,7 +186,19 @@ impl Policy {
         }
         let header = format!("\"{}\";q={};w={}", name.as_str(), budget.requests, budget.per_seconds);
         let header = HeaderValue::try_from(header).expect("letters and digits");
-        Ok(Self { name, by, budget, limit, charges, header })
+        let limits = IPV6_FACTORS.map(|factor| wider(budget, factor).unwrap_or(limit));
+        Ok(Self { name, by, budget, limits, charges, is_per_node: false, header })
+    }
+
+    /// The same budget on each node for itself, also where budgets are in a Redis: what it costs is a look at memory.
+    #[must_use]
+    pub fn per_node(self) -> Self {
+        Self { is_per_node: true, ..self }
+    }
+
+    /// Whether each node has it for itself.
+    pub const fn is_per_node(&self) -> bool {
+        self.is_per_node
     }
 
     /// Its name, in metrics, header fields and problems.
@@ -196,11 +216,6 @@ impl Policy {
         self.budget
     }
 
-    /// What it allows, for buckets.
-    pub const fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
     /// Its `RateLimit-Policy`.
     pub(super) const fn header(&self) -> &HeaderValue {
         &self.header
@@ -216,19 +231,37 @@ impl Policy {
         self.charges.iter().find(|charge| charge.fits(descriptor)).map(|charge| charge.cost)
     }
 
-    /// Which bucket is charged. `None` if this client has none.
-    pub(super) fn bucket_of(&self, client: &Client) -> Option<BucketKey> {
-        let who = match self.by {
-            By::Ip => Who::address(client.address),
-            By::Key => Who::digest(client.key?.as_bytes()),
+    /// Adds the buckets that are charged. None if this client has none.
+    pub(super) fn add_charges(&self, client: &Client, cost: u64, charges: &mut Vec<BucketCharge>) {
+        let mut add = |who: Who, limit: Limit| {
+            charges.push(BucketCharge { key: BucketKey { policy: self.name.clone(), who }, limit, cost });
         };
-        Some(BucketKey { policy: self.name.clone(), who })
+        match (self.by, client.address.to_canonical(), client.key) {
+            (By::Ip, IpAddr::V6(address), _) => {
+                for (prefix, limit) in Ipv6Prefix::ALL.into_iter().zip(self.limits) {
+                    add(Who::network(address, prefix), limit);
+                }
+            }
+            (By::Ip, address @ IpAddr::V4(_), _) => add(Who::address(address), self.limits[0]),
+            (By::Key, _, Some(key)) => add(Who::digest(key.as_bytes()), self.limits[0]),
+            (By::Key, _, None) => {}
+        }
     }
 
     /// Within how many seconds the next token comes back, at most.
     pub(super) fn next_token_seconds(&self) -> u64 {
         self.budget.per_seconds.div_ceil(self.budget.requests)
     }
+}
+
+/// So many times a budget, or as many times of it as can be computed with: half as many, and again.
+fn wider(budget: Budget, factor: u64) -> Option<Limit> {
+    let Budget { requests, per_seconds, burst } = budget;
+    let halves = std::iter::successors(Some(factor), |factor| (*factor > 1).then_some(factor / 2));
+    let mut limits = halves.filter_map(|factor| {
+        Limit::new(requests.checked_mul(factor)?, per_seconds, burst.checked_mul(factor)?).ok()
+    });
+    limits.next()
 }
 
 fn check(charge: &Charge, burst: u64) -> Result<(), PolicyError> {
@@ -299,6 +332,17 @@ mod tests {
         let joins = Charge { class: Some(Class::Join), ..charge() };
         let policy = Policy::new("joins", By::Ip, BUDGET, vec![joins]).unwrap();
         assert_eq!(Class::ALL.map(|class| policy.concerns(class)), [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn wider_networks_have_a_multiple_of_the_budget_as_far_as_it_can_be_computed_with() {
+        let limits = |budget| Policy::new("a", By::Ip, budget, vec![charge()]).unwrap().limits;
+        let limit = |requests, burst| Limit::new(requests, 60, burst).unwrap();
+        assert_eq!(limits(BUDGET), [limit(10, 20), limit(80, 160), limit(640, 1_280)]);
+        // A million a second is the fastest there is.
+        let fast = Budget { requests: 200_000, per_seconds: 1, burst: 1 };
+        let expected = [(200_000, 1), (800_000, 4), (800_000, 4)];
+        assert_eq!(limits(fast), expected.map(|(requests, burst)| Limit::new(requests, 1, burst).unwrap()));
     }
 
     #[test]

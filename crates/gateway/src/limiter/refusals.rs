@@ -2,7 +2,9 @@
 //! nothing.
 //!
 //! *Invariant:* it never refuses what the store would allow. A bucket that has too little now has enough at a known moment, and
-//! whatever others take meanwhile only makes that later. The moment is counted from before the store was asked.
+//! whatever others take meanwhile only makes that later. The moment is counted from before the store was asked. A store may
+//! be emptied or get another limit, so nothing is remembered for longer than [`MEMORY_MAX_MICROS`], and nothing beyond the loss of the
+//! store ([`Refusals::clear`]).
 //!
 //! Bounded. When it is full, further refusals are not remembered and ask the store again, which is slower and just as right.
 
@@ -17,13 +19,18 @@ use anteroom_store::buckets::Who;
 const SHARDS: usize = 16;
 /// How many refusals are remembered: those of an attack from as many addresses, in about 8 MB.
 const REFUSALS_MAX: usize = 65_536;
+/// After this time the store is asked again: ten seconds.
+const MEMORY_MAX_MICROS: u64 = 10_000_000;
 
 /// Which bucket: the policy's number, and whose.
 type Key = (usize, Who);
 
 #[derive(Debug, Clone, Copy)]
 struct Refusal {
+    /// When the same request would be allowed.
     until_micros: u64,
+    /// When the store is asked again; not later than that.
+    asked_again_micros: u64,
     remaining: u64,
 }
 
@@ -55,8 +62,8 @@ impl Refusals {
     pub(super) fn find(&self, policy: usize, who: Who, now_micros: u64) -> Option<TakeResult> {
         let key = (policy, who);
         let mut shard = self.shard(&key);
-        let Refusal { until_micros, remaining } = *shard.refusals.get(&key)?;
-        if until_micros <= now_micros {
+        let Refusal { until_micros, asked_again_micros, remaining } = *shard.refusals.get(&key)?;
+        if asked_again_micros <= now_micros {
             shard.refusals.remove(&key);
             return None;
         }
@@ -74,6 +81,7 @@ impl Refusals {
         let Some(retry_after_micros) = taken.retry_after_micros.filter(|micros| *micros > 0) else { return };
         let refusal = Refusal {
             until_micros: asked_micros.saturating_add(retry_after_micros),
+            asked_again_micros: asked_micros.saturating_add(retry_after_micros.min(MEMORY_MAX_MICROS)),
             remaining: taken.remaining,
         };
         let key = (policy, who);
@@ -85,6 +93,13 @@ impl Refusals {
             }
         }
         shard.refusals.insert(key, refusal);
+    }
+
+    /// Forgets everything: the store that said so is lost.
+    pub(super) fn clear(&self) {
+        for shard in &self.shards {
+            *shard.lock().unwrap_or_else(PoisonError::into_inner) = Shard::default();
+        }
     }
 
     /// No invariant spans two statements, so a panic elsewhere leaves nothing half done.
@@ -100,8 +115,8 @@ impl Shard {
         if now_micros < self.full_until_micros {
             return;
         }
-        self.refusals.retain(|_, refusal| refusal.until_micros > now_micros);
-        let earliest = self.refusals.values().map(|refusal| refusal.until_micros).min();
+        self.refusals.retain(|_, refusal| refusal.asked_again_micros > now_micros);
+        let earliest = self.refusals.values().map(|refusal| refusal.asked_again_micros).min();
         self.full_until_micros = earliest.unwrap_or_default();
     }
 }
@@ -133,6 +148,18 @@ mod tests {
         refusals.note(1, who(7), 100, &TakeResult { retry_after_micros: None, ..refused_for(1) });
         refusals.note(1, who(7), 100, &TakeResult { allowed: true, ..refused_for(0) });
         assert_eq!(refusals.find(1, who(7), 100), None, "nothing to wait for");
+    }
+
+    #[test]
+    fn a_long_refusal_is_asked_about_again_and_all_end_with_the_store() {
+        let refusals = Refusals::new();
+        refusals.note(1, who(7), 100, &refused_for(3_600_000_000));
+        let found = refusals.find(1, who(7), 99 + MEMORY_MAX_MICROS).unwrap();
+        assert_eq!(found.retry_after_micros, Some(3_590_000_001));
+        assert_eq!(refusals.find(1, who(7), 100 + MEMORY_MAX_MICROS), None);
+        refusals.note(1, who(7), 100, &refused_for(3_600_000_000));
+        refusals.clear();
+        assert_eq!(refusals.find(1, who(7), 101), None);
     }
 
     #[test]

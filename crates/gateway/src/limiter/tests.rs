@@ -37,7 +37,7 @@ fn settings(policies: Vec<Policy>) -> LimiterSettings {
 }
 
 fn client(address: &str) -> Client {
-    Client { address: address.parse::<IpAddr>().unwrap(), key: None }
+    Client { address: address.parse::<IpAddr>().unwrap(), key: None, is_forwarded_by_stranger: false }
 }
 
 fn client_with_key(address: &str, key: &str) -> Client {
@@ -134,13 +134,13 @@ impl Shared {
 
 #[async_trait]
 impl Buckets for Shared {
-    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
+    async fn take_all(&self, charges: &[BucketCharge]) -> Result<Vec<TakeResult>, BucketsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         self.reached().await?;
-        Ok(self.inner.take_at_once(key, limit, cost).unwrap())
+        Ok(self.inner.take_all_now(charges))
     }
 
-    fn take_at_once(&self, _: &BucketKey, _: &Limit, _: u64) -> Option<TakeResult> {
+    fn take_all_at_once(&self, _: &[BucketCharge]) -> Option<Vec<TakeResult>> {
         None
     }
 
@@ -190,19 +190,19 @@ fn each_client_has_a_budget_of_its_own_and_the_others_know_nothing_of_it() {
 }
 
 #[test]
-fn budgets_by_address_come_first_and_keep_what_they_took() {
+fn budgets_by_address_come_first_and_a_refusal_by_key_takes_nothing_from_them() {
     let keys = policy("keys", By::Key, budget(1, 3_600), None);
-    let addresses = policy("addresses", By::Ip, budget(3, 3_600), None);
+    let addresses = policy("addresses", By::Ip, budget(2, 3_600), None);
     // In the order of the file keys stand first.
     let limiter = in_memory(settings(vec![keys, addresses]));
     let ask = |client: &Client| describe(&limiter.decide_at_once(&join(), client).unwrap());
     let (one, other) = (client_with_key("203.0.113.7", "one"), client_with_key("203.0.113.7", "other"));
-    assert_eq!(ask(&one), "allowed \"addresses\";r=2");
+    assert_eq!(ask(&one), "allowed \"addresses\";r=1");
     assert_eq!(ask(&one), "refused by keys");
-    assert_eq!(ask(&other), "allowed \"addresses\";r=0", "the refused one was charged to the address");
-    assert_eq!(ask(&other), "refused by addresses", "which is asked first");
-    assert_eq!(ask(&client("203.0.113.8")), "allowed \"addresses\";r=2", "without a key");
-    assert_eq!(decisions(&limiter, "keys", "dropped"), 1);
+    assert_eq!(ask(&other), "allowed \"addresses\";r=0", "the refused one was not charged to the address");
+    assert_eq!(ask(&other), "refused by addresses,keys");
+    assert_eq!(ask(&client("203.0.113.8")), "allowed \"addresses\";r=1", "without a key");
+    assert_eq!(decisions(&limiter, "keys", "dropped"), 2);
     assert_eq!(decisions(&limiter, "addresses", "dropped"), 1);
 }
 
@@ -216,6 +216,41 @@ fn an_exempt_client_has_no_budget() {
         assert_eq!(describe(&decision), "unlimited");
     }
     assert_eq!(decisions(&limiter, "all", "allowed"), 0);
+}
+
+#[test]
+fn what_an_untrusted_proxy_forwards_from_an_exempt_address_is_limited_and_counted() {
+    let exempt = "127.0.0.0/8".parse().unwrap();
+    let limiter = in_memory(LimiterSettings {
+        exempt,
+        ..settings(vec![policy("all", By::Ip, budget(1, 3_600), None)])
+    });
+    let forwarded = Client { is_forwarded_by_stranger: true, ..client("127.0.0.1") };
+    let decided = [(); 3].map(|()| describe(&limiter.decide_at_once(&join(), &forwarded).unwrap()));
+    assert_eq!(decided, ["allowed \"all\";r=0", "refused by all", "refused by all"]);
+    assert!(figures(&limiter).contains("anteroom_limiter_untrusted_forwards_total 3\n"));
+    let direct = limiter.decide_at_once(&join(), &client("127.0.0.1")).unwrap();
+    assert_eq!(describe(&direct), "unlimited");
+}
+
+#[tokio::test]
+async fn a_budget_per_node_asks_no_store_and_is_whole_again_after_a_refusal_by_one() {
+    let reads = policy("read", By::Ip, budget(2, 3_600), Some(Class::Read)).per_node();
+    let both = policy("both", By::Ip, budget(5, 3_600), None).per_node();
+    let joins = policy("join", By::Ip, budget(1, 3_600), Some(Class::Join));
+    let shared = Shared::new(WORKS);
+    let limiter = over(&shared, settings(vec![joins, reads, both]));
+    let (one, look) = (client("203.0.113.7"), RequestDescriptor { class: Class::Read, ..join() });
+    let ask = |descriptor| describe(&limiter.decide_at_once(descriptor, &one).unwrap());
+    assert_eq!([ask(&look), ask(&look)], ["allowed \"read\";r=1", "allowed \"read\";r=0"]);
+    assert_eq!((ask(&look), shared.calls()), ("refused by read".into(), 0));
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"both\";r=2");
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "refused by join");
+    shared.put(FAILS);
+    let other = client("203.0.113.8");
+    assert_eq!(describe(&limiter.decide(&join(), &other).await), "allowed \"both\";r=4");
+    assert_eq!(decisions(&limiter, "join", "failed_open"), 1);
+    assert_eq!(ask(&join()), "allowed \"both\";r=1", "the refused join was charged to nothing");
 }
 
 #[tokio::test]
@@ -356,30 +391,111 @@ async fn a_node_that_decides_alone_keeps_to_the_limit_and_counts_it_apart() {
 }
 
 #[tokio::test]
-async fn what_was_decided_before_the_store_failed_is_reported() {
-    // Works for the first question of a request and fails at the second.
-    struct Once(Shared);
-    #[async_trait]
-    impl Buckets for Once {
-        async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
-            let taken = self.0.take(key, limit, cost).await;
-            self.0.put(FAILS);
-            taken
-        }
-        fn take_at_once(&self, _: &BucketKey, _: &Limit, _: u64) -> Option<TakeResult> {
-            None
-        }
-        async fn probe(&self) -> Result<(), BucketsError> {
-            self.0.probe().await
+async fn joins_are_limited_by_this_node_when_the_store_is_lost_and_other_requests_are_not() {
+    let shared = Shared::new(FAILS);
+    let all = policy("all", By::Ip, budget(2, 3_600), None);
+    let limiter = over(&shared, LimiterSettings { on_failure: OnFailure::LocalJoins, ..settings(vec![all]) });
+    let one = client("203.0.113.7");
+    let look = RequestDescriptor { class: Class::Read, method: &Method::GET, path: "/status" };
+    assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"all\";r=1");
+    for _ in 0..5 {
+        assert_eq!(describe(&limiter.decide_at_once(&look, &one).unwrap()), "failed open");
+    }
+    assert_eq!(describe(&limiter.decide_at_once(&join(), &one).unwrap()), "allowed \"all\";r=0");
+    assert_eq!(describe(&limiter.decide_at_once(&join(), &one).unwrap()), "refused by all");
+    let counts =
+        ["failed_open", "local_allowed", "local_dropped"].map(|kind| decisions(&limiter, "all", kind));
+    assert_eq!(counts, [5, 2, 1]);
+}
+
+#[tokio::test]
+async fn a_client_refused_before_is_let_through_when_the_store_is_lost_though_nobody_else_asks() {
+    for loss in [FAILS, HANGS] {
+        let shared = Shared::new(WORKS);
+        let limiter = over(&shared, settings(vec![policy("join", By::Ip, budget(1, 3_600), None)]));
+        let one = client("203.0.113.7");
+        assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"join\";r=0");
+        assert_eq!(describe(&limiter.decide(&join(), &one).await), "refused by join");
+        shared.put(loss);
+        let story = async {
+            until("failing open", async || {
+                matches!(limiter.decide(&join(), &one).await, Decision::FailedOpen)
+            })
+            .await;
+            assert!(figures(&limiter).contains("anteroom_limiter_breaker_open 1\n"));
+            // The store is asked again when it is back, also by a client that it had refused.
+            let calls = shared.calls();
+            shared.put(WORKS);
+            until("a question", async || {
+                limiter.decide(&join(), &one).await;
+                shared.calls() > calls
+            })
+            .await;
+        };
+        tokio::select! {
+            () = Arc::clone(&limiter).keep_probing() => unreachable!("it goes on"),
+            () = story => {}
         }
     }
-    let policies =
-        vec![policy("addresses", By::Ip, budget(2, 60), None), policy("keys", By::Key, budget(2, 60), None)];
-    let once = Once(Arc::into_inner(Shared::new(WORKS)).unwrap());
-    let limiter = Arc::new(Limiter::new(settings(policies), Arc::new(once)));
-    let decision = limiter.decide(&join(), &client_with_key("203.0.113.7", "one")).await;
-    assert_eq!(describe(&decision), "allowed \"addresses\";r=1");
-    assert_eq!(decisions(&limiter, "keys", "failed_open"), 1);
+}
+
+#[tokio::test]
+async fn forty_budgets_of_one_request_are_one_call_with_one_deadline() {
+    let policies = || (0..40).map(|number| policy(&format!("p{number}"), By::Ip, budget(9, 3_600), None));
+    let shared = Shared::new(WORKS);
+    let limiter = over(&shared, settings(policies().collect()));
+    assert!(matches!(limiter.decide(&join(), &client("203.0.113.7")).await, Decision::Allowed(_)));
+    assert_eq!(shared.calls(), 1);
+    shared.put(HANGS);
+    assert_eq!(describe(&limiter.decide(&join(), &client("203.0.113.7")).await), "failed open");
+    assert_eq!(shared.calls(), 2);
+    assert_eq!(decisions(&limiter, "p39", "failed_open"), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_one_budget_refuses_is_charged_to_none() {
+    let policies = || {
+        vec![policy("wide", By::Ip, budget(9, 3_600), None), policy("narrow", By::Ip, budget(1, 3_600), None)]
+    };
+    let shared = Shared::new(WORKS);
+    for limiter in [in_memory(settings(policies())), over(&shared, settings(policies()))] {
+        let one = client("203.0.113.7");
+        assert_eq!(describe(&limiter.decide(&join(), &one).await), "allowed \"wide\";r=8");
+        for _ in 0..5 {
+            assert_eq!(describe(&limiter.decide(&join(), &one).await), "refused by narrow");
+        }
+        assert_eq!(decisions(&limiter, "wide", "allowed"), 1);
+        assert_eq!(decisions(&limiter, "narrow", "dropped"), 5);
+        let look = limiter.decide(&join(), &one).await;
+        let Decision::Refused(quota) = look else { panic!("{look:?}") };
+        let mut headers = HeaderMap::new();
+        quota.write(&mut headers);
+        let told = headers["ratelimit"].to_str().unwrap();
+        assert!(told.contains("\"narrow\";r=0") && !told.contains("\"wide\";r=3"), "{told}");
+    }
+}
+
+#[test]
+fn a_56_of_ipv6_addresses_has_8_times_and_a_48_has_64_times_the_budget_of_a_64() {
+    let limiter = in_memory(settings(vec![policy("join", By::Ip, budget(2, 3_600), None)]));
+    let allowed = |networks: &mut dyn Iterator<Item = u32>| {
+        let mut count = 0;
+        for network in networks {
+            // Each /64 has two; three are asked for, so that what is refused could be charged to the wider ones.
+            for host in 1..=3 {
+                let client = client(&format!("2001:db8:1:{network:x}::{host}"));
+                let decision = limiter.decide_at_once(&join(), &client).unwrap();
+                count += u32::from(matches!(decision, Decision::Allowed(_)));
+            }
+        }
+        count
+    };
+    assert_eq!(allowed(&mut (0..1)), 2, "a /64");
+    assert_eq!(allowed(&mut (1..0x100)), 14, "the rest of its /56");
+    assert_eq!(allowed(&mut (0x100..0x1_0000).step_by(0x10)), 112, "the rest of its /48");
+    let next = client("2001:db8:2::1");
+    assert!(matches!(limiter.decide_at_once(&join(), &next).unwrap(), Decision::Allowed(_)));
+    assert_eq!(decisions(&limiter, "join", "allowed"), 129);
 }
 
 #[tokio::test]
@@ -397,6 +513,7 @@ async fn every_figure_has_the_name_that_the_documents_give_it() {
         "anteroom_limiter_decision_seconds_bucket{le=\"+Inf\"} 3",
         "anteroom_limiter_breaker_open 0",
         "anteroom_limiter_overflow_total 0",
+        "anteroom_limiter_untrusted_forwards_total 0",
     ] {
         assert!(figures.lines().any(|found| found == line), "no {line} in\n{figures}");
     }

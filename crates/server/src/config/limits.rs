@@ -24,22 +24,28 @@ use super::store::{RedisUrl, StoreUrl, read_location};
 /// The key of the array of tables.
 const LIMIT: &str = "limit";
 /// What a table may say.
-const KEYS: [&str; 9] =
-    ["name", "by", "class", "paths", "methods", "requests", "per_seconds", "burst", "cost"];
+const KEYS: [&str; 10] =
+    ["name", "by", "class", "paths", "methods", "requests", "per_seconds", "burst", "cost", "per_node"];
 /// What only the first table of a name says.
-const BUDGET_KEYS: [&str; 4] = ["by", "requests", "per_seconds", "burst"];
+const BUDGET_KEYS: [&str; 5] = ["by", "requests", "per_seconds", "burst", "per_node"];
 /// The most requests that a table may allow; what of it can be computed with depends on the period.
 const REQUESTS_MAX: u64 = 1_000_000_000_000;
 /// The word for requests of every class.
 const ALL_CLASSES: &str = "all";
 
 /// The budgets that there are unless a table of the same name replaces them. Generous: a whole company or a mobile network may share
-/// one address, and hundreds of its people may come in the same minute. Few of them take their place to another device, and a room
-/// remembers no more than [`MOVED_MAX`](anteroom_core::moves::MOVED_MAX) places that have moved: one address shall not use them up.
-const DEFAULTS: [(&str, Class, Budget); 2] = [
+/// one address, and hundreds of its people may come in the same minute. A claim may cost a signature, and clients ask for theirs again
+/// and again until it is their turn. Reads are many and cheap; a page asks every few seconds. Few people take their place to another
+/// device, and a room remembers no more than [`MOVED_MAX`](anteroom_core::moves::MOVED_MAX) places that have moved: one address shall
+/// not use them up.
+const DEFAULTS: [(&str, Class, Budget); 4] = [
     ("join", Class::Join, Budget { requests: 1_200, per_seconds: 60, burst: 1_200 }),
+    ("claim", Class::Claim, Budget { requests: 3_000, per_seconds: 60, burst: 3_000 }),
     ("move", Class::Move, Budget { requests: 20, per_seconds: 60, burst: 60 }),
+    ("read", Class::Read, Budget { requests: 60_000, per_seconds: 60, burst: 60_000 }),
 ];
+/// Of these the one that each node has for itself: reads need no store, and shall not need that of the limits.
+const DEFAULT_PER_NODE: Class = Class::Read;
 
 /// Where budgets are kept, if the operator says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,10 +79,11 @@ pub struct FailureMode;
 impl Kind for FailureMode {
     type Value = OnFailure;
     fn expected() -> String {
-        "\"open\" or \"local\"".to_owned()
+        "\"local-joins\", \"open\" or \"local\"".to_owned()
     }
     fn read(raw: Raw<'_>) -> Result<OnFailure, Refusal> {
         match raw.text()? {
+            "local-joins" => Ok(OnFailure::LocalJoins),
             "open" => Ok(OnFailure::Open),
             "local" => Ok(OnFailure::Local),
             _ => Err(Refusal::Unexpected),
@@ -120,8 +127,9 @@ pub(super) fn read(source: &mut Source<'_>, has_key_header: bool) -> Vec<Policy>
     for (name, class, budget) in DEFAULTS {
         if !policies.iter().any(|policy| policy.name() == name) {
             let charge = Charge { class: Some(class), paths: vec![], methods: vec![], cost: 1 };
-            let policy = Policy::new(name, By::Ip, budget, vec![charge]);
-            policies.push(policy.expect("the default limits are some"));
+            let policy =
+                Policy::new(name, By::Ip, budget, vec![charge]).expect("the default limits are some");
+            policies.push(if class == DEFAULT_PER_NODE { policy.per_node() } else { policy });
         }
     }
     policies
@@ -140,6 +148,7 @@ struct Draft {
     by: By,
     /// None if it is not valid, which has been reported.
     budget: Option<Budget>,
+    is_per_node: bool,
     /// Each with where it is said what it costs.
     charges: Vec<(Charge, Place)>,
     places: BTreeMap<String, Place>,
@@ -208,11 +217,16 @@ fn read_one(source: &mut Source<'_>, table: &Table<'_>, drafts: &mut Vec<Draft>)
         return;
     }
     let (by, budget) = read_budget(source, table);
+    let per_node = table.optional(source, "per_node", "true or false", |raw| match raw {
+        Raw::Toml(DeValue::Boolean(flag)) => Ok(*flag),
+        _ => Err(Refusal::Unexpected),
+    });
     drafts.push(Draft {
         name,
         place: table.place.clone(),
         by,
-        budget: budget.filter(|_| charge.is_some()),
+        budget: budget.filter(|_| charge.is_some() && per_node.is_ok()),
+        is_per_node: per_node.ok().flatten().unwrap_or(false),
         charges: charge.map(|charge| (charge, cost_place)).into_iter().collect(),
         places: table.entries.iter().map(|(key, (place, _))| (key.clone(), place.clone())).collect(),
     });
@@ -339,6 +353,7 @@ impl Draft {
         let dear_place = dear.map(|(_, place)| place.clone());
         let charges = self.charges.into_iter().map(|(charge, _)| charge).collect();
         let error = match Policy::new(&self.name, self.by, budget, charges) {
+            Ok(policy) if self.is_per_node => return Some(policy.per_node()),
             Ok(policy) => return Some(policy),
             Err(error) => error,
         };

@@ -160,15 +160,16 @@ settings! {
     /// Where clients' budgets of requests are kept (`[[limit]]` tables say how large they are). `memory:` keeps them on each node
     /// for itself. A URL with a password is given as the variable only. When unset: in the Redis of `store_url`, or in memory.
     limits_store_url: Optional<LimitsLocation> = "redis://127.0.0.1:6380";
-    /// What happens to requests while that Redis does not answer: `open` lets all of them through, `local` gives every node a
-    /// budget of its own.
-    limits_on_failure: Required<FailureMode> = "open";
+    /// What happens to requests while that Redis does not answer: `local-joins` gives every node budgets of its own for joins and lets
+    /// all else through, `open` lets all of them through, `local` gives every node budgets of its own for all.
+    limits_on_failure: Required<FailureMode> = "local-joins";
     /// How long a request waits for that Redis at most.
     limits_budget_milliseconds: Required<Integer<1, 1_000>> = "5";
     /// The header that holds a client's key, for limits by key. Only digests of keys are kept. Whether a key is valid is for
     /// others to say.
     limits_key_header: Optional<KeyHeader> = "x-client-key";
-    /// Clients that are never limited, as networks, or `none`. Those on this machine: health checks and operators.
+    /// Clients that are never limited, as networks, or `none`. Those on this machine: health checks and operators. What carries
+    /// `X-Forwarded-For` and comes from no trusted proxy is limited all the same.
     limits_exempt: Required<NetworkList> = "127.0.0.0/8, ::1/128";
     /// Whether answers also have the older `X-RateLimit-*` fields.
     limits_legacy_fields: Required<Flag> = "false";

@@ -79,7 +79,7 @@ fn without_a_file_and_variables_everything_has_its_default() {
         (config.trusted_proxies, config.limits_store_url, config.limits_key_header),
         (None, None, None)
     );
-    assert_eq!((config.limits_on_failure, config.limits_budget_milliseconds), (OnFailure::Open, 5));
+    assert_eq!((config.limits_on_failure, config.limits_budget_milliseconds), (OnFailure::LocalJoins, 5));
     assert_eq!(config.limits_exempt, "127.0.0.0/8, ::1/128".parse().unwrap());
     assert_eq!((config.limits_legacy_fields, config.limits_keys_max), (false, 1_000_000));
     assert_eq!(file, None);

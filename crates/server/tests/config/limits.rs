@@ -36,7 +36,7 @@ fn tables_say_what_is_allowed_and_the_defaults_stay_unless_they_are_replaced() {
         [[limit]]\nname = \"keys\"\nby = \"key\"\nrequests = 7\nper_seconds = 1\nburst = 70\n\
         [[limit]]\nname = \"site\"\npaths = [\"/search\"]\nmethods = [\"GET\"]\ncost = 10\n";
     let loaded = load(text, &[]).unwrap();
-    assert_eq!(loaded.limits.len(), 4);
+    assert_eq!(loaded.limits.len(), 6);
     let (site, keys) = (find(&loaded.limits, "site"), find(&loaded.limits, "keys"));
     assert_eq!((site.by(), site.budget()), (By::Ip, Budget { requests: 100, per_seconds: 10, burst: 100 }));
     assert_eq!((keys.by(), keys.budget()), (By::Key, Budget { requests: 7, per_seconds: 1, burst: 70 }));
@@ -44,11 +44,15 @@ fn tables_say_what_is_allowed_and_the_defaults_stay_unless_they_are_replaced() {
     assert_eq!(join.budget(), Budget { requests: 1_200, per_seconds: 60, burst: 1_200 });
     let moves = find(&loaded.limits, "move");
     assert_eq!((moves.by(), moves.budget()), (By::Ip, Budget { requests: 20, per_seconds: 60, burst: 60 }));
+    let (claims, reads) = (find(&loaded.limits, "claim"), find(&loaded.limits, "read"));
+    assert_eq!(claims.budget(), Budget { requests: 3_000, per_seconds: 60, burst: 3_000 });
+    assert_eq!(reads.budget(), Budget { requests: 60_000, per_seconds: 60, burst: 60_000 });
+    assert!(reads.is_per_node() && !claims.is_per_node() && !join.is_per_node());
     assert_eq!(loaded.config.limits_key_header.unwrap(), "x-client-key");
 
     let replaced =
         load("[[limit]]\nname = \"join\"\nclass = \"join\"\nrequests = 1\nper_seconds = 2\n", &[]).unwrap();
-    assert_eq!(replaced.limits.len(), 2, "and that of moves");
+    assert_eq!(replaced.limits.len(), 4, "and the other three");
     assert_eq!(replaced.limits[0].budget(), Budget { requests: 1, per_seconds: 2, burst: 1 });
 }
 
@@ -114,7 +118,8 @@ fn each_mistake_is_told_with_its_line() {
         ("limits_keys_max = 5000\n[limits]\nkeys_max = 6000", "anteroom.toml:3: `limits_keys_max` was already given on line 1".into()),
         ("limits_keys_max = 5", "anteroom.toml:1: limits_keys_max = 5: expected a whole number from 1000 to 100000000".into()),
         ("limits_budget_milliseconds = 0", "anteroom.toml:1: limits_budget_milliseconds = 0: expected a whole number from 1 to 1000".into()),
-        ("limits_on_failure = \"closed\"", "anteroom.toml:1: limits_on_failure = \"closed\": expected \"open\" or \"local\"".into()),
+        ("limits_on_failure = \"closed\"", "anteroom.toml:1: limits_on_failure = \"closed\": expected \"local-joins\", \"open\" or \"local\"".into()),
+        ("+per_node = 1", "anteroom.toml:5: per_node = 1: expected true or false".into()),
         ("limits_store_url = \"file:./x\"", "anteroom.toml:1: limits_store_url = \"file:./x\": expected \"memory:\", or the URL of a Redis such as \"redis://127.0.0.1:6379\"".into()),
         ("limits_store_url = \"redis://:hunter2@h\"", "anteroom.toml:1: limits_store_url = \"redis://***@h\": a password does not belong in this file; give the whole URL as ANTEROOM_LIMITS_STORE_URL in the environment".into()),
         ("limits_key_header = \"cookie\"", "anteroom.toml:1: limits_key_header = \"cookie\": `cookie` has another use and holds no key".into()),
@@ -144,6 +149,6 @@ fn all_mistakes_are_told_together() {
 fn there_is_an_end_to_the_number_of_limits() {
     let table = |number: usize| format!("[[limit]]\nname = \"a{number}\"\nrequests = 1\nper_seconds = 1\n");
     let many = |count: usize| (0..count).map(table).collect::<String>();
-    assert_eq!(load(&many(62), &[]).unwrap().limits.len(), 64);
-    assert_eq!(messages(&many(63)), ["anteroom.toml:249: at most 64 limits are taken"]);
+    assert_eq!(load(&many(60), &[]).unwrap().limits.len(), 64);
+    assert_eq!(messages(&many(61)), ["anteroom.toml:241: at most 64 limits are taken"]);
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anteroom_core::bucket::{Bucket, Limit, TakeResult, take};
 use async_trait::async_trait;
 
-use super::{BucketKey, Buckets, BucketsError, PolicyName, Who};
+use super::{BucketCharge, BucketKey, Buckets, BucketsError, PolicyName, Who};
 use crate::clock::{Clock, Stopwatch, SystemClock};
 
 /// How many buckets are kept by default; up to some 130 bytes each.
@@ -55,6 +55,8 @@ struct Shard {
 
 struct Policy {
     name: PolicyName,
+    /// Of which kind of client: networks of different sizes have different limits.
+    kind: u8,
     /// The limit of the last request. Buckets keep the one they were last used under, which mostly is this one.
     limit: Arc<Limit>,
     buckets: HashMap<Who, Entry>,
@@ -103,9 +105,67 @@ impl MemoryBuckets {
 
     /// Takes at a moment that the caller names, for tests and simulations.
     pub fn take_at(&self, key: &BucketKey, limit: &Limit, cost: u64, now_micros: u64) -> TakeResult {
-        let index = usize::try_from(self.hasher.hash_one(key.who) >> 32).unwrap_or_default();
-        let mut shard = locked(&self.shards[index % self.shards.len()]);
-        let policy = shard.policy(&key.policy, limit);
+        self.take_from(&mut locked(&self.shards[self.shard_of(key)]), key, limit, cost, now_micros)
+    }
+
+    /// The same for several buckets: out of all, or out of none.
+    pub fn take_all_at(&self, charges: &[BucketCharge], now_micros: u64) -> Vec<TakeResult> {
+        if let [BucketCharge { key, limit, cost }] = charges {
+            return vec![self.take_at(key, limit, *cost, now_micros)];
+        }
+        // All are held until all are decided; in order of their numbers, so that nobody waits in a circle.
+        let shard_indexes: Vec<usize> = charges.iter().map(|charge| self.shard_of(&charge.key)).collect();
+        let mut order = shard_indexes.clone();
+        order.sort_unstable();
+        order.dedup();
+        let mut shards: Vec<_> = order.iter().map(|index| locked(&self.shards[*index])).collect();
+        let held_at = |index: &usize| order.binary_search(index).unwrap_or_default();
+        let tested = charges
+            .iter()
+            .zip(&shard_indexes)
+            .map(|(charge, index)| shards[held_at(index)].test(charge, now_micros));
+        let tested: Vec<bool> = tested.collect();
+        let is_allowed = tested.iter().all(|allowed| *allowed);
+        let taken = charges.iter().zip(&shard_indexes).zip(tested).map(|((charge, index), allowed)| {
+            let cost = if allowed && !is_allowed { 0 } else { charge.cost };
+            self.take_from(&mut shards[held_at(index)], &charge.key, &charge.limit, cost, now_micros)
+        });
+        taken.collect()
+    }
+
+    /// The same at this moment.
+    pub fn take_all_now(&self, charges: &[BucketCharge]) -> Vec<TakeResult> {
+        self.take_all_at(charges, self.now_micros())
+    }
+
+    /// Puts back what was just taken for a request that is not let through after all.
+    pub fn put_back(&self, charges: &[BucketCharge]) {
+        for BucketCharge { key, limit, cost } in charges {
+            let mut shard = locked(&self.shards[self.shard_of(key)]);
+            let policy = shard.policy(key, limit);
+            let Policy { buckets, overflow, .. } = &mut shard.policies[policy];
+            if let Some(entry) = buckets.get_mut(&key.who) {
+                entry.tokens = entry.tokens.saturating_add(*cost).min(entry.limit.burst());
+            } else if let Some(bucket) = overflow {
+                let tokens = bucket.tokens().saturating_add(*cost);
+                *bucket = Bucket::new(tokens, bucket.last_refill_micros(), bucket.limit());
+            }
+        }
+    }
+
+    fn shard_of(&self, key: &BucketKey) -> usize {
+        usize::try_from(self.hasher.hash_one(key.who) >> 32).unwrap_or_default() % self.shards.len()
+    }
+
+    fn take_from(
+        &self,
+        shard: &mut Shard,
+        key: &BucketKey,
+        limit: &Limit,
+        cost: u64,
+        now_micros: u64,
+    ) -> TakeResult {
+        let policy = shard.policy(key, limit);
         let Policy { limit: present, buckets, .. } = &mut shard.policies[policy];
         if let Some(entry) = buckets.get_mut(&key.who) {
             let (next, taken) = take(Some(entry.bucket()), *limit, now_micros, cost);
@@ -132,16 +192,39 @@ impl Default for MemoryBuckets {
 }
 
 impl Shard {
-    /// Where the buckets of this policy are.
-    fn policy(&mut self, name: &PolicyName, limit: &Limit) -> usize {
-        if let Some(index) = self.policies.iter().position(|policy| policy.name.is(name)) {
+    /// Whether a bucket has enough. Nothing is changed.
+    ///
+    /// A client without a bucket of its own is tested against the overflow bucket, whether or not there is a place: that is what it would
+    /// begin with. No two charges of one request share an overflow bucket, since they differ in policy or kind.
+    fn test(&self, charge: &BucketCharge, now_micros: u64) -> bool {
+        let BucketCharge { key, limit, cost } = charge;
+        let bucket = self.find(key).and_then(|index| {
+            let Policy { buckets, overflow, .. } = &self.policies[index];
+            buckets.get(&key.who).map(Entry::bucket).or(*overflow)
+        });
+        take(bucket, *limit, now_micros, *cost).1.allowed
+    }
+
+    fn find(&self, key: &BucketKey) -> Option<usize> {
+        let kind = key.who.kind();
+        self.policies.iter().position(|policy| policy.kind == kind && policy.name.is(&key.policy))
+    }
+
+    /// Where the buckets of this policy, for clients of this kind, are.
+    fn policy(&mut self, key: &BucketKey, limit: &Limit) -> usize {
+        if let Some(index) = self.find(key) {
             if *self.policies[index].limit != *limit {
                 self.policies[index].limit = Arc::new(*limit);
             }
             return index;
         }
-        let limit = Arc::new(*limit);
-        self.policies.push(Policy { name: name.clone(), limit, buckets: HashMap::new(), overflow: None });
+        self.policies.push(Policy {
+            name: key.policy.clone(),
+            kind: key.who.kind(),
+            limit: Arc::new(*limit),
+            buckets: HashMap::new(),
+            overflow: None,
+        });
         self.policies.len() - 1
     }
 
@@ -211,12 +294,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[async_trait]
 impl Buckets for MemoryBuckets {
-    async fn take(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Result<TakeResult, BucketsError> {
-        Ok(self.take_at(key, limit, cost, self.now_micros()))
+    async fn take_all(&self, charges: &[BucketCharge]) -> Result<Vec<TakeResult>, BucketsError> {
+        Ok(self.take_all_now(charges))
     }
 
-    fn take_at_once(&self, key: &BucketKey, limit: &Limit, cost: u64) -> Option<TakeResult> {
-        Some(self.take_at(key, limit, cost, self.now_micros()))
+    fn take_all_at_once(&self, charges: &[BucketCharge]) -> Option<Vec<TakeResult>> {
+        Some(self.take_all_now(charges))
     }
 
     async fn probe(&self) -> Result<(), BucketsError> {

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anteroom_core::bucket::{Limit, take};
-use anteroom_store::buckets::{BucketKey, Buckets, MemoryBuckets, PolicyName, Who};
+use anteroom_core::bucket::{Bucket, Limit, Take, take, take_all};
+use anteroom_store::buckets::{BucketCharge, BucketKey, Buckets, MemoryBuckets, PolicyName, Who};
 use anteroom_testkit::Prng;
 
 const SECOND: u64 = 1_000_000;
@@ -38,6 +38,74 @@ fn a_kept_bucket_answers_as_the_rule_does() {
         assert_eq!(buckets.take_at(&key(&policy, 1), &limit, cost, now), said);
     }
     assert_eq!((buckets.kept(), buckets.overflowed()), (1, 0));
+}
+
+#[test]
+fn several_buckets_are_taken_from_together_or_not_at_all_as_the_rule_says() {
+    let buckets = MemoryBuckets::default();
+    let policy = policy("join");
+    let mut prng = Prng::from_seed(3);
+    let (mut now, mut refused) = (NOW, 0);
+    let mut kept: Vec<(Limit, Option<Bucket>)> =
+        (0..6).map(|number| (limit(1 + number, 1, 2 + number), None)).collect();
+    for _ in 0..5_000 {
+        now += prng.next_u64() % (SECOND / 3);
+        let chosen: Vec<usize> = (0..6).filter(|_| prng.one_in(2)).collect();
+        let charges: Vec<BucketCharge> = chosen
+            .iter()
+            .map(|index| BucketCharge {
+                key: key(&policy, u32::try_from(*index).unwrap()),
+                limit: kept[*index].0,
+                cost: prng.next_u64() % 4,
+            })
+            .collect();
+        let takes: Vec<Take> = chosen
+            .iter()
+            .zip(&charges)
+            .map(|(index, charge)| Take { bucket: kept[*index].1, limit: charge.limit, cost: charge.cost })
+            .collect();
+        let expected = take_all(&takes, now);
+        let said = buckets.take_all_at(&charges, now);
+        assert_eq!(said, expected.iter().map(|(_, result)| *result).collect::<Vec<_>>());
+        for (index, (next, _)) in chosen.iter().zip(expected) {
+            kept[*index].1 = Some(next);
+        }
+        refused += usize::from(said.iter().any(|result| !result.allowed));
+    }
+    assert!((500..4_500).contains(&refused), "{refused}");
+}
+
+#[test]
+fn what_is_put_back_was_not_taken() {
+    let (buckets, policy) = (MemoryBuckets::default(), policy("join"));
+    let charges =
+        [1, 2].map(|number| BucketCharge { key: key(&policy, number), limit: limit(1, 3_600, 3), cost: 2 });
+    for _ in 0..5 {
+        assert!(buckets.take_all_now(&charges).iter().all(|taken| taken.allowed && taken.remaining == 1));
+        buckets.put_back(&charges);
+    }
+}
+
+#[test]
+fn threads_that_take_from_several_buckets_neither_wait_in_a_circle_nor_take_too_much() {
+    let buckets = MemoryBuckets::default();
+    let (policy, limit) = (policy("join"), limit(1, 31_536_000, 500));
+    let charge = |number| BucketCharge { key: key(&policy, number), limit, cost: 1 };
+    let allowed = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for turn in 0..4usize {
+            let (buckets, allowed, charge) = (&buckets, &allowed, &charge);
+            scope.spawn(move || {
+                let mut charges: Vec<BucketCharge> = (0..8).map(charge).collect();
+                charges.rotate_left(turn * 2);
+                for _ in 0..1_000 {
+                    let taken = buckets.take_all_now(&charges);
+                    allowed.fetch_add(u64::from(taken.iter().all(|taken| taken.allowed)), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(allowed.load(Ordering::Relaxed), 500);
 }
 
 #[test]

@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anteroom_core::bucket::{Bucket, FILL_MAX_MICROS, Limit, MOMENT_MAX_MICROS, take};
-use anteroom_store::buckets::{BucketKey, Buckets, BucketsError, PolicyName, RedisBuckets, Who};
+use anteroom_core::bucket::{Bucket, FILL_MAX_MICROS, Limit, MOMENT_MAX_MICROS, Take, take, take_all};
+use anteroom_store::buckets::{
+    BucketCharge, BucketKey, Buckets, BucketsError, PolicyName, RedisBuckets, Who,
+};
 use anteroom_store::redis::{RedisOptions, RedisUrl};
 use anteroom_store::{Clock, SystemClock};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess, Sentinels};
@@ -113,6 +115,96 @@ async fn the_script_computes_as_the_rule_does_bit_for_bit() {
         }
     }
     assert!(allowed > 1_000 && refused > 1_000, "{allowed} allowed, {refused} refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_buckets_the_script_takes_from_all_or_none_as_the_rule_does() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let buckets = open(&redis.url()).await;
+    let (mut allowed, mut refused) = (0, 0);
+    for seed in 0..60 {
+        let mut prng = Prng::from_seed(seed);
+        let start = SystemClock.now().0 * 1_000 + 86_400 * SECOND;
+        let mut now = start;
+        let mut kept: Vec<(BucketKey, Limit, Option<Bucket>)> = (0..5)
+            .map(|number| (key("all", u32::try_from(seed).unwrap() * 8 + number), any_limit(&mut prng), None))
+            .collect();
+        for step in 0..40 {
+            now = moved(&mut prng, now, kept[0].1).max(start);
+            let mut chosen: Vec<usize> = (0..5).filter(|_| prng.one_in(2)).collect();
+            if chosen.is_empty() {
+                chosen.push(0);
+            }
+            if prng.one_in(20) {
+                kept[chosen[0]].1 = any_limit(&mut prng);
+            }
+            let charges: Vec<BucketCharge> = chosen
+                .iter()
+                .map(|index| {
+                    let (key, limit, _) = &kept[*index];
+                    let cost = prng.next_u64() % [2, 3, limit.burst() + 2][prng.below(3)];
+                    BucketCharge { key: key.clone(), limit: *limit, cost }
+                })
+                .collect();
+            let takes: Vec<Take> = chosen
+                .iter()
+                .zip(&charges)
+                .map(|(index, charge)| Take {
+                    bucket: kept[*index].2,
+                    limit: charge.limit,
+                    cost: charge.cost,
+                })
+                .collect();
+            let expected = take_all(&takes, now);
+            let said = buckets.take_all_at(&charges, now).await.unwrap();
+            let results: Vec<_> = expected.iter().map(|(_, result)| *result).collect();
+            assert_eq!(said, results, "seed {seed}, step {step}");
+            for (index, (next, _)) in chosen.iter().zip(expected) {
+                let (key, limit, bucket) = &mut kept[*index];
+                *bucket = Some(next).filter(|bucket| bucket.tokens() < limit.burst());
+                assert_eq!(stored(&redis, key, *limit), *bucket, "seed {seed}, step {step}, {key}");
+            }
+            *(if said.iter().all(|result| result.allowed) { &mut allowed } else { &mut refused }) += 1;
+        }
+    }
+    assert!(allowed > 300 && refused > 300, "{allowed} allowed, {refused} refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn in_a_cluster_what_some_slots_gave_is_put_back_when_another_refuses() {
+    if !require_redis() {
+        return;
+    }
+    let cluster = RedisCluster::start();
+    let buckets = open(&cluster.url()).await;
+    let charge = |number: u32, burst: u64| BucketCharge {
+        key: key("slots", number),
+        limit: limit(1, 31_536_000, burst),
+        cost: 2,
+    };
+    let charges: Vec<BucketCharge> =
+        (0..12).map(|number| charge(number, 10)).chain([charge(12, 5)]).collect();
+    let remaining = async || {
+        let results = buckets.take_all(&charges).await.unwrap();
+        let allowed = results.iter().all(|result| result.allowed);
+        (allowed, results[0].remaining, results[11].remaining, results[12].remaining)
+    };
+    assert_eq!(remaining().await, (true, 8, 8, 3));
+    assert_eq!(remaining().await, (true, 6, 6, 1));
+    for _ in 0..5 {
+        assert_eq!(remaining().await, (false, 6, 6, 1), "nothing is taken where one refuses");
+    }
+    for charge in &charges[..12] {
+        assert_eq!(buckets.take(&charge.key, &charge.limit, 0).await.unwrap().remaining, 6, "{}", charge.key);
+    }
+    // A bucket that was full before is full after it, and so is not kept.
+    let fresh = [charge(13, 10), charge(12, 5)];
+    assert!(!buckets.take_all(&fresh).await.unwrap()[1].allowed);
+    let name = fresh[0].key.to_string();
+    assert_eq!(cluster.primary_of(&name).command(&["EXISTS", &name]).integer(), 0);
 }
 
 /// Numbers next to each limit that [`Limit::new`] has: where doubles would go wrong first.

@@ -39,6 +39,11 @@ pub(in super::super) struct Topology {
 }
 
 impl Topology {
+    /// Whether keys are divided among slots, so that no script may touch those of several.
+    pub(in super::super) const fn has_slots(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     pub(in super::super) fn index_of(&self, slot: u16) -> Option<usize> {
         if self.slots.is_empty() {
             return (!self.shards.is_empty()).then_some(0);

@@ -1,8 +1,11 @@
--- Takes tokens out of a bucket: the rule of anteroom_core::bucket::take, number by number. A test compares the two bit for bit.
+-- Takes tokens out of buckets: the rule of anteroom_core::bucket::take_all, number by number. A test compares the two bit for bit.
+-- All of them are taken from, or none.
 --
--- KEYS  1 bucket: a hash of tokens, last_refill (microseconds since 1970), limit ("tokens/micros/burst"); goes when it is full
--- ARGV  1-3 limit: so many tokens, in so many microseconds, burst; 4 cost; 5 moment in microseconds, '' for that of this server
--- Answer  {1 if allowed, else 0; tokens left; microseconds until it would be allowed, -1 for never; moment when full; moment of now}
+-- KEYS  each a bucket: a hash of tokens, last_refill (microseconds since 1970), limit ("tokens/micros/burst"); goes when it is full
+-- ARGV  1 moment in microseconds, '' for that of this server; then for each key four:
+--       limit: so many tokens, in so many microseconds, burst; cost, below zero for tokens that are put back
+-- Answer  for each key {1 if allowed, else 0; tokens left; microseconds until it would be allowed, -1 for never; moment when full;
+--         moment of now}, all in one list
 --
 -- Lua's numbers are exact up to 2^53. Limit::new accepts no limit for which a product here, or a moment, would be larger.
 -- What is not a bucket, or not a sound one, counts as none: a full one.
@@ -50,56 +53,81 @@ local function limit_of(text)
   return tokens, micros, burst
 end
 
-local tokens, micros, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local limit = ARGV[1] .. '/' .. ARGV[2] .. '/' .. ARGV[3]
-local now = tonumber(ARGV[5])
+local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 now = math.min(now, MOMENT_MAX)
 
-local kept, last = burst, now
--- Whether there is something under this key, whether it is a bucket, and whether it has to be written though nothing is taken.
-local is_there, is_sound, is_changed = true, false, false
-local stored = redis.pcall('HMGET', KEYS[1], 'tokens', 'last_refill', 'limit')
-if not stored.err then
-  is_there = stored[1] or stored[2] or stored[3]
+-- A bucket as it is: with the present limit, and without what has come back since.
+local function read(number)
+  local at = number * 4 - 2
+  local bucket = {
+    key = KEYS[number], limit = ARGV[at] .. '/' .. ARGV[at + 1] .. '/' .. ARGV[at + 2],
+    tokens = tonumber(ARGV[at]), micros = tonumber(ARGV[at + 1]), burst = tonumber(ARGV[at + 2]), cost = tonumber(ARGV[at + 3]),
+    -- Whether there is something under this key, whether it is a bucket, and whether it has to be written though nothing is taken.
+    is_there = true, is_sound = false, is_changed = false,
+  }
+  bucket.kept, bucket.last = bucket.burst, now
+  local stored = redis.pcall('HMGET', bucket.key, 'tokens', 'last_refill', 'limit')
+  if stored.err then return bucket end
+  bucket.is_there = stored[1] or stored[2] or stored[3]
   local stored_limit = stored[3] or ''
   local stored_last = whole(stored[2], MOMENT_MAX)
-  if stored_limit == limit then
-    local stored_tokens = whole(stored[1], burst)
+  if stored_limit == bucket.limit then
+    local stored_tokens = whole(stored[1], bucket.burst)
     if stored_tokens and stored_last then
-      kept, last, is_sound = stored_tokens, stored_last, true
+      bucket.kept, bucket.last, bucket.is_sound = stored_tokens, stored_last, true
     end
-  else
-    -- Under another limit until now: what it brought is brought, and nothing more is given.
-    local old_tokens, old_micros, old_burst = limit_of(stored_limit)
-    local stored_tokens = old_tokens and whole(stored[1], old_burst)
-    if stored_tokens and stored_last then
-      local flowed = refilled(old_tokens, old_micros, old_burst, stored_tokens, stored_last, now)
-      if flowed < old_burst then kept = math.min(flowed, burst) end
-      last, is_sound, is_changed = math.max(now, stored_last), true, true
-    end
+    return bucket
   end
+  -- Under another limit until now: what it brought is brought, and nothing more is given.
+  local old_tokens, old_micros, old_burst = limit_of(stored_limit)
+  local stored_tokens = old_tokens and whole(stored[1], old_burst)
+  if stored_tokens and stored_last then
+    local flowed = refilled(old_tokens, old_micros, old_burst, stored_tokens, stored_last, now)
+    if flowed < old_burst then bucket.kept = math.min(flowed, bucket.burst) end
+    bucket.last, bucket.is_sound, bucket.is_changed = math.max(now, stored_last), true, true
+  end
+  return bucket
 end
 
-local flowed, flowed_last = refilled(tokens, micros, burst, kept, last, now)
-local is_allowed = cost <= flowed
-local retry_after = 0
-if is_allowed then
-  flowed = flowed - cost
-  if cost > 0 then kept, last, is_changed = flowed, flowed_last, true end
-elseif cost > burst then
-  retry_after = -1
-else
-  retry_after = last + micros_for(tokens, micros, cost - kept) - now
+local buckets, are_all_allowed = {}, true
+for number = 1, #KEYS do
+  local bucket = read(number)
+  bucket.flowed, bucket.flowed_last =
+    refilled(bucket.tokens, bucket.micros, bucket.burst, bucket.kept, bucket.last, now)
+  bucket.is_allowed = bucket.cost <= bucket.flowed
+  are_all_allowed = are_all_allowed and bucket.is_allowed
+  buckets[number] = bucket
 end
-local full_at = last + micros_for(tokens, micros, burst - kept)
 
-if is_there and (not is_sound or (is_changed and kept == burst)) then redis.call('DEL', KEYS[1]) end
-if is_changed and kept < burst then
-  redis.call('HSET', KEYS[1], 'tokens', as_text(kept), 'last_refill', as_text(last), 'limit', limit)
-  redis.call('PEXPIREAT', KEYS[1], as_text(math.ceil(full_at / 1000)))
+local answer = {}
+for number = 1, #KEYS do
+  local bucket = buckets[number]
+  local burst = bucket.burst
+  local retry_after = 0
+  if bucket.is_allowed then
+    if are_all_allowed and bucket.cost ~= 0 then
+      bucket.flowed = math.min(bucket.flowed - bucket.cost, burst)
+      bucket.kept, bucket.last, bucket.is_changed = bucket.flowed, bucket.flowed_last, true
+    end
+  elseif bucket.cost > burst then
+    retry_after = -1
+  else
+    retry_after = bucket.last + micros_for(bucket.tokens, bucket.micros, bucket.cost - bucket.kept) - now
+  end
+  local full_at = bucket.last + micros_for(bucket.tokens, bucket.micros, burst - bucket.kept)
+  if bucket.is_there and (not bucket.is_sound or (bucket.is_changed and bucket.kept == burst)) then
+    redis.call('DEL', bucket.key)
+  end
+  if bucket.is_changed and bucket.kept < burst then
+    redis.call('HSET', bucket.key, 'tokens', as_text(bucket.kept), 'last_refill', as_text(bucket.last), 'limit', bucket.limit)
+    redis.call('PEXPIREAT', bucket.key, as_text(math.ceil(full_at / 1000)))
+  end
+  local at = number * 5 - 4
+  answer[at], answer[at + 1], answer[at + 2] = bucket.is_allowed and 1 or 0, bucket.flowed, retry_after
+  answer[at + 3], answer[at + 4] = math.max(full_at, now), now
 end
-return {is_allowed and 1 or 0, flowed, retry_after, math.max(full_at, now), now}
+return answer

@@ -1,8 +1,8 @@
 //! Idempotent joins: the same key within two minutes gets the same place, so that a client whose connection broke, or a
 //! browser that opens five tabs with one cookie, does not stand in line twice.
 //!
-//! The table is bounded, so a flood of keys cannot buy memory: the oldest make room for the newest. It is in memory;
-//! after a restart a repeated key joins anew. Nodes that share a store share the keys too: a join repeated on another
+//! The table is bounded, so a flood of keys cannot buy memory: when it is full, joins with a new key are refused until older ones are
+//! two minutes old. So no key is forgotten early, least of all one whose join is in flight. It is in memory; after a restart a repeated key joins anew. Nodes that share a store share the keys too: a join repeated on another
 //! node finds its place there.
 
 use std::collections::{HashMap, VecDeque};
@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 /// How long a key is remembered.
 pub const REMEMBERED_MILLIS: u64 = 120_000;
-/// How many keys are remembered for a room.
-pub const REMEMBERED_MAX: usize = 65_536;
+/// How many keys are remembered for a room: 8,738 joins a second for two minutes, in up to 200 MB.
+pub const REMEMBERED_MAX: usize = 1_048_576;
 
 /// The key as it is kept: something that cannot be long, and cannot be made to collide.
 pub type JoinKey = [u8; 32];
@@ -24,15 +24,21 @@ pub type JoinKey = [u8; 32];
 type Outcome = Option<Result<Ticket, EngineError>>;
 
 /// The keys a room remembers.
-#[derive(Default)]
 pub struct IdempotentJoins {
     table: Mutex<Table>,
+    remembered_max: usize,
+}
+
+impl Default for IdempotentJoins {
+    fn default() -> Self {
+        Self { table: Mutex::default(), remembered_max: REMEMBERED_MAX }
+    }
 }
 
 #[derive(Default)]
 struct Table {
     entries: HashMap<JoinKey, Entry>,
-    /// Oldest first; an entry that was forgotten early may still stand here.
+    /// Oldest first; the mark of an entry that is gone because its join failed may still stand here.
     order: VecDeque<(UnixMillis, JoinKey)>,
 }
 
@@ -77,6 +83,7 @@ impl IdempotentJoins {
         let mut outcome = match self.begin(key, now, known) {
             JoinStart::Known(ticket) => return Ok(ticket),
             JoinStart::Follow(outcome) => outcome,
+            JoinStart::Full => return Err(EngineError::Overloaded),
             JoinStart::Lead(sender, outcome) => {
                 let (joins, room) = (Arc::clone(self), Arc::clone(room));
                 spawn_join(async move {
@@ -100,7 +107,9 @@ impl IdempotentJoins {
         match table.entries.get(&key).map(|entry| &entry.join) {
             Some(Join::Done(ticket)) if known(ticket) => JoinStart::Known(*ticket),
             Some(Join::InFlight(outcome)) => JoinStart::Follow(outcome.clone()),
+            None if table.entries.len() >= self.remembered_max => JoinStart::Full,
             Some(Join::Done(_)) | None => {
+                table.forget_marks(self.remembered_max);
                 let (sender, outcome) = watch::channel(None);
                 table.entries.insert(key, Entry { at: now, join: Join::InFlight(outcome.clone()) });
                 table.order.push_back((now, key));
@@ -150,20 +159,34 @@ async fn join_for_all_nodes(room: &RoomHandle, key: JoinKey, now: UnixMillis) ->
 }
 
 impl Table {
+    /// Forgets what is two minutes old, except a key whose join is in flight.
     fn forget(&mut self, now: UnixMillis) {
         while let Some(&(at, key)) = self.order.front()
-            && (now.since(at) >= REMEMBERED_MILLIS || self.order.len() >= REMEMBERED_MAX)
+            && now.since(at) >= REMEMBERED_MILLIS
         {
             self.order.pop_front();
             // A key that failed and was repeated stands in the order twice, and its entry belongs to the younger mark.
-            if self.entries.get(&key).is_some_and(|entry| entry.at == at) {
+            let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.at == at) else { continue };
+            if matches!(entry.join, Join::InFlight(_)) {
+                entry.at = now;
+                self.order.push_back((now, key));
+            } else {
                 self.entries.remove(&key);
             }
+        }
+    }
+
+    /// Forgets the marks of failed joins when they are as many as the keys may be, so that failures buy no memory either.
+    fn forget_marks(&mut self, remembered_max: usize) {
+        if self.order.len() >= remembered_max.saturating_mul(2) {
+            let entries = &self.entries;
+            self.order.retain(|(at, key)| entries.get(key).is_some_and(|entry| entry.at == *at));
         }
     }
 }
 
 enum JoinStart {
+    Full,
     Known(Ticket),
     Follow(watch::Receiver<Outcome>),
     Lead(watch::Sender<Outcome>, watch::Receiver<Outcome>),
@@ -175,4 +198,69 @@ enum JoinStart {
 )]
 fn spawn_join(join: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(join);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anteroom_core::{Generation, Position};
+
+    const MAX: usize = 4;
+
+    fn table() -> IdempotentJoins {
+        IdempotentJoins { remembered_max: MAX, ..IdempotentJoins::default() }
+    }
+
+    fn key(number: usize) -> JoinKey {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        key
+    }
+
+    fn ticket() -> Ticket {
+        let generation = Generation::following(None, UnixMillis(0), 0);
+        let position = Position::new(1).unwrap();
+        Ticket { lane: 0, generation, position, entered: 0, copy: 0 }
+    }
+
+    fn begin(joins: &IdempotentJoins, number: usize, now: u64) -> &'static str {
+        match joins.begin(key(number), UnixMillis(now), |_| true) {
+            JoinStart::Full => "full",
+            JoinStart::Known(_) => "known",
+            JoinStart::Follow(_) => "follow",
+            JoinStart::Lead(..) => "lead",
+        }
+    }
+
+    #[test]
+    fn a_key_in_flight_is_never_forgotten_and_no_other_before_its_time() {
+        let joins = table();
+        for number in 0..MAX {
+            assert_eq!(begin(&joins, number, 0), "lead");
+        }
+        assert_eq!(begin(&joins, MAX, 1), "full", "nothing is forgotten early");
+        for number in 1..MAX {
+            joins.finish(key(number), Some(ticket()));
+        }
+        assert_eq!(begin(&joins, MAX, REMEMBERED_MILLIS - 1), "full");
+        assert_eq!(begin(&joins, 1, REMEMBERED_MILLIS - 1), "known");
+        // Two minutes later there is room again, and the one in flight is still there.
+        assert_eq!(begin(&joins, MAX, REMEMBERED_MILLIS), "lead");
+        assert_eq!(begin(&joins, 0, REMEMBERED_MILLIS), "follow");
+        assert_eq!(begin(&joins, 1, REMEMBERED_MILLIS), "lead", "forgotten after its time");
+        joins.finish(key(0), Some(ticket()));
+        assert_eq!(begin(&joins, 0, 2 * REMEMBERED_MILLIS - 1), "known");
+        assert_eq!(begin(&joins, 0, 2 * REMEMBERED_MILLIS), "lead");
+    }
+
+    #[test]
+    fn failed_joins_leave_room_and_take_no_memory() {
+        let joins = table();
+        for number in 0..1_000 {
+            assert_eq!(begin(&joins, number, 5), "lead");
+            joins.finish(key(number), None);
+        }
+        let table = joins.table.lock().unwrap();
+        assert!(table.entries.is_empty() && table.order.len() <= 2 * MAX, "{}", table.order.len());
+    }
 }

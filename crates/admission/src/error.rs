@@ -17,6 +17,12 @@ pub enum AdmissionError {
     /// No room is named, and there is no default room.
     #[error("the request names no room, and there is no default room")]
     NoDefaultRoom,
+    /// More want to join than the room takes in a second.
+    #[error("many are arriving at the moment; try again in {retry_after_seconds} seconds")]
+    ManyArriving {
+        /// After how many seconds.
+        retry_after_seconds: u64,
+    },
     /// The ticket is not of this room's line.
     #[error("the ticket is not of this room's line")]
     UnknownTicket,

@@ -13,6 +13,8 @@ use anteroom_core::{Operation, Recognition, Refusal, Ticket, UnixMillis};
 use anteroom_engine::{Actor, EngineError, RoomHandle};
 use tokio::sync::watch;
 
+use crate::error::AdmissionError;
+
 /// How long a key is remembered.
 pub const REMEMBERED_MILLIS: u64 = 120_000;
 /// How many keys are remembered for a room: 8,738 joins a second for two minutes, in up to 200 MB.
@@ -58,17 +60,18 @@ impl IdempotentJoins {
     /// The place of this key: the one it got before, or a new one. Once begun, a join is finished even if its client goes
     /// away in the middle, so that the client finds its place when it asks again. A place that is not `known` any more, because the
     /// line was reset, is forgotten. One that has moved to another device since is refused: its ticket is void, and the
-    /// visitor who moved it has not asked for a second place.
+    /// visitor who moved it has not asked for a second place. `may_join` is asked before a new place is taken.
     pub async fn join(
         self: &Arc<Self>,
         room: &Arc<RoomHandle>,
         key: JoinKey,
         now: UnixMillis,
         known: impl Fn(&Ticket) -> bool,
-    ) -> Result<Ticket, EngineError> {
-        let ticket = self.place_of(room, key, now, known).await?;
+        may_join: impl FnOnce() -> Result<(), AdmissionError>,
+    ) -> Result<Ticket, AdmissionError> {
+        let ticket = self.place_of(room, key, now, known, may_join).await?;
         if room.with_board(|board| board.is_moved(&ticket)) {
-            return Err(EngineError::Refused(Refusal::Moved));
+            return Err(Refusal::Moved.into());
         }
         Ok(ticket)
     }
@@ -79,11 +82,12 @@ impl IdempotentJoins {
         key: JoinKey,
         now: UnixMillis,
         known: impl Fn(&Ticket) -> bool,
-    ) -> Result<Ticket, EngineError> {
-        let mut outcome = match self.begin(key, now, known) {
+        may_join: impl FnOnce() -> Result<(), AdmissionError>,
+    ) -> Result<Ticket, AdmissionError> {
+        let mut outcome = match self.begin(key, now, known, may_join) {
             JoinStart::Known(ticket) => return Ok(ticket),
             JoinStart::Follow(outcome) => outcome,
-            JoinStart::Full => return Err(EngineError::Overloaded),
+            JoinStart::Refused(error) => return Err(error),
             JoinStart::Lead(sender, outcome) => {
                 let (joins, room) = (Arc::clone(self), Arc::clone(room));
                 spawn_join(async move {
@@ -96,19 +100,30 @@ impl IdempotentJoins {
             }
         };
         match outcome.wait_for(Option::is_some).await {
-            Ok(outcome) => outcome.clone().unwrap_or(Err(EngineError::Stopped)),
-            Err(_) => Err(EngineError::Stopped),
+            Ok(outcome) => Ok(outcome.clone().unwrap_or(Err(EngineError::Stopped))?),
+            Err(_) => Err(EngineError::Stopped.into()),
         }
     }
 
-    fn begin(&self, key: JoinKey, now: UnixMillis, known: impl Fn(&Ticket) -> bool) -> JoinStart {
+    fn begin(
+        &self,
+        key: JoinKey,
+        now: UnixMillis,
+        known: impl Fn(&Ticket) -> bool,
+        may_join: impl FnOnce() -> Result<(), AdmissionError>,
+    ) -> JoinStart {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.forget(now);
         match table.entries.get(&key).map(|entry| &entry.join) {
             Some(Join::Done(ticket)) if known(ticket) => JoinStart::Known(*ticket),
             Some(Join::InFlight(outcome)) => JoinStart::Follow(outcome.clone()),
-            None if table.entries.len() >= self.remembered_max => JoinStart::Full,
+            None if table.entries.len() >= self.remembered_max => {
+                JoinStart::Refused(EngineError::Overloaded.into())
+            }
             Some(Join::Done(_)) | None => {
+                if let Err(error) = may_join() {
+                    return JoinStart::Refused(error);
+                }
                 table.forget_marks(self.remembered_max);
                 let (sender, outcome) = watch::channel(None);
                 table.entries.insert(key, Entry { at: now, join: Join::InFlight(outcome.clone()) });
@@ -186,7 +201,7 @@ impl Table {
 }
 
 enum JoinStart {
-    Full,
+    Refused(AdmissionError),
     Known(Ticket),
     Follow(watch::Receiver<Outcome>),
     Lead(watch::Sender<Outcome>, watch::Receiver<Outcome>),
@@ -224,8 +239,8 @@ mod tests {
     }
 
     fn begin(joins: &IdempotentJoins, number: usize, now: u64) -> &'static str {
-        match joins.begin(key(number), UnixMillis(now), |_| true) {
-            JoinStart::Full => "full",
+        match joins.begin(key(number), UnixMillis(now), |_| true, || Ok(())) {
+            JoinStart::Refused(_) => "full",
             JoinStart::Known(_) => "known",
             JoinStart::Follow(_) => "follow",
             JoinStart::Lead(..) => "lead",

@@ -7,6 +7,7 @@ pub mod auction;
 mod directory;
 mod error;
 pub mod idempotent_joins;
+pub mod join_ceiling;
 mod passes;
 mod presented_ticket;
 mod room;

@@ -1,5 +1,6 @@
 //! A room with what only this node adds to it. Every front door works on the same one, and wraps it in what is only its own.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anteroom_core::{Board, Recognition, RequestId, Ticket, UnixMillis};
@@ -9,7 +10,9 @@ use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::ticket_token::TicketTokens;
 
 use crate::auction::RoundTable;
+use crate::error::AdmissionError;
 use crate::idempotent_joins::{IdempotentJoins, JoinKey};
+use crate::join_ceiling::JoinCeiling;
 use crate::tickets::{Proof, StoreRefreshes, recognise};
 
 /// The room's handle, the ciphers of its tickets, and what this node remembers of calls about it.
@@ -24,6 +27,8 @@ pub struct RoomView {
     pub refreshes: StoreRefreshes,
     /// Those present at its open round, where it holds auctions.
     pub round_table: Arc<RoundTable>,
+    /// Who may join while more want to than the room takes.
+    pub join_ceiling: JoinCeiling,
     joins: Arc<IdempotentJoins>,
 }
 
@@ -35,19 +40,36 @@ impl RoomView {
             ticket_tokens: TicketTokens::new(secrets, handle.id()),
             refreshes: StoreRefreshes::default(),
             round_table: Arc::default(),
+            join_ceiling: JoinCeiling::default(),
             joins: Arc::default(),
             handle,
         }
     }
 
-    /// A place in line; with a key, the one that key got before.
-    pub async fn join(&self, key: Option<JoinKey>, now: UnixMillis) -> Result<Ticket, EngineError> {
+    /// A place in line for a client at this address; with a key, the one that key got before. New places are held to the room's
+    /// `join_rate_max`.
+    pub async fn join(
+        &self,
+        key: Option<JoinKey>,
+        client: IpAddr,
+        now: UnixMillis,
+    ) -> Result<Ticket, AdmissionError> {
+        let board = self.handle.board();
+        let may_join = || match board.settings.join_rate_max {
+            Some(max) => {
+                let joined = board.segments.iter().map(|segment| segment.joined).sum();
+                self.join_ceiling.try_join(max.get(), client, joined, now)
+            }
+            None => Ok(()),
+        };
         match key {
-            None => self.handle.join().await,
+            None => {
+                may_join()?;
+                Ok(self.handle.join().await?)
+            }
             Some(key) => {
-                let board = self.handle.board();
                 let is_known = |ticket: &Ticket| board.recognise(ticket, now) != Recognition::Foreign;
-                self.joins.join(&self.handle, key, now, is_known).await
+                self.joins.join(&self.handle, key, now, is_known, may_join).await
             }
         }
     }

@@ -159,6 +159,8 @@ settings! {
     queueing_method: QueueingMethod = QueueingMethod::Fifo,
     /// Whether everybody waits: while it is true nobody is offered a place by itself. Offers that were made can be claimed.
     queue_all: bool = false,
+    /// How many may join in a second, over all nodes. Beyond it networks share what there is, and the others are asked to try again.
+    join_rate_max: Option<People> = None,
     /// The status of the gateway's waiting page.
     queueing_status_code: QueueingStatus = QueueingStatus::OK,
     /// Which requests at the gateway pass by the room, neither counted nor held up.

@@ -268,7 +268,7 @@ impl Gateway {
         if let Some(rejection) = self.charge(Class::Gateway, &request, &client).await {
             return refuse(&rejection, &reader, Some(rule), &mut account);
         }
-        let case = self.case(rule, classify::kind(&request), request.headers(), (is_tls, now));
+        let case = self.case(rule, classify::kind(&request), request.headers(), &client, (is_tls, now));
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
             if let Some(class) = line::line_call_class(&request)
@@ -302,6 +302,7 @@ impl Gateway {
             Judgement::Wait(wait, cookie) => {
                 account.settle(match wait {
                     Wait::Arriving => Verdict::Arrived,
+                    Wait::ManyArriving { .. } => Verdict::Limited,
                     Wait::Held(_) => Verdict::Held,
                     Wait::InLine(_) | Wait::Turn(_) | Wait::Closed | Wait::Gone | Wait::Moved => {
                         Verdict::Waiting
@@ -372,6 +373,7 @@ impl Gateway {
         rule: &'request Rule,
         kind: Kind,
         headers: &HeaderMap,
+        client: &Client,
         (is_tls, now): (bool, UnixMillis),
     ) -> Case<'request> {
         Case {
@@ -380,6 +382,7 @@ impl Gateway {
             entry_trigger: if rule.is_protected { EntryTrigger::Request } else { EntryTrigger::HandOff },
             cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
             loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
+            client: client.address,
             now,
             store_is_lost: self.has_lost_store(),
             admission: &self.admission,

@@ -9,6 +9,7 @@ pub(crate) mod cookies;
 pub(crate) mod loss_mode;
 pub(crate) mod visits;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
@@ -95,6 +96,8 @@ pub(crate) struct Case<'request> {
     pub(crate) cookie: Option<CookieContent>,
     /// The cookie of a visitor let in while the store was lost.
     pub(crate) loss_cookie: Option<CookieContent>,
+    /// Where the visitor asks from.
+    pub(crate) client: IpAddr,
     pub(crate) now: UnixMillis,
     /// Whether the store has not answered for a while.
     pub(crate) store_is_lost: bool,
@@ -336,9 +339,9 @@ impl Case<'_> {
         }
         let room = &self.rule.room;
         if let Some(key) = self.join_key() {
-            return match room.join(Some(key), self.now).await {
+            return match room.join(Some(key), self.client, self.now).await {
                 Ok(ticket) => self.after_join(ticket).await,
-                Err(EngineError::Refused(Refusal::Moved)) => self.place_moved(),
+                Err(AdmissionError::Engine(EngineError::Refused(Refusal::Moved))) => self.place_moved(),
                 Err(error) => self.join_failed(board, &error),
             };
         }
@@ -349,7 +352,7 @@ impl Case<'_> {
         let Some(_permit) = room.instant_admissions.try_take(free_slots(board)) else {
             return self.arrive();
         };
-        match room.handle.join().await {
+        match room.join(None, self.client, self.now).await {
             Ok(ticket) => self.admit_instantly(ticket).await,
             Err(error) => self.join_failed(board, &error),
         }
@@ -383,10 +386,13 @@ impl Case<'_> {
         self.arrive()
     }
 
-    fn join_failed(&self, board: &Arc<Board>, error: &EngineError) -> Judgement {
+    fn join_failed(&self, board: &Arc<Board>, error: &AdmissionError) -> Judgement {
         match error {
-            EngineError::Refused(Refusal::NotJoinable(_) | Refusal::RoomClosed) => {
+            AdmissionError::Engine(EngineError::Refused(Refusal::NotJoinable(_) | Refusal::RoomClosed)) => {
                 Judgement::Reject(Rejection::Closed)
+            }
+            AdmissionError::ManyArriving { retry_after_seconds } => {
+                Judgement::Wait(Wait::ManyArriving { retry_after_seconds: *retry_after_seconds }, None)
             }
             _ => self.without_store(board, None),
         }

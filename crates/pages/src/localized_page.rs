@@ -174,6 +174,7 @@ impl<'page> LocalizedPage<'page> {
         self.text(match self.page.situation {
             Situation::Waiting
             | Situation::Arriving
+            | Situation::ManyArriving
             | Situation::Held
             | Situation::Limited
             | Situation::Failed
@@ -269,7 +270,11 @@ const fn path_of(situation: Situation) -> &'static str {
         Situation::Waiting | Situation::MoveOut => "",
         Situation::Turn | Situation::Inside | Situation::HandOff => "M7 12.5l3.5 3.5L17.5 9",
         Situation::Moved | Situation::MoveIn => "M6 12h12M13 7l5 5-5 5",
-        Situation::Arriving | Situation::Held | Situation::Limited | Situation::Gone => "M12 7v5.5l3.5 2",
+        Situation::Arriving
+        | Situation::ManyArriving
+        | Situation::Held
+        | Situation::Limited
+        | Situation::Gone => "M12 7v5.5l3.5 2",
         Situation::Left | Situation::Closed | Situation::TurnedAway => "M7 12h10",
         _ => "M12 7v6M12 16.5v.01",
     }

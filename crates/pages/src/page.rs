@@ -8,6 +8,8 @@ pub enum Situation {
     /// The visitor gets a place when their cookie comes back.
     #[default]
     Arriving,
+    /// The visitor gets a place when fewer arrive at once.
+    ManyArriving,
     /// The visitor stands in line.
     Waiting,
     /// The visitor may come in.
@@ -50,8 +52,9 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Arriving,
+        Self::ManyArriving,
         Self::Waiting,
         Self::Turn,
         Self::Held,
@@ -77,6 +80,7 @@ impl Situation {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Arriving => "arriving",
+            Self::ManyArriving => "many-arriving",
             Self::Waiting => "waiting",
             Self::Turn => "turn",
             Self::Held => "held",
@@ -108,6 +112,7 @@ impl Situation {
     pub(crate) const fn messages(self) -> (&'static str, &'static str) {
         match self {
             Self::Arriving => ("arriving-title", "arriving-lead"),
+            Self::ManyArriving => ("many-arriving-title", "many-arriving-lead"),
             Self::Waiting => ("waiting-title", "waiting-lead"),
             Self::Turn => ("turn-title", "turn-lead"),
             Self::Held => ("held-title", "held-lead"),

@@ -37,6 +37,7 @@ pub fn sample(situation: Situation, settings: Option<&Settings>) -> Page<'_> {
             page.leave = Some("/.anteroom/line/leave?room=Sample".into());
         }
         Situation::Arriving => page.refresh_seconds = Some(1),
+        Situation::ManyArriving => page.refresh_seconds = Some(5),
         Situation::Limited | Situation::Failed => page.refresh_seconds = Some(30),
         Situation::Gone | Situation::Moved => {
             page.join = Some("/.anteroom/line/join?room=Sample".into());

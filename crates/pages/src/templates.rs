@@ -36,8 +36,9 @@ const RECURSION_MAX: usize = 20;
 const FILTERED_MAX_BYTES: usize = 1_024;
 
 /// The situations that a template is used in: those of the line. The others have a form or a link that nobody may leave out.
-const SITUATIONS: [Situation; 10] = [
+const SITUATIONS: [Situation; 11] = [
     Situation::Arriving,
+    Situation::ManyArriving,
     Situation::Waiting,
     Situation::Turn,
     Situation::Held,

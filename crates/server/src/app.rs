@@ -8,7 +8,7 @@ use anteroom_admission::{Admission, AdmissionError, RoomLayer, RoomMap, RoomView
 use anteroom_core::{RoomId, UnixMillis};
 use anteroom_engine::Engine;
 use anteroom_gateway::Gateway;
-use anteroom_gateway::identify::Identification;
+use anteroom_gateway::identify::{Identification, Peer, identify};
 use anteroom_gateway::limiter::Limiter;
 use anteroom_pages::Pages;
 use anteroom_store::RedisStore;
@@ -55,6 +55,11 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// Where a request comes from, as far back as trusted proxies vouch for it.
+    pub(crate) fn client_address(&self, peer: &Peer, headers: &http::HeaderMap) -> std::net::IpAddr {
+        identify(peer, headers, &self.identification).address
+    }
+
     /// The room of a name, exactly as it was written.
     pub(crate) fn room(&self, name: &str) -> Option<Arc<ServedRoom>> {
         self.rooms

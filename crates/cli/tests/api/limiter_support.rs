@@ -30,6 +30,12 @@ pub(crate) fn server(config: &str) -> Builder {
     Server::builder(BINARY).config(format!("{settings}{config}\n[[room]]\nid = \"Hall\"\n"))
 }
 
+/// The same, with settings of its room.
+pub(crate) fn server_with_room(room: &str) -> Builder {
+    let settings = "limits_exempt = \"none\"\ntrusted_proxies = \"127.0.0.1\"\n";
+    Server::builder(BINARY).config(format!("{settings}[[room]]\nid = \"Hall\"\n{room}\n"))
+}
+
 /// A join by a client with this address, and these other headers.
 pub(crate) fn join_with(client: &mut Client, address: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request =

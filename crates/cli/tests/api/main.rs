@@ -21,6 +21,7 @@ mod full_queue;
 mod http_surface;
 mod idempotent_joins;
 mod inlets;
+mod join_rate;
 mod keys_api;
 mod limiter;
 mod limiter_redis;

@@ -249,3 +249,25 @@ fn slots_come_back_however_many_visits_end_in_a_moment() {
     stand.wait_for_figure("active", 0);
     assert_eq!(stand.figure("expired"), 0, "no slot was kept until its time was over");
 }
+
+#[test]
+fn when_many_arrive_the_page_says_so_and_gets_in_line_by_itself() {
+    /// More than take a place within a second of any machine, where one may.
+    const ARRIVALS: usize = 100;
+    let stand = Stand::open(1, "join_rate_max = 1");
+    let mut inside = stand.inside();
+    let refused = (0..ARRIVALS).find_map(|_| {
+        let mut browser = stand.browser();
+        // The first page brings the cookie, the second a place.
+        let pages = [browser.open("/"), browser.open("/")];
+        let refused = pages.into_iter().find(|page| page.situation().as_deref() == Some("many-arriving"));
+        refused.map(|page| (browser, page))
+    });
+    let (mut browser, page) = refused.expect("the ceiling holds");
+    assert_eq!(page.status, 429, "{page:?}");
+    let seconds = page.refresh_seconds().expect("it asks again by itself");
+    assert_eq!(page.header("Retry-After"), Some(seconds.to_string().as_str()));
+    assert!(page.text().contains("Many people are arriving"), "{page:?}");
+    wait_until("a place", TIMEOUT, || browser.open("/").shown_position().is_some());
+    assert!(inside.open("/").is_from_site(), "and who is inside notices nothing");
+}

@@ -28,7 +28,8 @@ impl Gateway {
         let Some(rule) = room.and_then(|room| self.rooms.by_name(room.as_str())) else {
             return reject::answer(&Rejection::UnknownRoom, &reader, None);
         };
-        let case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        let client = identify::identify(peer, request.headers(), &self.identification);
+        let case = self.case(&rule, classify::kind(request), request.headers(), &client, (is_tls, now));
         line::answer(self.line_call(case, reader, is_tls), request).await
     }
 
@@ -47,7 +48,7 @@ impl Gateway {
         };
         let branding = Branding { room: rule.room.handle.id(), settings: &rule.settings };
         let client = identify::identify(peer, request.headers(), &self.identification);
-        let mut case = self.case(&rule, classify::kind(request), request.headers(), (is_tls, now));
+        let mut case = self.case(&rule, classify::kind(request), request.headers(), &client, (is_tls, now));
         case.entry_trigger = EntryTrigger::HandOff;
         if case.would_join()
             && let Some(rejection) = self.charge(Class::Join, request, &client).await

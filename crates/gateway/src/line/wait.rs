@@ -73,6 +73,8 @@ pub(crate) enum Wait {
     Turn(Waiter),
     /// The visitor gets a place when their cookie comes back.
     Arriving,
+    /// The visitor gets a place when fewer arrive at once.
+    ManyArriving { retry_after_seconds: u64 },
     /// No visitor gets anything until the store is back; a place that this one has stays theirs.
     Held(Option<Waiter>),
     /// The visitor has a place, and the room is closed.
@@ -111,16 +113,23 @@ pub(crate) fn answer(wait: Wait, view: &WaitView<'_>) -> Response<GatewayBody> {
     let status = match wait {
         Wait::Held(_) | Wait::Closed => StatusCode::SERVICE_UNAVAILABLE,
         Wait::Moved => StatusCode::GONE,
+        Wait::ManyArriving { .. } => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::from_u16(view.board.settings.queueing_status_code.get()).unwrap_or(StatusCode::OK),
     };
     let place = match wait {
         Wait::InLine(waiter) | Wait::Turn(waiter) | Wait::Held(Some(waiter)) => {
             Some(PlaceView::of(waiter, view))
         }
-        Wait::Arriving | Wait::Held(None) | Wait::Closed | Wait::Gone | Wait::Moved => None,
+        Wait::Arriving
+        | Wait::ManyArriving { .. }
+        | Wait::Held(None)
+        | Wait::Closed
+        | Wait::Gone
+        | Wait::Moved => None,
     };
     let refresh_seconds = match (wait, &place) {
         (Wait::Arriving, _) => ARRIVED_REFRESH_SECONDS,
+        (Wait::ManyArriving { retry_after_seconds }, _) => retry_after_seconds,
         // A lost store is no reason to ask more often than before.
         (Wait::Held(_), Some(place)) => place.refresh_seconds.max(HELD_REFRESH_SECONDS),
         (Wait::Gone | Wait::Moved | Wait::Closed, _) => PASSED_REFRESH_SECONDS,
@@ -244,6 +253,7 @@ fn as_page(
         Wait::InLine(_) => Situation::Waiting,
         Wait::Turn(_) => Situation::Turn,
         Wait::Arriving => Situation::Arriving,
+        Wait::ManyArriving { .. } => Situation::ManyArriving,
         Wait::Held(_) => Situation::Held,
         Wait::Closed => Situation::Closed,
         Wait::Gone => Situation::Gone,
@@ -319,6 +329,7 @@ fn as_json(
         // As the API says it.
         Wait::Turn(_) => "active",
         Wait::Arriving => "arriving",
+        Wait::ManyArriving { .. } => "many-arriving",
         Wait::Held(_) => "held",
         Wait::Closed => "closed",
         Wait::Gone => "expired",

@@ -1,6 +1,7 @@
 //! POST `/auction`: rooms where each round's free slots go to the earliest of those who show up. The rounds themselves are
 //! `anteroom_admission::auction`; here is what a client is answered.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +10,8 @@ use anteroom_admission::idempotent_joins::JoinKey;
 use anteroom_admission::{AdmissionError, PresentedTicket, RoomView};
 use anteroom_core::estimate::next_poll_seconds;
 use anteroom_core::{Board, Standing, Ticket, UnixMillis};
+use anteroom_gateway::identify::Peer;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use http::{HeaderValue, Request, StatusCode, header};
@@ -66,10 +69,12 @@ pub(crate) struct QueuedAnswer {
 /// POST `/auction`: with a ticket a check-in, without one a place in line.
 pub(crate) async fn auction(
     State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
     parameters: Parameters,
     request: Request<Body>,
 ) -> Result<ApiResponse, ApiError> {
     let key = idempotency::key_of(request.headers())?;
+    let client = app.client_address(&peer, request.headers());
     let in_header = ticket_request::presented_text(request.headers()).map(str::to_owned);
     // Somebody who shows something unreadable has a ticket, and must not get a second one.
     if in_header.is_none() && request.headers().contains_key(header::AUTHORIZATION) {
@@ -79,16 +84,20 @@ pub(crate) async fn auction(
     let room = ticket_request::the_same_room(parameters.one("room")?.map(str::to_owned), body.room)?;
     match in_header.or(body.queue_token) {
         Some(text) => check_in(&app, app.admission.open_ticket(room.as_deref(), &text).await?).await,
-        None => join(&app, app.admission.named_room(room.as_deref())?, key).await,
+        None => join(&app, app.admission.named_room(room.as_deref())?, (key, client)).await,
     }
 }
 
 /// A place in line, or a slot where one is spare.
-async fn join(app: &App, room: Arc<RoomView>, key: Option<JoinKey>) -> Result<ApiResponse, ApiError> {
+async fn join(
+    app: &App,
+    room: Arc<RoomView>,
+    (key, client): (Option<JoinKey>, IpAddr),
+) -> Result<ApiResponse, ApiError> {
     if room.handle.with_board(|board| board.auction.is_none()) {
         return Err(AdmissionError::NoAuction.into());
     }
-    let ticket = room.join(key, app.now()).await?;
+    let ticket = room.join(key, client, app.now()).await?;
     let presented = PresentedTicket::of_new(room, ticket);
     if may_get_in(&presented.board, &ticket, app.now()) {
         match admit(app, &presented).await {

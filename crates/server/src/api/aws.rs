@@ -2,6 +2,7 @@
 //!
 //! Always by `event_id`, never by a default room. Checks come in the order of the contract; a refused call changes nothing.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
@@ -11,8 +12,10 @@ use anteroom_core::{
     Answer, Operation, Outcome, RequestId, RoomState, SessionKey, Standing, Ticket, UnixMillis,
 };
 use anteroom_engine::Actor;
+use anteroom_gateway::identify::Peer;
 use anteroom_store::StoreError;
 use anteroom_tokens::{random, request_id};
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
@@ -77,19 +80,29 @@ pub(crate) struct EventBody {
 }
 
 /// POST `/assign_queue_num`: a place in line. It is durable, and its number is there, when this is answered.
-pub(crate) async fn assign_queue_num(State(app): Shared, request: Request<Body>) -> Outcomes {
+pub(crate) async fn assign_queue_num(
+    State(app): Shared,
+    Extension(peer): Extension<Peer>,
+    request: Request<Body>,
+) -> Outcomes {
     let key = idempotency::key_of(request.headers())?;
+    let client = app.client_address(&peer, request.headers());
     let body = read_body(request).await?;
-    let mut answer = ApiResponse::new(Body::from(assigned(&app, &body, key).await?));
+    let mut answer = ApiResponse::new(Body::from(assigned(&app, &body, key, client).await?));
     mark_json(answer.headers_mut(), Caching::Never);
     Ok(answer)
 }
 
 /// What it answers, once the request has been read.
-pub(crate) async fn assigned(app: &App, body: &[u8], key: Option<JoinKey>) -> Result<Bytes, ApiError> {
+pub(crate) async fn assigned(
+    app: &App,
+    body: &[u8],
+    key: Option<JoinKey>,
+    client: IpAddr,
+) -> Result<Bytes, ApiError> {
     let body: EventBody = parse_json(body)?;
     let room = room(app, &body.event_id, INVALID_EVENT)?;
-    let ticket = room.join(key, app.now()).await?;
+    let ticket = room.join(key, client, app.now()).await?;
     let mut text = [0; request_id::TEXT_LENGTH];
     let id = request_id::write_into(room.request_ids.seal(&ticket), &mut text);
     Ok(Bytes::from(format!("{{\"api_request_id\":\"{id}\"}}")))

@@ -5,12 +5,15 @@
 
 pub(crate) mod answers;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
 use anteroom_admission::{AdmissionError, ClaimRequest, PresentedTicket, auction};
 use anteroom_core::{Answer, Mover, Operation};
 use anteroom_engine::Actor;
+use anteroom_gateway::identify::Peer;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use http::{HeaderMap, Request, StatusCode};
@@ -44,11 +47,17 @@ pub(crate) struct RoomBody {
 }
 
 /// POST `/join`: a place in line, durable when this is answered; where it is served at once, with its pass.
-pub(crate) async fn join(State(app): Shared, parameters: Parameters, request: Request<Body>) -> Outcome {
+pub(crate) async fn join(
+    State(app): Shared,
+    Extension(peer): Extension<Peer>,
+    parameters: Parameters,
+    request: Request<Body>,
+) -> Outcome {
     let key = idempotency::key_of(request.headers())?;
+    let client = app.client_address(&peer, request.headers());
     let queried = parameters.one("room")?.map(str::to_owned);
     let body = read_body(request).await?;
-    join_with(&app, queried, &body, key).await
+    join_with(&app, queried, &body, (key, client)).await
 }
 
 /// The same, once the request has been read.
@@ -56,11 +65,11 @@ pub(crate) async fn join_with(
     app: &App,
     queried: Option<String>,
     body: &[u8],
-    key: Option<JoinKey>,
+    (key, client): (Option<JoinKey>, IpAddr),
 ) -> Outcome {
     let in_body = if body.trim_ascii().is_empty() { None } else { parse_json::<RoomBody>(body)?.room };
     let room = app.admission.named_room(the_same_room(queried, in_body)?.as_deref())?;
-    let ticket = room.join(key, app.now()).await?;
+    let ticket = room.join(key, client, app.now()).await?;
     let mut presented = PresentedTicket::of_new(room, ticket);
     let waiting = state_from_board(app, &presented);
     if let Some(state) = waiting.filter(|_| !auction::may_get_in(&presented.board, &ticket, app.now())) {

@@ -187,6 +187,10 @@ impl From<AdmissionError> for ApiError {
             AdmissionError::UnknownRoom | AdmissionError::NoDefaultRoom => {
                 Self::problem(Problem::UnknownRoom, text)
             }
+            AdmissionError::ManyArriving { retry_after_seconds } => {
+                Self::problem(Problem::ManyArriving, text)
+                    .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_seconds))
+            }
             AdmissionError::UnknownTicket | AdmissionError::UnknownRefreshToken => {
                 Self::problem(Problem::UnknownTicket, text)
             }

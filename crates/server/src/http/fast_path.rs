@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use anteroom_gateway::identify::Peer;
 use anteroom_tokens::request_id;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
@@ -15,8 +16,9 @@ use crate::api::aws;
 use crate::api::idempotency;
 use crate::api::{ticket_request, visitors};
 use crate::app::{App, ServedRoom};
-use crate::http::error::Style;
+use crate::http::error::{ApiError, Style};
 use crate::http::prepared::{Prepared, PreparedAnswer};
+use crate::http::problem::Problem;
 use crate::http::request::{plain_parameter, read_body_within};
 use crate::http::response::{Caching, ResponseBody, mark_json};
 use crate::http::staleness::Freshness;
@@ -34,7 +36,7 @@ pub(crate) enum FastPath {
 /// The response, if nothing is unusual about the request. The text is the first parameter of its path.
 type FastRead = fn(&App, &Request<Incoming>, Option<&str>) -> Option<Response<Full<Bytes>>>;
 /// The response under way, or the request where something is unusual about it.
-type FastJoin = fn(&Arc<App>, Request<Incoming>) -> Result<PendingResponse, Request<Incoming>>;
+type FastJoin = fn(&Arc<App>, &Peer, Request<Incoming>) -> Result<PendingResponse, Request<Incoming>>;
 /// A response under way.
 pub(crate) type PendingResponse = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
 
@@ -141,42 +143,68 @@ pub(crate) fn figure(room: &ServedRoom, headers: &HeaderMap, choose: Choice) -> 
 #[expect(clippy::result_large_err, reason = "what is given back is the request itself")]
 pub(crate) fn assign_queue_num(
     app: &Arc<App>,
+    peer: &Peer,
     request: Request<Incoming>,
 ) -> Result<PendingResponse, Request<Incoming>> {
-    Ok(Box::pin(respond_to_assign(Arc::clone(app), request)))
+    Ok(Box::pin(respond_to_assign(Arc::clone(app), *peer, request)))
 }
 
 /// POST `/join`, unless the query names the room.
 #[expect(clippy::result_large_err, reason = "what is given back is the request itself")]
-pub(crate) fn join(app: &Arc<App>, request: Request<Incoming>) -> Result<PendingResponse, Request<Incoming>> {
+pub(crate) fn join(
+    app: &Arc<App>,
+    peer: &Peer,
+    request: Request<Incoming>,
+) -> Result<PendingResponse, Request<Incoming>> {
     match request.uri().query() {
-        None => Ok(Box::pin(respond_to_join(Arc::clone(app), request))),
+        None => Ok(Box::pin(respond_to_join(Arc::clone(app), *peer, request))),
         Some(_) => Err(request),
     }
 }
 
-async fn respond_to_assign(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
+async fn respond_to_assign(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Response<ResponseBody> {
     let assigned = async {
         let key = idempotency::key_of(request.headers())?;
+        let client = app.client_address(&peer, request.headers());
         let body = read_body_within(request.into_body(), app.request_body_max_bytes).await?;
-        aws::assigned(&app, &body, key).await
+        aws::assigned(&app, &body, key, client).await
     };
-    let answered = match assigned.await {
-        Ok(body) => whole(body, Caching::Never).map(ResponseBody::Whole),
-        Err(error) => error.render(Style::Aws, &app.public_url).map(ResponseBody::Routed),
-    };
-    app.metrics.count_response(PUBLIC, "/assign_queue_num", answered.status().as_u16());
-    answered
+    match assigned.await {
+        Ok(body) => {
+            let answered = whole(body, Caching::Never).map(ResponseBody::Whole);
+            app.metrics.count_response(PUBLIC, "/assign_queue_num", answered.status().as_u16());
+            answered
+        }
+        Err(error) => refused_join(&app, "/assign_queue_num", Style::Aws, error),
+    }
 }
 
-async fn respond_to_join(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
+async fn respond_to_join(app: Arc<App>, peer: Peer, request: Request<Incoming>) -> Response<ResponseBody> {
     let joined = async {
         let key = idempotency::key_of(request.headers())?;
+        let client = app.client_address(&peer, request.headers());
         let body = read_body_within(request.into_body(), app.request_body_max_bytes).await?;
-        visitors::join_with(&app, None, &body, key).await
+        visitors::join_with(&app, None, &body, (key, client)).await
     };
-    let answered = joined.await.unwrap_or_else(|error| error.render(Style::Problem, &app.public_url));
-    app.metrics.count_response(PUBLIC, "/join", answered.status().as_u16());
+    match joined.await {
+        Ok(answered) => {
+            app.metrics.count_response(PUBLIC, "/join", answered.status().as_u16());
+            answered.map(ResponseBody::Routed)
+        }
+        Err(error) => refused_join(&app, "/join", Style::Problem, error),
+    }
+}
+
+/// A join that was refused. That many arrive is no failure of anybody.
+fn refused_join(app: &App, path: &'static str, style: Style, error: ApiError) -> Response<ResponseBody> {
+    let is_expected = error.is(Problem::ManyArriving);
+    let answered = error.render(style, &app.public_url);
+    let status = answered.status().as_u16();
+    if is_expected {
+        app.metrics.count_expected_refusal(PUBLIC, path, status);
+    } else {
+        app.metrics.count_response(PUBLIC, path, status);
+    }
     answered.map(ResponseBody::Routed)
 }
 

@@ -94,6 +94,8 @@ problems! {
     /// In an auction: no slot for this ticket in this round, because others were earlier, none is free, or the room is paused. The
     /// place is kept. Check in again after `Retry-After` seconds; `estimated_wait_seconds` says how long it will probably take.
     NoSlot = TOO_MANY_REQUESTS, "no-slot", "No slot in this round";
+    /// More want to join than the room takes in a second (`join_rate_max`). No place was taken. Join again after `Retry-After` seconds.
+    ManyArriving = TOO_MANY_REQUESTS, "many-arriving", "Many are arriving at the moment";
     /// The client has asked more than one of its budgets of requests allows; `violated-policies` names it. Ask again after
     /// `Retry-After` seconds; the `RateLimit` fields of every answer say how much is left.
     QuotaExceeded = TOO_MANY_REQUESTS, "quota-exceeded", "Too many requests";

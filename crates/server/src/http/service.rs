@@ -169,7 +169,7 @@ impl Service {
                     None => self.dispatch(found, request),
                 }
             }
-            Some(FastPath::Join(join)) => match join(&self.app, request) {
+            Some(FastPath::Join(join)) => match join(&self.app, &self.peer, request) {
                 Ok(pending) => ResponseFuture::Pending(pending),
                 Err(request) => self.dispatch(found, request),
             },
@@ -347,7 +347,8 @@ impl Phases {
     fn account(&self, row: Option<&Route>, mut answered: ApiResponse) -> ApiResponse {
         let mut waits = false;
         if let Some(error) = answered.extensions_mut().remove::<ApiError>() {
-            waits = error.is(Problem::NotServed) || error.is(Problem::NoSlot);
+            waits =
+                error.is(Problem::NotServed) || error.is(Problem::NoSlot) || error.is(Problem::ManyArriving);
             let style = row.or(self.rows.first().copied()).map_or(Style::Problem, |row| row.errors);
             answered = error.render(style, &self.app.public_url);
         }

@@ -71,6 +71,11 @@ pub(crate) fn join() -> Call {
     );
     line_answers(of_room(call))
         .empty(303, "A browser is sent on to `return`.")
+        .json(
+            429,
+            "More want to join than the room takes in a second; no place was taken.",
+            &LineAnswer { status: "many-arriving", ..LineAnswer::default() },
+        )
         .problems(&[Problem::UnknownRoom, Problem::Forbidden])
 }
 

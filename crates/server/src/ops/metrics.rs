@@ -220,7 +220,7 @@ impl Collector for Figures {
             gauge(watch.open(kind)).encode(metric.encode_family(&[("kind", kind.as_str())])?)?;
         }
         let rooms = app.engine.rooms();
-        rooms::encode(&mut encoder, &rooms)?;
+        rooms::encode(&mut encoder, &rooms, &app.admission.rooms.all())?;
         let help = "People present at the open round of the room's auction, on this node";
         let mut metric = encoder.encode_descriptor("auction_present", help, None, MetricType::Gauge)?;
         for room in app.rooms.all() {

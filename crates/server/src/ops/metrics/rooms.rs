@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use anteroom_admission::RoomView;
 use anteroom_core::{Adjustment, Board, MovedBy, Standstill};
 use anteroom_engine::RoomHandle;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -72,7 +73,11 @@ const COUNTERS: &[Figure] = &[
     }),
 ];
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, rooms: &[Arc<RoomHandle>]) -> fmt::Result {
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    rooms: &[Arc<RoomHandle>],
+    views: &[Arc<RoomView>],
+) -> fmt::Result {
     for (name, help, figure) in GAUGES {
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for room in rooms {
@@ -112,6 +117,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, rooms: &[Arc<RoomHandl
         }
     }
     encode_adaptive(encoder, rooms)?;
+    encode_join_ceilings(encoder, views)?;
     let help = "The wait as it was over what was foretold, the median of the last ones: 1 is exact";
     let mut metric = encoder.encode_descriptor("room_estimate_quotient", help, None, MetricType::Gauge)?;
     for room in rooms {
@@ -120,6 +126,17 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, rooms: &[Arc<RoomHandl
             let quotient = ConstGauge::new(from_thousandths(u64::from(thousandths)));
             quotient.encode(metric.encode_family(&labels)?)?;
         }
+    }
+    Ok(())
+}
+
+/// What this node refused because too many arrived at once.
+fn encode_join_ceilings(encoder: &mut DescriptorEncoder<'_>, rooms: &[Arc<RoomView>]) -> fmt::Result {
+    let help = "Joins that this node refused because the room takes no more in a second (join_rate_max)";
+    let mut metric = encoder.encode_descriptor("room_join_rate_refusals", help, None, MetricType::Counter)?;
+    for room in rooms {
+        let labels = [("room", room.handle.id().as_str())];
+        ConstCounter::new(room.join_ceiling.refused()).encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
 }

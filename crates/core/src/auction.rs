@@ -11,11 +11,12 @@
 use std::collections::BTreeSet;
 
 use crate::effects::Effects;
-use crate::ids::UnixMillis;
+use crate::ids::{Generation, UnixMillis};
 use crate::inlet::{self, MovedBy};
 use crate::operation::{Answer, Refusal};
 use crate::room::Room;
 use crate::session::SessionKey;
+use crate::shared::Shared;
 
 /// The most winners of one round.
 pub const ROUND_WINNERS_MAX: u64 = 65_536;
@@ -145,6 +146,14 @@ pub(crate) fn on_reconfigure(room: &mut Room, now: UnixMillis) {
     let round = closing_after(now, room.settings.round_millis());
     if let Some(auction) = &mut room.auction {
         auction.round = auction.round.min(round);
+    }
+}
+
+/// A line is closed, and the open wins of its people with it.
+pub(crate) fn end_wins_of(room: &mut Room, closed: Generation) {
+    let has_wins = |auction: &&mut Shared<Auction>| auction.wins.iter().any(|key| key.generation == closed);
+    if let Some(auction) = room.auction.as_mut().filter(has_wins) {
+        auction.wins.retain(|key| key.generation != closed);
     }
 }
 

@@ -6,6 +6,7 @@ use anteroom_core::{
     Ticket, UnixMillis,
 };
 
+use super::interruption::{memory_of, mend, replica_of};
 use super::story::{SECOND, START, Story};
 
 /// So many may be inside; a round every ten seconds.
@@ -264,4 +265,16 @@ fn switched_back_the_counter_goes_on_where_it_was_and_forgets_nobody() {
     story.claim(tickets[2]);
     story.close(&winner).unwrap();
     story.claim(tickets[3]);
+}
+
+#[test]
+fn a_win_of_a_line_that_was_closed_for_good_takes_no_slot() {
+    let mut primary = auction(1);
+    let winner = primary.join();
+    assert_eq!(settle(&mut primary, &[winner]), keys(&[winner]));
+    let mut replica = replica_of(&primary);
+    primary.does(Operation::Reset { incarnation: 5 });
+    // The replica has forgotten that the line was closed, and is told.
+    mend(&mut replica, memory_of(&primary.room));
+    assert_eq!((replica.room.offers(), replica.room.waiting()), (0, 0), "nobody is there");
 }

@@ -2,7 +2,8 @@
 //!
 //! # The path of a check-in
 //! ticket → a claim, which finds an earlier pass, an open win or a spare slot → else a seat at the room's table (`table`), if there is one
-//! free or a later ticket has one; a ticket without a seat is refused at once → the connection stays open until the round closes
+//! free or a later ticket has one (after the end of the round that the board shows, a seat at the next, whose slots are not counted
+//! yet); a ticket without a seat is refused at once → the connection stays open until the round closes
 //! (`rounds`), and a client that hangs up is not present → winners claim and get their pass, the others are refused.
 //!
 //! A winner whose connection broke asks again, and the claim finds the pass or the win, which stays open for a round.
@@ -90,7 +91,7 @@ impl Admission {
     /// Takes a seat at the open round, and sees that a task closes it.
     pub fn check_in(&self, room: &RoomView, ticket: &Ticket, manner: Manner) -> CheckIn {
         let key = SessionKey { generation: ticket.generation, position: ticket.position };
-        let (check_in, must_start) = room.round_table.check_in(&room.handle, key, manner);
+        let (check_in, must_start) = room.round_table.check_in(&room.handle, key, manner, self.now());
         if must_start {
             self.close_rounds_of(room);
         }

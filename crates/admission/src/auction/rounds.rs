@@ -90,7 +90,7 @@ impl Rounds {
 
     /// Closes the round; what is left is to wait for its winners, where other nodes have to be heard.
     async fn settle(&self, round: UnixMillis) -> Option<UnsettledRound> {
-        let attendance = self.table.close_round();
+        let attendance = self.table.close_round(round);
         let settle = Operation::SettleRound {
             round,
             present: attendance.keys.clone(),
@@ -126,8 +126,9 @@ impl Rounds {
         unsettled: UnsettledRound,
         auction: Option<&Auction>,
     ) -> Option<UnsettledRound> {
-        // No winners are waited for where every connection is closed, or all were refused because the room was paused.
-        let auction = auction.filter(|_| self.table.awaits_winners())?;
+        // No winners are waited for where every connection is closed, or all were refused because the room was paused. But those who
+        // came after its end wait for the next round, and this one must not be settled a second time for them.
+        let auction = auction.filter(|_| self.table.awaits_winners() || self.table.has_check_ins())?;
         if auction.settled == unsettled.round {
             let winners: Vec<SessionKey> = auction.wins.iter().copied().collect();
             // Those of other nodes are counted there.

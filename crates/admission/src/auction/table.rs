@@ -3,12 +3,17 @@
 //! Kept in the order of the line. So the last of them is found at once when an earlier ticket comes, and any of them
 //! when its connection ends. Each seat has a number, which distinguishes the connection that holds it from an earlier
 //! one of the same ticket.
+//!
+//! A check-in after the end of the round that the board shows is to the next one. How many slots that gives away is known when it
+//! opens, so until then nobody is refused because of the old figure; the board of the new round is reviewed, and those beyond it are
+//! dismissed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anteroom_core::{Board, Refusal, RoomState, SessionKey};
+use anteroom_core::auction::{Auction, ROUND_WINNERS_MAX};
+use anteroom_core::{Board, Refusal, RoomState, SessionKey, UnixMillis};
 use anteroom_engine::RoomHandle;
 use tokio::sync::oneshot;
 
@@ -36,6 +41,14 @@ pub struct RoundTable(Mutex<Seats>);
 #[derive(Default)]
 struct Seats {
     taken: BTreeMap<SessionKey, Seat>,
+    /// Those who came after the end of the round that `taken` is of, which this node has not closed yet.
+    next: BTreeMap<SessionKey, Seat>,
+    /// The round after whose end they came.
+    next_after: UnixMillis,
+    /// Whether a check-in to the round after that one found no seat.
+    next_turned_away: bool,
+    /// The round that this node closed last. Those in `taken` came after it.
+    closed: UnixMillis,
     /// Those of the round that is being settled: no later check-in can displace them.
     settling: BTreeMap<SessionKey, Seat>,
     /// Seats taken so far: the next one's number.
@@ -84,6 +97,7 @@ impl RoundTable {
         room: &RoomHandle,
         key: SessionKey,
         manner: Manner,
+        now: UnixMillis,
     ) -> (CheckIn, bool) {
         let mut seats = self.seats();
         // Looked at under the lock: a later board is reviewed by the task, which finds this seat then.
@@ -93,7 +107,8 @@ impl RoundTable {
             return (CheckIn::NoSeat(RoundOutcome::NotPossible(error)), false);
         };
         let must_start = !std::mem::replace(&mut seats.has_task, true);
-        let check_in = match seats.seat(key, manner, auction.free) {
+        // The room's own clock never goes back, whatever the machine's does.
+        let check_in = match seats.seat_at(key, manner, auction, now.max(board.clock)) {
             Ok(Some((number, outcome))) => {
                 CheckIn::Seated(Presence { table: Arc::clone(self), key, number }, outcome)
             }
@@ -106,7 +121,7 @@ impl RoundTable {
     /// How many are present.
     pub fn present_count(&self) -> u64 {
         let seats = self.seats();
-        (seats.taken.len() + seats.settling.len()) as u64
+        (seats.taken.len() + seats.next.len() + seats.settling.len()) as u64
     }
 
     /// Ends the wait of those whom a change of the room concerns.
@@ -116,34 +131,56 @@ impl RoundTable {
             seats.refuse_all(&error);
             return;
         }
-        let Some(last) = seats.taken.last_key_value().map(|(key, _)| *key) else { return };
         let known =
             |key: &SessionKey| board.segments.iter().any(|segment| segment.generation == key.generation);
-        if !known(&last) || seats.taken.first_key_value().is_some_and(|(first, _)| !known(first)) {
-            let gone: Vec<SessionKey> = seats.taken.keys().copied().filter(|key| !known(key)).collect();
+        let ends = |seated: &BTreeMap<SessionKey, Seat>| {
+            seated.first_key_value().into_iter().chain(seated.last_key_value()).any(|(key, _)| !known(key))
+        };
+        if ends(&seats.taken) || ends(&seats.next) {
+            let seated = seats.taken.keys().chain(seats.next.keys());
+            let gone: Vec<SessionKey> = seated.copied().filter(|key| !known(key)).collect();
             for key in gone {
-                seats.dismiss(key, RoundOutcome::NotPossible(Refusal::UnknownTicket.into()));
+                seats.dismiss(key, || RoundOutcome::NotPossible(Refusal::UnknownTicket.into()));
             }
         }
         if let Some(auction) = &board.auction {
-            while seats.taken.len() as u64 > auction.free {
-                seats.displace_last();
-            }
+            seats.follow(auction.round);
+        }
+        // The figure of a round that is closed says nothing about those who came after it.
+        if let Some(auction) = board.auction.as_ref().filter(|auction| auction.round != seats.closed) {
+            seats.limit_to(auction.free);
+            seats.give_spare(auction.spare);
         }
     }
 
     /// Whether there was no check-in, in which case the task must end: it is not counted as running any more.
     pub(crate) fn stop_if_idle(&self) -> bool {
         let mut seats = self.seats();
-        seats.has_task = !seats.taken.is_empty() || seats.turned_away;
+        seats.has_task = seats.has_check_ins();
         !seats.has_task
     }
 
-    /// Closes the round and returns its check-ins. Every later check-in is to the next round.
-    pub(crate) fn close_round(&self) -> Attendance {
+    /// Whether there was a check-in to a round that is not being settled yet.
+    pub(crate) fn has_check_ins(&self) -> bool {
+        self.seats().has_check_ins()
+    }
+
+    /// Closes a round and returns its check-ins. Every later check-in is to the next round; where there is one already, nothing is
+    /// spare in that.
+    pub(crate) fn close_round(&self, round: UnixMillis) -> Attendance {
         let mut seats = self.seats();
-        let turned_away = std::mem::take(&mut seats.turned_away);
-        seats.settling = std::mem::take(&mut seats.taken);
+        let seats = &mut *seats;
+        seats.follow(round);
+        // Those who came after the round's end are none of its losers.
+        let came_later = std::mem::take(&mut seats.next);
+        let came_before =
+            if seats.closed == round { BTreeMap::new() } else { std::mem::take(&mut seats.taken) };
+        seats.taken.extend(came_later);
+        let turned_away =
+            std::mem::replace(&mut seats.turned_away, std::mem::take(&mut seats.next_turned_away));
+        seats.closed = round;
+        seats.settling.extend(came_before);
+        let turned_away = turned_away || !seats.taken.is_empty() || seats.turned_away;
         Attendance { keys: seats.settling.keys().copied().collect(), turned_away }
     }
 
@@ -169,6 +206,8 @@ impl RoundTable {
     pub(crate) fn carry_over(&self, attendance: &Attendance, winners: &[SessionKey]) {
         let mut seats = self.seats();
         seats.turned_away |= attendance.turned_away;
+        // They are to the round that the board shows from now on, like those who came after them.
+        seats.closed = UnixMillis::default();
         for (key, seat) in std::mem::take(&mut seats.settling) {
             if winners.contains(&key) {
                 seat.dismiss(RoundOutcome::Won);
@@ -196,11 +235,11 @@ impl RoundTable {
 
     fn withdraw(&self, key: SessionKey, number: u64) {
         let mut seats = self.seats();
-        if seats.taken.get(&key).is_some_and(|seat| seat.number == number) {
-            seats.taken.remove(&key);
-        }
-        if seats.settling.get(&key).is_some_and(|seat| seat.number == number) {
-            seats.settling.remove(&key);
+        let Seats { taken, next, settling, .. } = &mut *seats;
+        for seated in [taken, next, settling] {
+            if seated.get(&key).is_some_and(|seat| seat.number == number) {
+                seated.remove(&key);
+            }
         }
     }
 
@@ -211,58 +250,137 @@ impl RoundTable {
 }
 
 impl Seats {
-    /// A seat, if there are fewer than `free` or a later ticket has one. `None`: present, and no connection waits.
+    fn has_check_ins(&self) -> bool {
+        !self.taken.is_empty() || !self.next.is_empty() || self.turned_away || self.next_turned_away
+    }
+
+    /// A seat at the round that is open at `now`. The board may still show the one before it: then how many slots there are is not
+    /// known yet, and the most that a round can have are seated. `None`: present, and no connection waits.
+    fn seat_at(
+        &mut self,
+        key: SessionKey,
+        manner: Manner,
+        shown: &Auction,
+        now: UnixMillis,
+    ) -> Result<Option<(u64, oneshot::Receiver<RoundOutcome>)>, RoundOutcome> {
+        self.follow(shown.round);
+        if shown.round == self.closed {
+            return self.seat(key, manner, ROUND_WINNERS_MAX);
+        }
+        if now < shown.round {
+            return self.seat(key, manner, shown.free);
+        }
+        // Of one ticket one connection waits, whichever round the other was for.
+        if let Some(earlier) = self.taken.remove(&key) {
+            if manner == Manner::ComesBack && earlier.is_awaited() {
+                self.taken.insert(key, earlier);
+                return Ok(None);
+            }
+            earlier.dismiss(RoundOutcome::TakenOver);
+        }
+        self.next_after = shown.round;
+        let number = self.next_number();
+        seat_in(&mut self.next, &mut self.next_turned_away, key, (manner, number), ROUND_WINNERS_MAX)
+    }
+
+    /// A seat, if there are fewer than `free` or a later ticket has one.
     fn seat(
         &mut self,
         key: SessionKey,
         manner: Manner,
         free: u64,
     ) -> Result<Option<(u64, oneshot::Receiver<RoundOutcome>)>, RoundOutcome> {
-        if let Some(seat) = self.taken.get(&key) {
-            let is_awaited = seat.outcome.as_ref().is_some_and(|sender| !sender.is_closed());
-            if manner == Manner::ComesBack && is_awaited {
-                return Ok(None);
-            }
-            self.dismiss(key, RoundOutcome::TakenOver);
+        let number = self.next_number();
+        seat_in(&mut self.taken, &mut self.turned_away, key, (manner, number), free)
+    }
+
+    /// The board shows another round than the one after which some have come: they are to that one.
+    fn follow(&mut self, round: UnixMillis) {
+        if round != self.next_after {
+            self.taken.append(&mut self.next);
+            self.turned_away |= std::mem::take(&mut self.next_turned_away);
         }
-        if self.taken.len() as u64 >= free {
-            self.turned_away = true;
-            if free == 0 || self.taken.last_key_value().is_none_or(|(last, _)| *last < key) {
-                return Err(RoundOutcome::OthersWereEarlier);
-            }
-            self.displace_last();
-        }
-        let number = self.numbers;
+    }
+
+    const fn next_number(&mut self) -> u64 {
         self.numbers += 1;
-        let (sender, outcome) = oneshot::channel();
-        let waits = manner == Manner::Waits;
-        self.taken.insert(key, Seat { number, outcome: waits.then_some(sender) });
-        Ok(waits.then_some((number, outcome)))
+        self.numbers
     }
 
-    fn displace_last(&mut self) {
-        self.turned_away = true;
-        if let Some((_, seat)) = self.taken.pop_last() {
-            seat.dismiss(RoundOutcome::OthersWereEarlier);
+    /// Dismisses the last of those beyond so many.
+    fn limit_to(&mut self, free: u64) {
+        while self.taken.len() as u64 > free {
+            displace_last(&mut self.taken, &mut self.turned_away);
         }
     }
 
-    fn dismiss(&mut self, key: SessionKey, outcome: RoundOutcome) {
-        if let Some(seat) = self.taken.remove(&key) {
-            seat.dismiss(outcome);
+    /// Spare slots go to those who ask next, and these have asked already: they claim one each.
+    fn give_spare(&mut self, spare: u64) {
+        let first = self.taken.iter().take(usize::try_from(spare).unwrap_or(usize::MAX));
+        let waiting = first.filter(|(_, seat)| seat.is_awaited());
+        for key in waiting.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.dismiss(key, || RoundOutcome::Won);
+        }
+    }
+
+    fn dismiss(&mut self, key: SessionKey, outcome: impl Fn() -> RoundOutcome) {
+        for seat in [self.taken.remove(&key), self.next.remove(&key)].into_iter().flatten() {
+            seat.dismiss(outcome());
         }
     }
 
     fn refuse_all(&mut self, error: &AdmissionError) {
-        self.turned_away = false;
-        let settling = std::mem::take(&mut self.settling).into_values();
-        for seat in std::mem::take(&mut self.taken).into_values().chain(settling) {
-            seat.dismiss(RoundOutcome::NotPossible(error.clone()));
+        (self.turned_away, self.next_turned_away) = (false, false);
+        for seated in [&mut self.taken, &mut self.next, &mut self.settling] {
+            for seat in std::mem::take(seated).into_values() {
+                seat.dismiss(RoundOutcome::NotPossible(error.clone()));
+            }
         }
     }
 }
 
+/// A seat among those of one round, if there are fewer than `free` or a later ticket has one.
+fn seat_in(
+    seated: &mut BTreeMap<SessionKey, Seat>,
+    turned_away: &mut bool,
+    key: SessionKey,
+    (manner, number): (Manner, u64),
+    free: u64,
+) -> Result<Option<(u64, oneshot::Receiver<RoundOutcome>)>, RoundOutcome> {
+    if let Some(seat) = seated.get(&key) {
+        if manner == Manner::ComesBack && seat.is_awaited() {
+            return Ok(None);
+        }
+        if let Some(earlier) = seated.remove(&key) {
+            earlier.dismiss(RoundOutcome::TakenOver);
+        }
+    }
+    if seated.len() as u64 >= free {
+        *turned_away = true;
+        if free == 0 || seated.last_key_value().is_none_or(|(last, _)| *last < key) {
+            return Err(RoundOutcome::OthersWereEarlier);
+        }
+        displace_last(seated, turned_away);
+    }
+    let (sender, outcome) = oneshot::channel();
+    let waits = manner == Manner::Waits;
+    seated.insert(key, Seat { number, outcome: waits.then_some(sender) });
+    Ok(waits.then_some((number, outcome)))
+}
+
+fn displace_last(seated: &mut BTreeMap<SessionKey, Seat>, turned_away: &mut bool) {
+    *turned_away = true;
+    if let Some((_, seat)) = seated.pop_last() {
+        seat.dismiss(RoundOutcome::OthersWereEarlier);
+    }
+}
+
 impl Seat {
+    /// Whether a connection waits for its outcome.
+    fn is_awaited(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|sender| !sender.is_closed())
+    }
+
     fn dismiss(self, outcome: RoundOutcome) {
         if let Some(sender) = self.outcome {
             // The connection may have ended at this moment.
@@ -353,7 +471,7 @@ mod tests {
         assert!(!seats.turned_away, "no other ticket came");
         // A check-in that does not wait does not end the wait of one that does.
         assert!(matches!(seats.seat(key(7), Manner::ComesBack, 1), Ok(None)));
-        assert_eq!(seats.taken[&key(7)].number, 1);
+        assert_eq!(seats.taken[&key(7)].number, 2);
     }
 
     #[test]
@@ -373,7 +491,7 @@ mod tests {
         let table = RoundTable::default();
         let mut early = sit(&mut table.seats(), 1, 5).unwrap();
         let mut absent = sit(&mut table.seats(), 2, 5).unwrap();
-        let attendance = table.close_round();
+        let attendance = table.close_round(UnixMillis(10));
         let mut late = sit(&mut table.seats(), 3, 5).unwrap();
         assert_eq!(attendance.keys, [key(1), key(2)]);
         let _earlier = sit(&mut table.seats(), 0x0A, 2).unwrap();
@@ -389,12 +507,90 @@ mod tests {
         let table = RoundTable::default();
         let mut winner = sit(&mut table.seats(), 1, 5).unwrap();
         let mut loser = sit(&mut table.seats(), 2, 5).unwrap();
-        let attendance = table.close_round();
+        let attendance = table.close_round(UnixMillis(10));
         assert!(table.awaits_winners());
         table.carry_over(&attendance, &[key(1)]);
         assert!(!table.awaits_winners());
         assert!(matches!(winner.try_recv(), Ok(RoundOutcome::Won)));
         assert!(loser.try_recv().is_err(), "still waits");
         assert_eq!(positions(&table.seats()), [2]);
+    }
+
+    /// What a board shows of a round that closes at a moment.
+    fn shown(round: u64, free: u64, spare: u64) -> Auction {
+        let settings = anteroom_core::Settings {
+            inlet: anteroom_core::InletKind::MaxSize,
+            discipline: anteroom_core::Discipline::Auction,
+            total_active_users: Some(1),
+            ..Default::default()
+        };
+        let room = anteroom_core::Room::open(settings, UnixMillis(1), 1);
+        let tick = anteroom_core::Operation::Tick;
+        let room = anteroom_core::apply(room, UnixMillis(1), &tick, anteroom_core::Reads::default()).room;
+        let auction = room.auction.as_deref().expect("it holds auctions").clone();
+        Auction { round: UnixMillis(round), free, spare, ..auction }
+    }
+
+    fn sit_at(
+        seats: &mut Seats,
+        position: u64,
+        shown: &Auction,
+        now: u64,
+    ) -> Option<oneshot::Receiver<RoundOutcome>> {
+        let seat = seats.seat_at(key(position), Manner::Waits, shown, UnixMillis(now));
+        seat.ok().flatten().map(|(_, outcome)| outcome)
+    }
+
+    #[test]
+    fn the_earliest_after_a_round_that_nobody_came_to_is_not_refused_by_its_old_figure() {
+        let table = RoundTable::default();
+        let old = shown(10, 0, 0);
+        // The round is over, and nobody has settled it: a slot became free meanwhile.
+        let mut second = sit_at(&mut table.seats(), 2, &old, 11).expect("a seat at the next round");
+        let attendance = table.close_round(UnixMillis(10));
+        assert!(
+            attendance.keys.is_empty() && attendance.turned_away,
+            "present at the next, so nothing is spare"
+        );
+        // Also while it is being settled.
+        let mut third = sit_at(&mut table.seats(), 3, &old, 12).expect("a seat at the next round");
+        table.announce(&[]);
+        let new = shown(20, 1, 0);
+        table.seats().follow(new.round);
+        table.seats().limit_to(new.free);
+        assert!(matches!(third.try_recv(), Ok(RoundOutcome::OthersWereEarlier)));
+        assert!(second.try_recv().is_err(), "still waits");
+        assert!(sit_at(&mut table.seats(), 3, &new, 13).is_none(), "now the figure is known");
+        assert_eq!(table.close_round(UnixMillis(20)).keys, [key(2)]);
+    }
+
+    #[test]
+    fn those_who_come_between_the_end_of_a_round_and_its_closing_are_to_the_next() {
+        let table = RoundTable::default();
+        let (old, new) = (shown(10, 1, 0), shown(20, 1, 0));
+        let _first = sit_at(&mut table.seats(), 5, &old, 9).expect("a seat");
+        let mut late = sit_at(&mut table.seats(), 4, &old, 10).expect("a seat at the next round");
+        assert_eq!(table.present_count(), 2);
+        assert_eq!(table.close_round(UnixMillis(10)).keys, [key(5)], "the later one is none of its winners");
+        table.announce(&[key(5)]);
+        assert!(late.try_recv().is_err(), "still waits");
+        assert_eq!(table.close_round(UnixMillis(20)).keys, [key(4)]);
+        // The rules went on without this node: those who came after the round before are present at the one that is shown.
+        table.announce(&[]);
+        let _later = sit_at(&mut table.seats(), 6, &new, 21).expect("a seat");
+        let _latest = sit_at(&mut table.seats(), 7, &shown(40, 5, 0), 31).expect("a seat");
+        assert_eq!(positions(&table.seats()), [6, 7]);
+    }
+
+    #[test]
+    fn slots_that_are_spare_go_to_those_who_wait_already() {
+        let table = RoundTable::default();
+        let mut first = sit_at(&mut table.seats(), 2, &shown(10, 0, 0), 11).expect("a seat");
+        table.seats().give_spare(1);
+        assert!(first.try_recv().is_err(), "before the board shows the round there is nothing to give");
+        table.seats().follow(UnixMillis(20));
+        table.seats().give_spare(1);
+        assert!(matches!(first.try_recv(), Ok(RoundOutcome::Won)));
+        assert_eq!(table.present_count(), 0);
     }
 }

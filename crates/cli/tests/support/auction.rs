@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use anteroom_testkit::{Server, jwt};
+use anteroom_testkit::{Request, Server, jwt, unix_seconds, wait_until};
+use serde_json::Value;
 
 use crate::support::metrics::metric;
 
@@ -30,4 +31,18 @@ pub(crate) fn rounds(server: &Server) -> u64 {
 /// Whose pass it is.
 pub(crate) fn subject(access_token: &str) -> String {
     jwt::claims(access_token)["sub"].as_str().expect("a subject").to_owned()
+}
+
+/// Waits for the beginning of the next round: rounds of so many seconds close on a grid since 1970.
+pub(crate) fn next_round(round_seconds: u64) {
+    let round = unix_seconds() / round_seconds;
+    wait_until("the next round begins", TIMEOUT, || unix_seconds() / round_seconds > round);
+}
+
+/// What the origin of a room reports.
+#[track_caller]
+pub(crate) fn report(server: &Server, room: &str, body: &Value) {
+    let request = Request::new("POST", &format!("/rooms/{room}/capacity")).body(body.to_string());
+    let answer = server.operator().send(&request).expect("an answer");
+    assert!(answer.status < 300, "{answer:?}");
 }

@@ -1,7 +1,8 @@
 //! What moves the frontier by itself: when time passes, and how far it may settle.
 //!
 //! An inlet never sees HTTP, a store or a clock. Those with a timetable step at moments `interval_seconds` apart; a step that is
-//! not taken when it is due (the room paused, an alarm firing, outside its time, no node running) is gone and never caught up.
+//! not taken when it is due (the room paused, an alarm firing, outside its time, no node running) is gone and never caught up. A
+//! step that moves the frontier late moves the timetable: two such steps are never closer than an interval.
 //! Those with a capacity settle: after every operation, free slots become offers.
 
 use crate::apply::advance_within_line;
@@ -9,6 +10,7 @@ use crate::auction;
 use crate::effects::Effects;
 use crate::ids::UnixMillis;
 use crate::operation::SERVING_MAX;
+use crate::prefixes;
 use crate::room::Room;
 use crate::settings::{InletKind, Settings};
 use crate::standstill::Standstill;
@@ -104,7 +106,16 @@ pub(crate) fn due_steps(room: &mut Room, now: UnixMillis, effects: &mut Effects)
         room.steps_missed += 1;
         return;
     }
+    let before = positions_served(room);
     take_step(room, now, slot, effects);
+    if positions_served(room) != before {
+        room.next_step_at = Some(now.plus(interval));
+    }
+}
+
+/// How far the frontier has come in all lines together.
+fn positions_served(room: &Room) -> u128 {
+    room.segments.iter().map(|segment| u128::from(segment.serving)).sum()
 }
 
 fn take_step(room: &mut Room, now: UnixMillis, slot: UnixMillis, effects: &mut Effects) {
@@ -139,7 +150,10 @@ fn step_by_increment(room: &mut Room) {
     newest.serving = newest.serving.saturating_add(left_over).min(limit.max(newest.serving));
 }
 
-/// The next window, unless nobody waits; offers older than the active windows lapse.
+/// The next window, unless nobody waits. It holds those who are there, perhaps fewer than its size.
+///
+/// What may claim is decided by positions: the last `active_windows` x `window_size` of them. So windows that were not full end
+/// nobody's turn. Positions that an operator moved the frontier over stay for as many windows as any other.
 fn step_by_window(room: &mut Room, now: UnixMillis, effects: &mut Effects) -> bool {
     let size = room.settings.window_size.map_or(0, crate::settings::People::get);
     // Those who have left do not wait: a window for nobody would only end an older one.
@@ -159,8 +173,12 @@ fn step_by_window(room: &mut Room, now: UnixMillis, effects: &mut Effects) -> bo
     if room.windows.len() == active
         && let Some(&oldest) = room.windows.front()
     {
-        for segment in &mut room.segments {
-            segment.lapse_made_before(oldest, effects);
+        let mut kept = size.saturating_mul(room.settings.active_windows.get());
+        for segment in room.segments.iter_mut().rev() {
+            let last = segment.serving.min(segment.joined).max(segment.base);
+            let kept_here = kept.min(last - segment.base);
+            segment.lapse_through(last - kept_here, oldest, effects);
+            kept -= kept_here;
         }
     }
     true
@@ -176,7 +194,7 @@ fn rate_share(settings: &Settings, slot: UnixMillis) -> u64 {
 }
 
 /// Sets the first step: at the start time, on its grid once that has passed, or an interval from now.
-fn begin_timetable(room: &mut Room, now: UnixMillis) {
+pub(crate) fn begin_timetable(room: &mut Room, now: UnixMillis) {
     let Some(interval) = room.settings.step_interval_millis() else {
         room.next_step_at = None;
         return;
@@ -238,6 +256,7 @@ pub(crate) fn spend_rate(room: &mut Room, offers: u64) {
 /// last join.
 pub(crate) fn settle(room: &mut Room, now: UnixMillis, effects: &mut Effects) {
     make_offers(room, now, effects);
+    prefixes::offer_again(room, now, effects);
     if room.settings.is_auction() {
         auction::tick(room, now, effects);
         return;

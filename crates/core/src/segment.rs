@@ -218,9 +218,30 @@ impl Segment {
         self.lapse_while(|step| step.at.plus(window) <= now, effects)
     }
 
-    /// Lets the offers lapse that were made before a moment; returns how many people that cost.
-    pub(crate) fn lapse_made_before(&mut self, moment: UnixMillis, effects: &mut Effects) -> u64 {
-        self.lapse_while(|step| step.at < moment, effects)
+    /// Lets the offers up to a position lapse that were made before a moment; returns how many people that cost.
+    pub(crate) fn lapse_through(
+        &mut self,
+        position: u64,
+        made_before: UnixMillis,
+        effects: &mut Effects,
+    ) -> u64 {
+        let lapsed = self.lapse_while(|step| step.up_to <= position && step.at < made_before, effects);
+        let floor = self.floor;
+        let Some(front) = self
+            .steps
+            .front_mut()
+            .filter(|front| floor < position && position < front.up_to && front.at < made_before)
+        else {
+            return lapsed;
+        };
+        // The position lies within a step: the rest of it stays.
+        let ended = self.taken.live_between(floor, position);
+        front.open -= ended;
+        self.floor = position;
+        self.counts.lapsed += ended;
+        effects.changed = true;
+        self.settle_front(effects);
+        lapsed + ended
     }
 
     fn lapse_while(&mut self, is_over: impl Fn(&Step) -> bool, effects: &mut Effects) -> u64 {

@@ -58,20 +58,38 @@ fn periodic_saves_up_one_step_at_most_and_as_many_as_it_likes_with_run_ahead() {
 #[test]
 fn window_lets_the_last_windows_claim_and_older_offers_lapse() {
     let mut hall = Hall::open(&json!({"inlet": "window", "window_size": 2, "interval_seconds": 1}));
-    let ids = hall.line.join_many(5);
+    let ids = hall.line.join_many(6);
     let room = hall.wait("three windows", |room| room["moves"]["window"] == 3);
-    assert_eq!((&room["figures"]["serving"], &room["figures"]["lapsed"]), (&json!(5), &json!(2)));
+    assert_eq!((&room["figures"]["serving"], &room["figures"]["lapsed"]), (&json!(6), &json!(2)));
     // Nobody waits: no step happens, and so nobody's offer lapses for it.
     let quiet = hall.wait_for_steps(3);
     assert_eq!((&quiet["moves"]["window"], &quiet["standstill"]), (&json!(3), &json!("nobody-waiting")));
     assert_eq!(
         ids.iter().map(|id| hall.status(id)).collect::<Vec<_>>(),
-        ["expired", "expired", "active", "active", "active"]
+        ["expired", "expired", "active", "active", "active", "active"]
     );
     assert_eq!(hall.line.claim(&ids[1]).status, 410);
     for id in &ids[2..] {
         assert_eq!(hall.line.claim(id).status, 200);
     }
+}
+
+/// The seed's arithmetic: of windows of three, two of which are active, the last six positions are.
+#[test]
+fn in_a_slow_queue_windows_that_are_not_full_end_nobodys_turn() {
+    let mut hall = Hall::open(&json!({"inlet": "window", "window_size": 3, "interval_seconds": 1}));
+    let mut ids = vec![];
+    for window in 1..=5 {
+        ids.push(hall.line.join());
+        hall.wait("a window of one", |room| room["moves"]["window"] == window);
+    }
+    let room = hall.room();
+    assert_eq!((&room["figures"]["serving"], &room["figures"]["lapsed"]), (&json!(5), &json!(0)));
+    assert!(ids.iter().all(|id| hall.status(id) == "active"));
+    ids.extend(hall.line.join_many(3));
+    hall.wait("a full window", |room| room["moves"]["window"] == 6);
+    let statuses: Vec<_> = ids.iter().map(|id| hall.status(id)).collect();
+    assert_eq!(statuses, ["expired", "expired", "active", "active", "active", "active", "active", "active"]);
 }
 
 /// Seed 001: "A ticket taken just after a skipped step can be expired by the next step at once", hence two active windows.

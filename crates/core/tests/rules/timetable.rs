@@ -70,13 +70,47 @@ fn a_step_is_taken_up_to_half_an_interval_late_and_then_it_is_gone() {
             (serving, missed),
             "{late_millis} ms late"
         );
-        let next = START.plus(if late_millis == 60_000 { 180_000 } else { 120_000 });
-        assert_eq!(story.room.next_step_at, Some(next), "a late step moves no other");
+        let next = if serving > 0 { story.now.plus(60_000) } else { START.plus(120_000) };
+        assert_eq!(
+            story.room.next_step_at,
+            Some(next),
+            "a late step moves the next, one that is gone does not"
+        );
     }
     let mut story = Story::with(Settings { interval_seconds: Seconds::new(1).unwrap(), ..periodic() });
     story.join_many(100);
     later_millis(&mut story, 1_999);
     assert_eq!(story.room.serving(), 10, "a second is always in time");
+}
+
+/// Another node has taken over a second after a step was due.
+#[test]
+fn two_steps_are_never_closer_than_an_interval() {
+    for inlet in [InletKind::Periodic, InletKind::Window] {
+        let mut story = Story::with(Settings {
+            inlet,
+            interval_seconds: Seconds::new(1).unwrap(),
+            increment_by: People::new(1).unwrap(),
+            window_size: People::new(1),
+            ..Settings::default()
+        });
+        story.join_many(100);
+        let mut steps = vec![];
+        for millis in [1_740, 260, 740, 999, 1, 1_000, 3_900, 100, 900, 10, 990] {
+            let before = story.room.serving();
+            later_millis(&mut story, millis);
+            if story.room.serving() > before {
+                steps.push(story.now);
+            }
+        }
+        let gaps: Vec<u64> = steps.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+        assert!(steps.len() >= 5 && gaps.iter().all(|&gap| gap >= 1_000), "{gaps:?}");
+        // Where nobody waits, a late step moves nothing: the timetable stays where it was.
+        let mut story = Story::with(Settings { increment_by: People::new(1).unwrap(), ..periodic() });
+        story.later(60);
+        later_millis(&mut story, 60_500);
+        assert_eq!(story.room.next_step_at, Some(START.plus(180_000)));
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The window inlet: who may claim are the last windows that happened.
+//! The window inlet: who may claim are the last positions, as many as the active windows hold.
 
 use anteroom_core::settings::{People, Seconds, Windows};
 use anteroom_core::{InletKind, Operation, Refusal, RoomState, Settings};
@@ -26,11 +26,71 @@ fn a_window_takes_those_who_are_there_and_the_oldest_one_lapses() {
     story.later(10);
     assert_eq!((story.room.serving(), story.room.offers()), (6, 5), "two windows may claim");
     story.later(10);
-    assert_eq!((story.room.serving(), story.room.offers()), (8, 5), "the last one holds two");
-    assert_eq!(story.room.counts().lapsed, 2);
+    assert_eq!((story.room.serving(), story.room.offers()), (8, 6), "the last one holds two");
+    assert_eq!(story.room.counts().lapsed, 1, "the last six positions may claim");
     assert_eq!(story.try_claim(tickets[1]), Err(Refusal::Gone));
-    story.claim(tickets[3]);
+    story.claim(tickets[2]);
     story.claim(tickets[7]);
+}
+
+/// Seed 001: "Based on static variables (namely the window size and number of active windows), each ticket's state can be derived
+/// from its own position".
+#[test]
+fn windows_that_are_not_full_end_nobodys_turn() {
+    let mut story = windows(3, 2);
+    let mut tickets = vec![];
+    for position in 1..=6 {
+        tickets.push(story.join());
+        story.later(10);
+        let expected = (position, position, 0);
+        assert_eq!((story.room.serving(), story.room.offers(), story.room.counts().lapsed), expected);
+    }
+    story.claim(tickets[0]);
+    // The seventh position puts the first beyond the last six, and a claimed one counts as any other.
+    tickets.push(story.join());
+    story.later(10);
+    assert_eq!((story.room.offers(), story.room.counts().lapsed), (6, 0));
+    tickets.extend(story.join_many(2));
+    story.later(10);
+    assert_eq!((story.room.serving(), story.room.offers(), story.room.counts().lapsed), (9, 6, 2));
+    for lapsed in [1, 2] {
+        assert_eq!(story.try_claim(tickets[lapsed]), Err(Refusal::Gone));
+    }
+    story.claim(tickets[3]);
+}
+
+#[test]
+fn what_is_active_is_counted_over_generations_and_a_window_can_end_in_the_middle_of_another() {
+    let mut story = windows(3, 1);
+    let old = story.join_many(4);
+    story.later(10);
+    story.does(Operation::OpenSegment { incarnation: 2 });
+    let new = story.join_many(1);
+    story.later(10);
+    // Passed are 1 to 4 of the old line and 1 of the new; the last three are active.
+    assert_eq!((story.room.counts().lapsed, story.room.offers()), (2, 3));
+    assert_eq!(story.try_claim(old[1]), Err(Refusal::Gone));
+    for ticket in [old[2], old[3], new[0]] {
+        story.claim(ticket);
+    }
+}
+
+#[test]
+fn offers_made_by_hand_last_as_many_windows_as_any_other() {
+    let mut story = windows(2, 2);
+    let tickets = story.join_many(20);
+    story.later(10);
+    story.later(9);
+    story.advance(10);
+    story.later(1);
+    assert_eq!((story.room.serving(), story.room.counts().lapsed), (14, 0));
+    story.claim(tickets[4]);
+    story.later(10);
+    assert_eq!(
+        (story.room.serving(), story.room.counts().lapsed),
+        (16, 11),
+        "all but the last four, and one that claimed"
+    );
 }
 
 /// Seed 001: "This, however, leads to the edge case of a user requesting a ticket after a skipped increment and the window almost

@@ -53,6 +53,9 @@ pub enum AdmissionError {
     /// The pass was signed and could not be kept.
     #[error("the pass could not be kept")]
     PassNotKept,
+    /// The ticket is genuine and recent, and the store has lost its room.
+    #[error("the room of this ticket is lost")]
+    RoomLost,
     /// Too many passes wait for a signing thread, or the signature failed.
     #[error(transparent)]
     Signing(#[from] SignError),
@@ -69,9 +72,18 @@ impl AdmissionError {
         match self {
             Self::Engine(error) => {
                 !matches!(error, EngineError::RoomDeleted | EngineError::Refused(_))
-                    || matches!(error, EngineError::Refused(Refusal::LineFull(_) | Refusal::SegmentsFull))
+                    || matches!(
+                        error,
+                        EngineError::Refused(
+                            Refusal::LineFull(_) | Refusal::SegmentsFull | Refusal::LineNotLearned
+                        )
+                    )
             }
-            Self::Signing(_) | Self::NotAnswered | Self::PassNotKept | Self::RoundNotSettled => true,
+            Self::RoomLost
+            | Self::Signing(_)
+            | Self::NotAnswered
+            | Self::PassNotKept
+            | Self::RoundNotSettled => true,
             _ => false,
         }
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use anteroom_core::{Board, Recognition, Refusal, RequestId, Ticket};
-use anteroom_tokens::{request_id, ticket_token};
+use anteroom_core::{Board, Recognition, Refusal, RequestId, RoomId, Ticket};
+use anteroom_tokens::ticket_token::{self, TicketTokens};
+use anteroom_tokens::{RequestIds, request_id};
 
-use crate::tickets::Proof;
+use crate::tickets::{Proof, is_recent};
 use crate::{Admission, AdmissionError, RoomView};
 
 /// A ticket that was presented, opened.
@@ -78,16 +79,49 @@ impl Admission {
         let unknown = || AdmissionError::UnknownTicket;
         let (room, request_id, token) = if is_token(text) {
             let named = ticket_token::audience(text).filter(|named| room.is_none_or(|room| room == named));
-            let room = named.and_then(|named| self.room(&named)).ok_or_else(unknown)?;
+            let named = named.ok_or_else(unknown)?;
+            let Some(room) = self.room(&named) else {
+                return Err(self.unknown_room_error(&named, text, unknown()).await);
+            };
             let claims = room.ticket_tokens.open(text).ok_or_else(unknown)?;
             (room, claims.request_id, Some(text.to_owned()))
         } else {
-            let room = self.named_room(room)?;
+            let room = match (self.named_room(room), room) {
+                (Err(error @ AdmissionError::UnknownRoom), Some(named)) => {
+                    return Err(self.unknown_room_error(named, text, error).await);
+                }
+                (found, _) => found?,
+            };
             (room, request_id::parse(text).ok_or_else(unknown)?, None)
         };
         let proof = if token.is_some() { Proof::Signed } else { Proof::Deciphered };
         let (ticket, board) = room.find(request_id, proof, self.now()).await?.ok_or_else(unknown)?;
         Ok(PresentedTicket { room, ticket, request_id, board, token })
+    }
+
+    /// Why the room of a ticket is not there: `unknown`, unless the ticket is genuine and recent, and the store that several nodes share
+    /// has no trace of its room. Then it was lost, and the ticket counts again when the room is made again.
+    async fn unknown_room_error(&self, room: &str, text: &str, unknown: AdmissionError) -> AdmissionError {
+        let store = self.engine.store();
+        let Ok(room) = RoomId::parse(room) else { return unknown };
+        if !store.is_shared() || !self.is_recent_ticket_of(&room, text) {
+            return unknown;
+        }
+        match store.trace(&room).await {
+            Ok(None) => AdmissionError::RoomLost,
+            Ok(Some(_)) => unknown,
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Whether a text is a ticket of a room of this name, by our own secrets, from the last day.
+    fn is_recent_ticket_of(&self, room: &RoomId, text: &str) -> bool {
+        let (ids, now) = (RequestIds::new(&self.secrets, room), self.now());
+        if is_token(text) {
+            let tokens = TicketTokens::new(&self.secrets, room);
+            return tokens.open_ticket(text, &ids, |ticket| is_recent(ticket, now)).is_some();
+        }
+        request_id::parse(text).is_some_and(|id| ids.open(id, |ticket| is_recent(ticket, now)).is_some())
     }
 
     /// The room of that name, or the default room.

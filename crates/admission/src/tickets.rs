@@ -10,7 +10,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anteroom_core::{Board, Recognition, Ticket, UnixMillis};
+use anteroom_core::board::CLOCK_SKEW_MAX_SECONDS;
+use anteroom_core::losses::LOST_TICKET_AGE_MAX_SECONDS;
+use anteroom_core::{Board, Recognition, Refusal, Ticket, UnixMillis};
 use anteroom_engine::{EngineError, RoomHandle};
 
 /// How old a line that is not remembered may be for its request ids to be believed. Signed tickets are, however old.
@@ -55,9 +57,19 @@ pub async fn recognise(
             let board = handle.board();
             Ok((board.recognise(&ticket, now) == Recognition::Ours).then_some(board))
         }
-        Err(EngineError::Refused(_)) => Ok(None),
+        // It may be one soon: those between it and the part of the line that is known have not come yet.
+        Err(EngineError::Refused(refusal)) if refusal != Refusal::LineNotLearned => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a ticket is recent enough to be one of a line that its store has lost.
+pub(crate) fn is_recent(ticket: &Ticket, now: UnixMillis) -> bool {
+    let oldest = now.seconds().saturating_sub(LOST_TICKET_AGE_MAX_SECONDS);
+    let latest = now.seconds().saturating_add(CLOCK_SKEW_MAX_SECONDS);
+    ticket.lane == 0
+        && ticket.position.get() <= LOST_POSITION_MAX
+        && (oldest..=latest).contains(&ticket.entry_time())
 }
 
 /// Whether a ticket that the room does not know may be one that its store has lost: of an older line, and not a mere guess.

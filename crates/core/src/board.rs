@@ -9,6 +9,7 @@ use crate::ids::{Generation, Ticket, UnixMillis};
 use crate::inlet::FrontierMove;
 use crate::moves::{MovedPlaces, Mover};
 use crate::operation::key_of;
+use crate::prefixes::{DeferredPlaces, VisitsByPrefix};
 use crate::reports::Reports;
 use crate::room::{Room, RoomState};
 use crate::segment::{Counts, Step, step_of};
@@ -44,6 +45,8 @@ pub struct Board {
     pub version: u64,
     /// The latest moment the room has seen.
     pub clock: UnixMillis,
+    /// What it showed before it was set right.
+    pub clock_before_setting: UnixMillis,
     /// Whether it joins and admits.
     pub state: RoomState,
     /// The serving counter.
@@ -92,6 +95,10 @@ pub struct Board {
     pub departed: Arc<VecDeque<Departed>>,
     /// Places that have moved to another device, and their newest copies.
     pub moved: MovedPlaces,
+    /// Visits inside, by the address prefix that they come from.
+    pub visits_by_prefix: Arc<VisitsByPrefix>,
+    /// Places whose visitors wait because their address prefix has its share of the slots.
+    pub deferred: Arc<DeferredPlaces>,
     /// Those of its alarms that fire.
     pub firing: Vec<String>,
     /// Who paused or closed the room, or moved its frontier back.
@@ -144,6 +151,7 @@ impl Board {
         Self {
             version: room.version,
             clock: room.clock,
+            clock_before_setting: room.clock_before_setting,
             state: room.state,
             serving: room.serving(),
             waiting: room.waiting(),
@@ -179,6 +187,8 @@ impl Board {
             auction: room.auction.as_ref().map(Shared::share),
             departed: room.departed.share(),
             moved: Arc::clone(&room.moved),
+            visits_by_prefix: room.visits_by_prefix.share(),
+            deferred: room.deferred.share(),
             firing: room.firing_alarms().map(str::to_owned).collect(),
             stopped_by: room.stopped_by.clone(),
             last_move: room.last_move,
@@ -201,26 +211,38 @@ impl Board {
 
     /// Whether a decoded ticket can be one of this room's. What is not `Ours` is worth nothing.
     pub fn recognise(&self, ticket: &Ticket, now: UnixMillis) -> Recognition {
-        // The room's own clock never goes back, whatever the machine's does, and a line may have opened ahead of both.
-        let latest = now.seconds().max(self.clock.seconds()).max(ticket.generation.opened_unix_seconds());
+        // The room's own clock never goes back by itself, whatever the machine's does, and a line may have opened ahead of both.
+        let clock = self.clock.max(self.clock_before_setting);
+        let latest = now.seconds().max(clock.seconds()).max(ticket.generation.opened_unix_seconds());
         let entry_plausible = ticket.entry_time() <= latest + CLOCK_SKEW_MAX_SECONDS;
         if ticket.lane != 0 || !entry_plausible {
             return Recognition::Foreign;
         }
         let position = ticket.position.get();
         match self.segment(ticket.generation) {
-            Some(segment) if position <= segment.base => match self.honours_after {
-                Some(after) if ticket.generation > after => Recognition::Newer,
-                _ => Recognition::Foreign,
-            },
+            Some(segment) if position <= segment.base => {
+                if self.honours(ticket.generation, now) {
+                    Recognition::Newer
+                } else {
+                    Recognition::Foreign
+                }
+            }
             Some(segment) if position <= segment.joined => Recognition::Ours,
             Some(_) => Recognition::Newer,
             None if self.segments.last().is_some_and(|last| ticket.generation > last.generation) => {
                 Recognition::Newer
             }
-            None if self.honours_after.is_some_and(|after| ticket.generation > after) => Recognition::Newer,
+            None if self.honours(ticket.generation, now) => Recognition::Newer,
             None => Recognition::Foreign,
         }
+    }
+
+    /// Whether an unknown line, or the beginning of a known one, may have been lost.
+    fn honours(&self, generation: Generation, now: UnixMillis) -> bool {
+        let newest = self.segments.last().map(|last| last.generation);
+        newest.is_some_and(|newest| {
+            crate::losses::is_honoured(self.honours_after, newest, generation, now.max(self.clock))
+        })
     }
 
     /// Where a recognised ticket stands at `now`.
@@ -229,6 +251,17 @@ impl Board {
         let Some(segment) = self.segment(ticket.generation) else {
             return Standing::Settled;
         };
+        if let Some(place) = self.deferred.get(&key_of(ticket)) {
+            return match place.offered_at.filter(|_| self.state.admits()) {
+                Some(offered_at) => {
+                    let window = self.settings.claim_window_millis();
+                    let remaining_millis =
+                        window.map(|window| self.remaining_millis(offered_at, window, now));
+                    Standing::Offered { remaining_millis }
+                }
+                None => Standing::Waiting { people_ahead: 0 },
+            };
+        }
         if position <= segment.floor {
             return Standing::Settled;
         }

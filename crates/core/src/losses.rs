@@ -10,7 +10,9 @@
 //! *Memory.* Every node remembers how far it has seen each line come ([`Line`]), and tells the room ([`recall`]). So does every visitor:
 //! a ticket proves that its place and all before it were handed out, because the primary that did so counted without gaps
 //! ([`show`]). Where nobody remembers a line at all, the first ticket of it starts [`LEARNING_MILLIS`] without offers, so that
-//! those who stood in front have time to show themselves.
+//! those who stood in front have time to show themselves. Lines that nobody remembers are honoured for an hour after the loss
+//! ([`HONOURED_SECONDS`]), and then only by tickets of the last day; and no ticket makes a line longer by more than
+//! [`SHOWN_GROWTH_MAX`] places that nobody has shown. Old tickets, or a single one with a high number, are not worth more than that.
 //!
 //! *Moves.* Nodes remember which places have moved to another device too, and of several copies the highest counts: else the older
 //! device would hold the place again, beside the newer one.
@@ -18,6 +20,7 @@
 //! *Phantoms.* A pass that left may have no session any more. It counts as one visitor inside until it has surely ended.
 
 use crate::apply::open_segment;
+use crate::auction;
 use crate::board::CLOCK_SKEW_MAX_SECONDS;
 use crate::effects::Effects;
 use crate::ids::{Generation, MAX_POSITION, Ticket, UnixMillis};
@@ -29,6 +32,13 @@ use crate::segment::Segment;
 
 /// How long a room makes no offers after the first ticket of a line that nobody remembers.
 pub const LEARNING_MILLIS: u64 = 120_000;
+/// How long after a loss, when the newest line was opened, unknown lines are honoured.
+pub const HONOURED_SECONDS: u64 = 3_600;
+/// How old a ticket of a line that nobody remembers may be.
+pub const LOST_TICKET_AGE_MAX_SECONDS: u64 = 86_400;
+/// By how many places one ticket makes a line longer. In a line with people in it the next ticket is nearer than that, and a holder who is
+/// too far away asks again.
+pub const SHOWN_GROWTH_MAX: u64 = 4_096;
 /// The fewest numbers that a new line leaves out beyond everything seen.
 pub const MARGIN_MIN: u64 = 256;
 /// The most.
@@ -60,7 +70,7 @@ pub struct Losses {
     pub phantoms: u64,
     /// When the last of them has surely left.
     pub phantoms_end_at: UnixMillis,
-    /// Tickets of unknown lines opened after this one are honoured; `None`: no unknown line's.
+    /// Tickets of unknown lines opened after this one are honoured, for [`HONOURED_SECONDS`]; `None`: no unknown line's.
     pub honours_after: Option<Generation>,
     /// Offers that the rules had not made here: the frontier had come further on the side of the store that was lost.
     pub offers_recalled: u64,
@@ -69,9 +79,11 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Of a room made in a store that can have lost one of its name: people may still hold tickets of that.
-    pub fn of_a_room_that_may_have_been_lost() -> Self {
-        Self { honours_after: Some(Generation { opened: 0, incarnation: 0 }), ..Self::default() }
+    /// Of a room made in a store that can have lost one of its name: people may still hold tickets of that. Until `heard_at` nobody is
+    /// let in, so that they can show them.
+    pub fn of_a_room_that_may_have_been_lost(heard_at: UnixMillis) -> Self {
+        let honours_after = Some(Generation { opened: 0, incarnation: 0 });
+        Self { honours_after, learning_until: heard_at, ..Self::default() }
     }
 }
 
@@ -157,11 +169,11 @@ pub(crate) fn mend(
         let was_lost_again = line.generation > before && is_plausible(line.generation, now);
         if room.segment_mut(line.generation).is_some() {
             recall_line(room, now, line);
-        } else if was_lost_again || honours(room, line.generation) {
+        } else if was_lost_again || honours(room, now, line.generation) {
             restore_line(room, now, line);
         }
     }
-    moves::recall(room, &mend.moved);
+    moves::recall(room, &mend.moved, effects);
     room.losses.offers_recalled += make_offers(room, now, effects);
     // Where the newest line was lost too, there is another newest now.
     close_before(room, now, mend.oldest, effects);
@@ -258,11 +270,13 @@ pub(crate) fn recall(
     for line in lines.iter().filter(|line| line.generation < newest) {
         if room.segment_mut(line.generation).is_some() {
             recall_line(room, now, line);
-        } else if honours(room, line.generation) {
+        } else if honours(room, now, line.generation) {
             restore_line(room, now, line);
         }
     }
-    effects.changed |= !room.segments.iter().eq(known.iter()) | moves::recall(room, moved);
+    effects.changed |= !room.segments.iter().eq(known.iter());
+    let has_moved = moves::recall(room, moved, effects);
+    effects.changed |= has_moved;
     room.losses.offers_recalled += make_offers(room, now, effects);
     Answer::Done
 }
@@ -326,9 +340,12 @@ fn close_before(room: &mut Room, now: UnixMillis, oldest: Option<Generation>, ef
     {
         let Some(mut closed) = room.segments.pop_front() else { return };
         let inside = closed.counts.live_sessions();
+        // Nothing tells which of the visits that are counted by prefix were in it.
+        room.visits_by_prefix.clear();
         closed.counts.expired += inside;
         room.past.add(&closed.counts);
         effects.closed_generations.push(closed.generation);
+        auction::end_wins_of(room, closed.generation);
         let credits = room.exit_credits.min(inside);
         room.exit_credits -= credits;
         add_phantoms(room, now, inside - credits);
@@ -340,7 +357,7 @@ fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
     // Where everybody is to wait, a frontier ahead would let the next ones in.
     let may_run_ahead = !room.settings.inlet.is_capped() && !is_auction && !room.settings.queue_all;
     let newest = room.newest().generation;
-    let honoured = honours(room, line.generation);
+    let honoured = honours(room, now, line.generation);
     let Some(segment) = room.segment_mut(line.generation) else { return };
     segment.joined = segment.joined.max(line.joined.min(MAX_POSITION));
     if honoured && line.base < segment.base && is_untouched(segment) {
@@ -363,8 +380,20 @@ fn recall_line(room: &mut Room, now: UnixMillis, line: &Line) {
     add_phantoms(room, now, lost);
 }
 
-fn honours(room: &Room, generation: Generation) -> bool {
-    room.losses.honours_after.is_some_and(|after| generation > after) && generation < room.newest().generation
+fn honours(room: &Room, now: UnixMillis, generation: Generation) -> bool {
+    let newest = room.newest().generation;
+    is_honoured(room.losses.honours_after, newest, generation, now)
+}
+
+/// Whether an unknown line is honoured, given the one after which lines are and the newest, which was opened when the loss was found.
+pub(crate) fn is_honoured(
+    after: Option<Generation>,
+    newest: Generation,
+    generation: Generation,
+    now: UnixMillis,
+) -> bool {
+    let until = newest.opened_unix_seconds().saturating_add(HONOURED_SECONDS);
+    after.is_some_and(|after| generation > after) && generation < newest && now.seconds() < until
 }
 
 /// A visitor shows a ticket that is genuine, but beyond what the room knows.
@@ -376,12 +405,22 @@ pub(crate) fn show(
 ) -> Result<Answer, Refusal> {
     let (generation, position) = (ticket.generation, ticket.position.get());
     let is_newest = generation == room.newest().generation;
-    let (honoured, full) = (honours(room, generation), room.segments.len() >= SEGMENTS_MAX);
+    let is_recent = ticket.entry_time().saturating_add(LOST_TICKET_AGE_MAX_SECONDS) >= now.seconds();
+    let honoured = honours(room, now, generation) && is_recent;
+    let (full, knows_no_lost_line) = (room.segments.len() >= SEGMENTS_MAX, room.segments.len() == 1);
     match room.segment_mut(generation) {
-        Some(segment) if position > segment.joined && !is_newest => segment.joined = position,
+        Some(segment) if position > segment.joined && !is_newest => {
+            if position - segment.joined > SHOWN_GROWTH_MAX {
+                return Err(Refusal::LineNotLearned);
+            }
+            segment.joined = position;
+        }
         // Nobody of this line was served since it was lost, so it may begin earlier than thought.
         Some(segment) if position <= segment.base && honoured && is_untouched(segment) && !is_newest => {
             let base = position - 1;
+            if segment.base - base > SHOWN_GROWTH_MAX {
+                return Err(Refusal::LineNotLearned);
+            }
             (segment.base, segment.floor, segment.serving) = (base, base, base);
         }
         Some(segment) if position > segment.base && position <= segment.joined => return Ok(Answer::Done),
@@ -390,7 +429,7 @@ pub(crate) fn show(
             let segment = Segment { joined: position, ..Segment::open(generation, position - 1) };
             let place = room.segments.partition_point(|other| other.generation < generation);
             room.segments.insert(place, segment);
-            if room.losses.learning_until == UnixMillis(0) {
+            if room.losses.learning_until == UnixMillis(0) || knows_no_lost_line {
                 room.losses.learning_until = now.plus(LEARNING_MILLIS);
             }
         }
@@ -399,7 +438,7 @@ pub(crate) fn show(
     if ticket.copy > 0 {
         // Its holder proves that the place had moved to them.
         let newest = MoveRecord { copy: ticket.copy, by: Mover::UNNAMED };
-        moves::recall(room, &MovedPlaces::new([(key_of(ticket), newest)].into()));
+        moves::recall(room, &MovedPlaces::new([(key_of(ticket), newest)].into()), effects);
     }
     effects.changed = true;
     Ok(Answer::Done)

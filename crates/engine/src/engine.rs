@@ -3,10 +3,11 @@
 pub(crate) mod peer_watch;
 pub(crate) mod restore;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anteroom_core::losses::{HONOURED_SECONDS, LEARNING_MILLIS};
 use anteroom_core::{
     Effects, Generation, Losses, Operation, Reads, Refusal, Room, RoomId, RoomState, Segment, Settings,
     UnixMillis, apply,
@@ -22,6 +23,8 @@ use crate::{
     backoff, local_history,
 };
 
+/// The value under which a shared store keeps when it was first used.
+const FIRST_USE: &str = "first-use";
 /// How long the end of the engine may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -46,6 +49,8 @@ pub struct Engine {
     /// Raised whenever another node may have replaced a value.
     values: watch::Sender<u64>,
     peer_watch: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    /// How long rooms of a new shared store let nobody in.
+    recovery_hold_millis: AtomicU64,
 }
 
 /// When a shared store was last heard of.
@@ -87,8 +92,12 @@ impl Engine {
             contact: Contact(Mutex::new(Stopwatch::start())),
             values: watch::Sender::default(),
             peer_watch: Mutex::default(),
+            recovery_hold_millis: AtomicU64::new(0),
         });
         let notifications = engine.store.subscribe();
+        if engine.store.is_shared() {
+            engine.first_use_of_the_store(engine.clock.now()).await?;
+        }
         engine.own_all().await?;
         if engine.store.is_shared() {
             let peer_watch = spawn(peer_watch::run(Arc::downgrade(&engine), notifications));
@@ -105,6 +114,12 @@ impl Engine {
     /// The clock everything here goes by.
     pub fn now(&self) -> UnixMillis {
         self.clock.now()
+    }
+
+    /// How far the machine's clock (or the shared store's) has jumped ahead of or behind [`Self::now`], in milliseconds; 0 while it is
+    /// followed.
+    pub fn clock_off_by_millis(&self) -> i64 {
+        self.clock.off_by_millis()
     }
 
     /// What the engine has done so far.
@@ -178,9 +193,12 @@ impl Engine {
             let now = self.clock.now();
             let trace = self.store.trace(&id).await?;
             let mut room = room_behind(trace.as_ref(), settings.clone(), state, now, incarnation);
-            if trace.is_none() && self.store.is_shared() {
+            if trace.is_none()
+                && self.store.is_shared()
+                && let Some(heard_at) = self.hold_of_a_new_store(now).await?
+            {
                 // A shared store can have lost a room of this name, and people may still hold its tickets.
-                room.losses = Losses::of_a_room_that_may_have_been_lost();
+                room.losses = Losses::of_a_room_that_may_have_been_lost(heard_at);
             }
             let commit = Commit {
                 room: id.clone(),
@@ -267,15 +285,55 @@ impl Engine {
         }
     }
 
-    /// Whether every room can be changed: the store works, and every owner is there and not failing.
+    /// Whether rooms can be changed: the store works, and not every room fails. One room that cannot be changed is no reason to take
+    /// the others away from their visitors.
     pub fn is_ready(&self) -> bool {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_panicked = |owned: &OwnedRoom| owned.task.is_finished() && !owned.handle.is_deleted();
+        let (ended, present): (Vec<_>, Vec<_>) = owners
+            .iter()
+            .filter(|owned| !owned.handle.is_deleted())
+            .partition(|owned| owned.task.is_finished());
+        let failing = self.counters.rooms_failing.load(Ordering::Relaxed);
+        let has_failures = failing > 0 || !ended.is_empty();
         self.store.is_ready()
             && *self.era.borrow() != ENDED_ERA
             && !self.restoring.load(Ordering::Acquire)
-            && !owners.iter().any(has_panicked)
-            && self.counters.rooms_failing.load(Ordering::Relaxed) == 0
+            && !(has_failures && failing >= present.len() as u64)
+    }
+
+    /// How long a room that is made in a new shared store lets nobody in: a store that was emptied looks like a new one, and those who
+    /// hold tickets from before show them first.
+    pub fn set_recovery_hold(&self, hold: Duration) {
+        let millis = u64::try_from(hold.as_millis()).unwrap_or(u64::MAX);
+        self.recovery_hold_millis.store(millis.min(LEARNING_MILLIS), Ordering::Relaxed);
+    }
+
+    /// Until when a room made now lets nobody in, where the store is so new that it may be one that was emptied; the beginning of time:
+    /// it need not wait. `None`: the store has been there for longer, so it has lost nothing without a trace.
+    async fn hold_of_a_new_store(&self, now: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
+        let first_used_at = self.first_use_of_the_store(now).await?;
+        if now.since(first_used_at) >= HONOURED_SECONDS * 1000 {
+            return Ok(None);
+        }
+        let heard_at = first_used_at.plus(self.recovery_hold_millis.load(Ordering::Relaxed));
+        Ok(Some(if heard_at > now { heard_at } else { UnixMillis(0) }))
+    }
+
+    /// When a shared store was first used. The store keeps it, so a store that was emptied has forgotten it with everything else; one
+    /// with rooms in it was used before.
+    async fn first_use_of_the_store(&self, now: UnixMillis) -> Result<UnixMillis, StoreError> {
+        let read = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        if let Some(value) = self.store.value(FIRST_USE).await? {
+            return Ok(UnixMillis(read(&value).unwrap_or(0)));
+        }
+        let is_in_use = !self.store.rooms().await?.is_empty();
+        let first_use = if is_in_use { 0 } else { now.0 };
+        if self.store.replace_value(FIRST_USE, None, first_use.to_string().as_bytes(), None).await? {
+            return Ok(UnixMillis(first_use));
+        }
+        // Another node was faster.
+        let value = self.store.value(FIRST_USE).await?;
+        Ok(UnixMillis(value.and_then(|value| read(&value)).unwrap_or(first_use)))
     }
 
     /// The right to make or delete a room, unless the engine has stopped or restores.
@@ -344,6 +402,7 @@ impl Engine {
             next_end_is_known: false,
             last_commit: None,
             failing: false,
+            has_begun_write: false,
             handle: Arc::downgrade(&handle),
             rooms: self.rooms.clone(),
             changes,

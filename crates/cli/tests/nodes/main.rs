@@ -11,4 +11,5 @@ mod failover;
 mod failover_sentinel;
 mod lease;
 mod lost;
+mod lost_lines;
 mod pair;

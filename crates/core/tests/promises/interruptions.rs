@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anteroom_core::losses::MARGIN_MIN;
 use anteroom_core::{
-    Board, Line, Losses, Mend, MovedPlaces, Operation, Room, Segment, Session, SessionKey, Ticket,
+    Board, Line, Losses, Mend, MovedPlaces, Operation, Room, Segment, Session, SessionKey, Ticket, UnixMillis,
 };
 
 use super::model::Model;
@@ -105,7 +105,7 @@ impl Play {
         self.incarnation += 1;
         let settings = self.model.settings.clone();
         self.room = Room::open(settings.clone(), self.now, self.incarnation);
-        self.room.losses = Losses::of_a_room_that_may_have_been_lost();
+        self.room.losses = Losses::of_a_room_that_may_have_been_lost(UnixMillis(0));
         self.model = Model::new(settings, self.now, self.room.newest().generation);
         self.model.losses.honours_after = self.room.losses.honours_after;
         let spread_millis = std::mem::take(&mut self.stays).spread_millis;

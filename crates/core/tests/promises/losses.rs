@@ -2,7 +2,9 @@
 //! beyond everything that was seen, and visitors without a record count as inside until they have surely left.
 
 use anteroom_core::board::CLOCK_SKEW_MAX_SECONDS;
-use anteroom_core::losses::{LEARNING_MILLIS, MARGIN_MAX, Mend};
+use anteroom_core::losses::{
+    HONOURED_SECONDS, LEARNING_MILLIS, LOST_TICKET_AGE_MAX_SECONDS, MARGIN_MAX, Mend, SHOWN_GROWTH_MAX,
+};
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::{
     Answer, Generation, MovedPlaces, Position, Refusal, Room, SessionKey, Ticket, UnixMillis,
@@ -22,6 +24,15 @@ pub(crate) struct LossesModel {
     /// Tickets of lost lines that were opened after this one are honoured.
     pub(crate) honours_after: Option<Generation>,
     pub(crate) learning_until: UnixMillis,
+}
+
+impl LossesModel {
+    /// The clock went back by so much.
+    pub(crate) fn shift_back(&mut self, millis: u64) {
+        for moment in [&mut self.phantoms_end_at, &mut self.learning_until] {
+            *moment = UnixMillis(moment.0.saturating_sub(millis));
+        }
+    }
 }
 
 impl Model {
@@ -72,8 +83,11 @@ impl Model {
             && self.inside_of(line.generation) == 0
     }
 
+    /// For an hour after the newest line was opened.
     fn honours(&self, generation: Generation) -> bool {
-        self.losses.honours_after.is_some_and(|after| after < generation) && generation < self.newest()
+        self.losses.honours_after.is_some_and(|after| after < generation)
+            && generation < self.newest()
+            && self.clock.seconds() < self.newest().opened_unix_seconds() + HONOURED_SECONDS
     }
 
     /// The places of a line from one number to another are a visitor's.
@@ -291,7 +305,8 @@ impl Model {
     fn show_place(&mut self, ticket: &Ticket, after: &Room) -> Result<Answer, Refusal> {
         let (generation, position) = (ticket.generation, ticket.position.get());
         let is_newest = generation == self.newest();
-        let is_honoured = self.honours(generation);
+        let is_recent = ticket.entry_time() + LOST_TICKET_AGE_MAX_SECONDS >= self.clock.seconds();
+        let is_honoured = self.honours(generation) && is_recent;
         let Some(index) = self.index_of(generation) else {
             if !is_honoured {
                 return Err(Refusal::UnknownTicket);
@@ -299,10 +314,11 @@ impl Model {
             if self.lines.len() == SEGMENTS_MAX {
                 return Err(Refusal::SegmentsFull);
             }
+            let is_first_lost_line = self.lines.len() == 1;
             self.lines.push(Line { joined: position, ..Line::open(generation, position - 1) });
             self.lines.sort_by_key(|line| line.generation);
             self.add_places(generation, position..=position, Story::Waiting);
-            if self.losses.learning_until == UnixMillis(0) {
+            if self.losses.learning_until == UnixMillis(0) || is_first_lost_line {
                 self.losses.learning_until = self.clock.plus(LEARNING_MILLIS);
             }
             return Ok(Answer::Done);
@@ -314,10 +330,19 @@ impl Model {
         if is_newest {
             return Err(Refusal::UnknownTicket);
         }
+        // One ticket adds so many places at most.
+        let added = position.abs_diff(if position > line.joined { line.joined } else { line.base + 1 });
+        let is_too_far = added > SHOWN_GROWTH_MAX;
         if position > line.joined {
+            if is_too_far {
+                return Err(Refusal::LineNotLearned);
+            }
             self.add_places(generation, line.joined + 1..=position, Story::Waiting);
             self.lines[index].joined = position;
         } else if is_honoured && self.is_untouched(&line, after) {
+            if is_too_far {
+                return Err(Refusal::LineNotLearned);
+            }
             self.add_places(generation, position..=line.base, Story::Waiting);
             self.lines[index].base = position - 1;
             self.lines[index].serving = position - 1;

@@ -1,12 +1,12 @@
 //! Memories and tickets that make no sense: nodes can be wrong, and a visitor can show any genuine ticket they ever had. Nothing of
 //! it stops a room, overflows a number, or takes a place from anybody.
 
-use anteroom_core::losses::{LEARNING_MILLIS, Line, Mend};
+use anteroom_core::losses::{LEARNING_MILLIS, Line, Mend, SHOWN_GROWTH_MAX};
 use anteroom_core::operation::SERVING_MAX;
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::settings::{Discipline, People, Seconds};
 use anteroom_core::{
-    Answer, Board, Generation, InletKind, MAX_POSITION, Operation, Room, Settings, UnixMillis,
+    Answer, Board, Generation, InletKind, MAX_POSITION, Operation, Refusal, Room, Settings, UnixMillis,
 };
 
 use super::interruption::{memory_of, mend, recall, show, ticket_of};
@@ -215,7 +215,9 @@ fn a_ticket_takes_no_offer_from_anybody() {
     let tickets = story.join_many(4);
     mend(&mut story, vec![]);
     let before = story.room.held();
-    assert_eq!(show(&mut story, ticket_of(tickets[0].generation, MAX_POSITION)), Ok(Answer::Done));
+    let line = tickets[0].generation;
+    assert_eq!(show(&mut story, ticket_of(line, MAX_POSITION)), Err(Refusal::LineNotLearned));
+    assert_eq!(show(&mut story, ticket_of(line, 4 + SHOWN_GROWTH_MAX)), Ok(Answer::Done));
     assert_eq!(story.room.held(), before);
     for &ticket in &tickets[..2] {
         story.claim(ticket);

@@ -495,7 +495,7 @@ fn a_place_that_moved_is_not_back_on_its_old_device_because_a_store_has_forgotte
 #[test]
 fn what_nodes_remember_of_moves_fills_no_room_further_than_it_goes() {
     let mut story = Story::manual();
-    let tickets = story.join_many(3_000);
+    let tickets = story.join_many(anteroom_core::moves::MOVED_MAX as u64 + 3_000);
     let key = |ticket: &Ticket| anteroom_core::SessionKey {
         generation: ticket.generation,
         position: ticket.position,

@@ -1,11 +1,11 @@
 //! Lines that a room has lost sight of, learned again from the tickets that visitors show.
 
-use anteroom_core::losses::{LEARNING_MILLIS, Line};
+use anteroom_core::losses::{HONOURED_SECONDS, LEARNING_MILLIS, Line, SHOWN_GROWTH_MAX};
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::settings::{Discipline, People, Seconds};
 use anteroom_core::{
-    Answer, Board, Generation, InletKind, MAX_POSITION, Operation, Recognition, Refusal, Settings, Standing,
-    Standstill,
+    Answer, Board, Generation, InletKind, Losses, MAX_POSITION, Operation, Recognition, Refusal, Settings,
+    Standing, Standstill, Ticket,
 };
 
 use super::interruption::{let_everybody_through, memory_of, mend, recall, replica_of, show, ticket_of};
@@ -107,6 +107,86 @@ fn the_first_ticket_of_a_lost_line_gives_those_in_front_two_minutes_to_show_them
     assert_eq!(story.try_claim(new[0]), Err(Refusal::NotServed));
     assert_eq!(show(&mut story, ticket_of(lost, 299)), Err(Refusal::UnknownTicket), "it is shown too late");
     show(&mut story, ticket_of(lost, 501)).unwrap();
+}
+
+#[test]
+fn one_old_ticket_with_a_high_number_creates_no_silent_places() {
+    let mut story = made_again(max_size(2));
+    let lost = lost_line(&story, 100);
+    let far = SHOWN_GROWTH_MAX * 3;
+    show(&mut story, ticket_of(lost, far)).unwrap();
+    let before = story.room.clone();
+    for position in [1, far - SHOWN_GROWTH_MAX - 1, far + SHOWN_GROWTH_MAX + 1, MAX_POSITION] {
+        assert_eq!(show(&mut story, ticket_of(lost, position)), Err(Refusal::LineNotLearned), "{position}");
+    }
+    assert_eq!((story.room.waiting(), &story.room), (1, &before), "a refused one changes nothing");
+    // Of a line with people in it the next ticket is nearer, and those who asked too early ask again.
+    for position in [far - SHOWN_GROWTH_MAX, far + SHOWN_GROWTH_MAX, far - 2 * SHOWN_GROWTH_MAX, 1] {
+        show(&mut story, ticket_of(lost, position)).unwrap();
+    }
+    assert_eq!(story.room.waiting(), far + SHOWN_GROWTH_MAX);
+    // The same where a store has lost the end of a line.
+    let mut replica = Story::max_size(2);
+    let known = replica.join_many(4);
+    mend(&mut replica, vec![]);
+    let far = ticket_of(known[0].generation, 5 + SHOWN_GROWTH_MAX);
+    assert_eq!(show(&mut replica, far), Err(Refusal::LineNotLearned));
+    show(&mut replica, ticket_of(known[0].generation, 4 + SHOWN_GROWTH_MAX)).unwrap();
+}
+
+#[test]
+fn tickets_of_an_older_sale_are_worth_nothing_in_a_new_store() {
+    let mut story = made_again(max_size(2));
+    let (last_month, yesterday) = (lost_line(&story, 30 * 86_400), lost_line(&story, 86_000));
+    let before = story.room.clone();
+    assert_eq!(show(&mut story, ticket_of(last_month, 5)), Err(Refusal::UnknownTicket));
+    assert_eq!(story.room, before);
+    show(&mut story, ticket_of(yesterday, 5)).unwrap();
+    // A line that is a month old may have a ticket of today.
+    let entered = 30 * 86_400 - 60;
+    show(&mut story, Ticket { entered, ..ticket_of(last_month, 7) }).unwrap();
+}
+
+#[test]
+fn lines_that_nobody_remembers_are_honoured_for_an_hour() {
+    let mut story = made_again(max_size(2));
+    let (known, unknown) = (lost_line(&story, 100), lost_line(&story, 50));
+    show(&mut story, ticket_of(known, 5)).unwrap();
+    story.later(HONOURED_SECONDS - 1);
+    assert_eq!(story.board().recognise(&ticket_of(unknown, 9), story.now), Recognition::Newer);
+    story.later(1);
+    assert_eq!(story.board().recognise(&ticket_of(unknown, 9), story.now), Recognition::Foreign);
+    assert_eq!(show(&mut story, ticket_of(unknown, 9)), Err(Refusal::UnknownTicket));
+    assert_eq!(
+        story.board().recognise(&ticket_of(known, 5), story.now),
+        Recognition::Ours,
+        "learned in time"
+    );
+}
+
+#[test]
+fn a_room_of_an_emptied_store_lets_nobody_in_before_those_with_older_tickets_are_heard() {
+    let mut story = Story::with(max_size(2));
+    story.room.losses = Losses::of_a_room_that_may_have_been_lost(story.now.plus(20_000));
+    let newcomers = story.join_many(2);
+    assert_eq!((story.room.offers(), story.board().standstill), (0, Some(Standstill::Recovering)));
+    let lost = lost_line(&story, 100);
+    story.later(10);
+    show(&mut story, ticket_of(lost, 5)).unwrap();
+    story.later(LEARNING_SECONDS - 1);
+    assert_eq!(story.room.offers(), 0, "the first of them gives the others two minutes");
+    show(&mut story, ticket_of(lost, 4)).unwrap();
+    story.later(1);
+    story.claim(ticket_of(lost, 4));
+    story.claim(ticket_of(lost, 5));
+    assert_eq!(story.try_claim(newcomers[0]), Err(Refusal::NotServed));
+    // Where nobody comes, it goes on by itself.
+    let mut story = Story::with(max_size(2));
+    story.room.losses = Losses::of_a_room_that_may_have_been_lost(story.now.plus(20_000));
+    let newcomers = story.join_many(2);
+    assert_eq!(story.room.next_due(), Some(story.now.plus(20_000)));
+    story.later(20);
+    story.claim(newcomers[0]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::segment::Segment;
 use crate::session::{Outcome, Session, SessionStatus, Stay};
 use crate::settings::{InletKind, Settings};
 use crate::standstill::Standstill;
-use crate::{moves, visits};
+use crate::{moves, prefixes, room_clock, visits};
 
 /// A room after an operation.
 #[derive(Debug)]
@@ -42,6 +42,7 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
     let answer = match operation {
         // A new line begins with the machine's clock: that is how an operator gets a room out of a future it once saw.
         Operation::Reset { incarnation } => Ok(reset(&mut room, machine_now, *incarnation, &mut effects)),
+        Operation::SetClock => Ok(room_clock::set_right(&mut room, machine_now, &mut effects)),
         other => {
             let input = ChangeInput {
                 session: reads.session,
@@ -74,6 +75,7 @@ fn tick(room: &mut Room, now: UnixMillis, ended: Vec<Session>, effects: &mut Eff
     auction::tick(room, now, effects);
     losses::tick(room, now, effects);
     moves::tick(room);
+    prefixes::tick(room, now, effects);
     // What the tick served is an offer before anybody can claim it.
     inlet::make_offers(room, now, effects);
     now
@@ -130,9 +132,7 @@ fn change(
         Operation::Move { ticket, by } => moves::move_place(room, ticket, *by, session.as_ref(), effects),
         Operation::Redeem { issued_at, .. } => visits::redeem(now, *issued_at, session, effects),
         Operation::Close { outcome, .. } => visits::end(room, now, *outcome, session, spread_millis, effects),
-        Operation::Touch { stay_millis, confirms, .. } => {
-            visits::touch(room, now, *stay_millis, *confirms, session, effects)
-        }
+        Operation::Touch { stay_millis, .. } => visits::touch(room, now, *stay_millis, session, effects),
         Operation::Exits { count } => {
             let counted = (*count).min(room.active() - room.losses.phantoms);
             room.exit_credits += counted;
@@ -142,6 +142,7 @@ fn change(
         Operation::Advance { by } => advance(room, now, *by, actor, effects),
         Operation::Reconfigure(change) => reconfigure(room, now, change, actor, effects),
         Operation::Reset { .. } => unreachable!("a reset is not a change of the line but another one"),
+        Operation::SetClock => unreachable!("the clock is set by what the machine's shows"),
         Operation::OpenSegment { incarnation } => open_segment(room, now, *incarnation, 0, effects),
         Operation::Mend(mend) => losses::mend(room, now, mend, effects),
         Operation::Recall { lines, moved } => Ok(losses::recall(room, now, lines, moved, effects)),
@@ -235,7 +236,18 @@ fn begin_or_find_session(
         return Ok(Answer::Claimed { session, begun: false });
     }
     let state = room.state;
-    let validity_seconds = claim.validity_seconds.unwrap_or(room.settings.validity_period.get());
+    if room.deferred.contains_key(&key) {
+        if state == RoomState::Closed {
+            return Err(Refusal::RoomClosed);
+        }
+        if !state.admits() {
+            return Err(Refusal::NotServed);
+        }
+        return Ok(match prefixes::claim(room, key, effects) {
+            Some(offered_at) => begin_session(room, now, claim, offered_at, effects),
+            None => Answer::Deferred,
+        });
+    }
     let segment = room.segment_mut(key.generation).ok_or(Refusal::UnknownTicket)?;
     let position = key.position.get();
     if position <= segment.base || position > segment.joined {
@@ -255,9 +267,30 @@ fn begin_or_find_session(
     if position > segment.covered() && won_at.is_none() {
         return Err(Refusal::NotServed);
     }
+    if let Some(prefix) = claim.prefix.filter(|_| won_at.is_none() && prefixes::must_wait(room, claim.prefix))
+    {
+        return prefixes::defer(room, key, prefix, effects);
+    }
+    let segment = room.segment_mut(key.generation).ok_or(Refusal::UnknownTicket)?;
     let offered_at = segment.take(position, effects).or(won_at).expect("an offer has a step, or was won");
-    segment.counts.claimed += 1;
-    moves::forget_claimed(room, key);
+    Ok(begin_session(room, now, claim, offered_at, effects))
+}
+
+/// A place that was offered is claimed.
+fn begin_session(
+    room: &mut Room,
+    now: UnixMillis,
+    claim: &Claim,
+    offered_at: UnixMillis,
+    effects: &mut Effects,
+) -> Answer {
+    let key = key_of(&claim.ticket);
+    if let Some(segment) = room.segment_mut(key.generation) {
+        segment.counts.claimed += 1;
+    }
+    moves::forget_claimed(room, key, effects);
+    prefixes::begin_visit(room, claim.prefix);
+    let validity_seconds = claim.validity_seconds.unwrap_or(room.settings.validity_period.get());
     let enter_by_seconds = room.enter_by_seconds(now);
     room.reports.record_pass(now, &room.settings);
     let session = Session {
@@ -277,15 +310,20 @@ fn begin_or_find_session(
         }),
         copy: claim.ticket.copy,
         redeemed_at: UnixMillis(0),
+        prefix: claim.prefix,
     };
     effects.sessions.push(session.clone());
     effects.events.push(Event::TokenGenerated { request_id: session.request_id });
-    Ok(Answer::Claimed { session, begun: true })
+    Answer::Claimed { session, begun: true }
 }
 
 fn inspect(room: &mut Room, ticket: &Ticket, session: Option<Session>) -> Result<PlaceStatus, Refusal> {
     let admits = room.state.admits();
     let won = room.auction.as_ref().is_some_and(|auction| auction.wins.contains(&key_of(ticket)));
+    if let (None, Some(place)) = (&session, room.deferred.get(&key_of(ticket))) {
+        let is_offered = admits && place.offered_at.is_some();
+        return Ok(if is_offered { PlaceStatus::Offered } else { PlaceStatus::Waiting });
+    }
     let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
     let position = ticket.position.get();
     Ok(match session {
@@ -303,6 +341,10 @@ fn leave(room: &mut Room, ticket: &Ticket, effects: &mut Effects) -> Result<Answ
     if position <= segment.base || position > segment.joined {
         return Err(Refusal::UnknownTicket);
     }
+    if prefixes::leave(room, key_of(ticket), effects) {
+        return Ok(Answer::Done);
+    }
+    let segment = room.segment_mut(ticket.generation).ok_or(Refusal::UnknownTicket)?;
     if position <= segment.floor || segment.taken.contains(position) {
         return Err(Refusal::Gone);
     }
@@ -365,6 +407,7 @@ fn withdraw(room: &mut Room, by: u64, effects: &mut Effects) {
         }
         left_over -= moved;
     }
+    prefixes::withdraw(room);
 }
 
 /// Settings and state at once: nobody ever sees one without the other.
@@ -417,6 +460,7 @@ fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: 
 }
 
 fn restart_claim_clocks(room: &mut Room, clock: impl Fn(UnixMillis) -> UnixMillis) {
+    prefixes::restart_claim_clocks(room, &clock);
     for step in room.segments.iter_mut().flat_map(|segment| segment.steps.iter_mut()) {
         step.at = clock(step.at);
     }

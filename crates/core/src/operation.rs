@@ -3,6 +3,7 @@
 use crate::ids::{Generation, Position, RequestId, Ticket, UnixMillis};
 use crate::losses::{Line, Mend};
 use crate::moves::{MovedPlaces, Mover};
+use crate::prefixes::PrefixTag;
 use crate::reports::{REPORTERS_MAX, Report, ReportOutcome};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::session::{Outcome, Session, SessionKey};
@@ -55,9 +56,6 @@ pub enum Operation {
         key: SessionKey,
         /// How long from now on, with [`STAY_GRACE_MILLIS`](crate::session::STAY_GRACE_MILLIS) in it.
         stay_millis: u64,
-        /// Whether it is the first return of a visitor who was let in provisionally. Where stays are not renewed, this alone
-        /// prolongs one.
-        confirms: bool,
     },
     /// Visits are over, without names.
     Exits {
@@ -71,6 +69,8 @@ pub enum Operation {
     },
     /// The operator changes settings and state, both at once.
     Reconfigure(Box<Reconfigure>),
+    /// Takes the room's clock back to the machine's, where it had seen a future that has not come. Nobody loses a place.
+    SetClock,
     /// The operator starts a new line; every ticket so far is unknown from now on.
     Reset {
         /// Random, see [`Generation`].
@@ -148,6 +148,8 @@ pub struct Claim {
     /// How long the visitor stays unless they come back, where a cookie lets them in; with
     /// [`STAY_GRACE_MILLIS`](crate::session::STAY_GRACE_MILLIS) in it.
     pub stay_millis: Option<u64>,
+    /// The address prefix that the visitor comes from, where it is known.
+    pub prefix: Option<PrefixTag>,
 }
 
 /// What a room is changed to.
@@ -215,6 +217,7 @@ impl Operation {
             Self::Advance { .. } => "advance",
             Self::Reconfigure(_) => "change",
             Self::Reset { .. } => "reset",
+            Self::SetClock => "set-clock",
             Self::OpenSegment { .. } => "open-segment",
             Self::Mend(_) => "mend",
             Self::Recall { .. } => "recall",
@@ -270,6 +273,8 @@ pub enum Answer {
         /// Whether this claim began it.
         begun: bool,
     },
+    /// The place is kept and waits on: the visitor's address prefix has its share of the slots.
+    Deferred,
     /// The ticket by which a place goes on, on another device.
     Moved {
         /// The same place.
@@ -290,6 +295,13 @@ pub enum Answer {
     Advanced {
         /// The serving counter.
         serving: u64,
+    },
+    /// The room's clock was set.
+    ClockSet {
+        /// What it showed.
+        before: UnixMillis,
+        /// What it shows.
+        clock: UnixMillis,
     },
     /// The line that is open now.
     LineOpened(Generation),
@@ -329,6 +341,9 @@ pub enum Refusal {
     /// Four generations still have people waiting.
     #[error("all {SEGMENTS_MAX} generations still have people waiting")]
     SegmentsFull,
+    /// The ticket is of a line that was lost, and nobody near it has shown theirs yet.
+    #[error("the line of this ticket is being learned again")]
+    LineNotLearned,
     /// The ticket is of no line of this room.
     #[error("the ticket is not of this line")]
     UnknownTicket,

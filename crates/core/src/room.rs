@@ -10,6 +10,7 @@ use crate::ids::{Generation, MAX_POSITION, UnixMillis};
 use crate::inlet::{self, FrontierMove, MovedBy};
 use crate::losses::{self, Losses};
 use crate::moves::{MOVED_MAX, MovedPlaces};
+use crate::prefixes::{self, DEFERRED_MAX, DeferredPlaces, VisitsByPrefix};
 use crate::reports::Reports;
 use crate::segment::{Counts, Segment};
 use crate::session::{DEPARTED_MAX, Departed, Session, SessionStatus};
@@ -68,6 +69,8 @@ impl RoomState {
 pub struct Room {
     /// The latest moment it has seen. It never goes back, whatever the machine's clock does.
     pub clock: UnixMillis,
+    /// What the clock showed before it was set right, if it ever was: tickets from then are still those of this room.
+    pub clock_before_setting: UnixMillis,
     /// Raised by every commit that changes anything but the number of joins.
     pub version: u64,
     /// Raised whenever a join would mean something else: another state, another line. Joins that name an older one are refused.
@@ -112,6 +115,10 @@ pub struct Room {
     pub departed: Shared<VecDeque<Departed>>,
     /// Places that have moved to another device; at most [`MOVED_MAX`].
     pub moved: MovedPlaces,
+    /// Visits inside, by the address prefix that they come from.
+    pub visits_by_prefix: Shared<VisitsByPrefix>,
+    /// Places whose visitors wait because their address prefix has its share; at most [`DEFERRED_MAX`].
+    pub deferred: Shared<DeferredPlaces>,
     /// The alarms that fire, as last told.
     pub firing: Vec<String>,
     /// Who paused or closed the room, or moved its frontier back.
@@ -129,6 +136,7 @@ impl Room {
         let before = Settings::default();
         let mut room = Self {
             clock: now,
+            clock_before_setting: UnixMillis(0),
             version: 0,
             epoch: 0,
             settings: settings.into(),
@@ -151,6 +159,8 @@ impl Room {
             losses: Losses::default(),
             departed: Shared::default(),
             moved: MovedPlaces::default(),
+            visits_by_prefix: Shared::default(),
+            deferred: Shared::default(),
             firing: Vec::new(),
             stopped_by: None,
             last_move: None,
@@ -242,7 +252,7 @@ impl Room {
     /// Unclaimed offers.
     pub fn offers(&self) -> u64 {
         let wins = self.auction.as_ref().map_or(0, |auction| auction.wins.len() as u64);
-        self.segments.iter().map(Segment::offers).sum::<u64>() + wins
+        self.segments.iter().map(Segment::offers).sum::<u64>() + wins + prefixes::offers(self)
     }
 
     /// What counts against the capacity.
@@ -287,8 +297,9 @@ impl Room {
 
     fn next_lapse(&self) -> Option<UnixMillis> {
         let window = self.settings.claim_window_millis()?;
-        let oldest = self.segments.iter().filter_map(|segment| segment.steps.front());
-        oldest.map(|step| step.at.plus(window)).min()
+        let oldest = self.segments.iter().filter_map(|segment| segment.steps.front()).map(|step| step.at);
+        let deferred = self.deferred.values().filter_map(|place| place.offered_at);
+        oldest.chain(deferred).map(|at| at.plus(window)).min()
     }
 
     pub(crate) fn segment_mut(&mut self, generation: Generation) -> Option<&mut Segment> {
@@ -308,6 +319,7 @@ impl Room {
             assert!(settled <= segment.joined - segment.base, "waiting is never negative");
         }
         assert!(self.departed.len() <= DEPARTED_MAX, "ended visits are shown up to a limit");
+        assert!(self.deferred.len() <= DEFERRED_MAX, "deferred places are bounded");
         assert!(self.moved.len() <= MOVED_MAX, "places that moved are remembered up to a limit");
         assert!(self.exit_credits <= self.counts().live_sessions(), "nobody leaves who was not there");
     }

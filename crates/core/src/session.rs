@@ -8,6 +8,7 @@
 //! has had the time to see it.
 
 use crate::ids::{Generation, Position, RequestId, UnixMillis};
+use crate::prefixes::PrefixTag;
 
 /// How much longer a stay is than the cookie that goes with it: time for a touch to be written, and for clocks to differ.
 pub const STAY_GRACE_MILLIS: u64 = 5_000;
@@ -80,6 +81,8 @@ pub struct Session {
     pub copy: u8,
     /// When the newest code was made by which its pass was handed over: neither that one nor an older one is good again.
     pub redeemed_at: UnixMillis,
+    /// The address prefix that the visitor came from, where it is known.
+    pub prefix: Option<PrefixTag>,
 }
 
 /// A visit that lasts as long as a cookie is renewed.

@@ -8,13 +8,13 @@ mod kinds;
 mod page;
 
 pub use gateway::{
-    BypassRule, Cidr, HostName, LISTED_MAX, LISTED_MAX_LENGTH, List, NameAndValue, OnStoreLoss, OriginUrl,
-    PathPrefix, QueueingMethod, QueueingStatus,
+    BypassRule, Cidr, HostName, JoinMode, LISTED_MAX, LISTED_MAX_LENGTH, List, NameAndValue, OnStoreLoss,
+    OriginUrl, PathPrefix, QueueingMethod, QueueingStatus,
 };
 
 pub use kinds::{
     ALARM_NAME_MAX_LENGTH, ALARMS_MAX, AlarmNames, Bounded, DURATION_MAX_SECONDS, Discipline,
-    ISSUER_MAX_LENGTH, InletKind, Latency, NOTICE_MAX_LENGTH, Notice, People, Seconds, ShortSeconds,
+    ISSUER_MAX_LENGTH, InletKind, Latency, NOTICE_MAX_LENGTH, Notice, People, Percent, Seconds, ShortSeconds,
     Thousandths, Value, WebAddress, Windows, is_alarm_name, is_issuer,
 };
 
@@ -113,7 +113,7 @@ settings! {
     run_ahead: bool = false,
     /// How many people a `window` holds.
     window_size: Option<People> = None,
-    /// How many windows may claim at once: older offers lapse. At least 2 is advised.
+    /// How many windows may claim at once: the last so many times `window_size` positions; older offers lapse. At least 2 is advised.
     active_windows: Windows = Bounded(2),
     /// The least that an `adaptive` room lets in, however the origin fares.
     adaptive_floor: u64 = 1,
@@ -126,7 +126,8 @@ settings! {
     /// Time between two rounds of an auction, and between two adjustments of an `adaptive` inlet. A reporter silent for three
     /// of them counts as full.
     round_seconds: ShortSeconds = Bounded(10),
-    /// How long after it was issued a pass may be used for the first time, where the origin reports its capacity.
+    /// How long after it was issued a pass may be used for the first time, where the origin reports its capacity. The slot of one that
+    /// is not used is free six seconds later: a pass is good until its second is over, and a report may be five seconds old.
     enter_by_seconds: ShortSeconds = Bounded(30),
     /// What the operator tells those who wait.
     notice: Option<Notice> = None,
@@ -153,8 +154,17 @@ settings! {
     hosts: List<HostName> = List::default(),
     /// The paths, with all below them, whose requests it takes to this room; none means every path.
     paths: List<PathPrefix> = List::default(),
+    /// Whether `paths` are taken to the letter. Otherwise they are also meant in other case and with an ending, because some sites
+    /// answer to `/CHECKOUT`, `/checkout.json` and `/checkout;a=1` as to `/checkout`.
+    paths_exact: bool = false,
     /// Where it forwards to; none means the server's `origin`.
     origins: List<OriginUrl> = List::default(),
+    /// Who may take a place: visitors who open a page and bring its cookie back, or also programs by the API. `page` when not
+    /// set in a room that the gateway stands before, `open` in any other.
+    join: Option<JoinMode> = None,
+    /// While others wait, the most that the visitors of one address prefix hold of a capacity, in hundredths; two visits at
+    /// least. 100 means no limit.
+    visits_per_prefix_share: Percent = Bounded(25),
     /// What becomes of a visitor at the gateway for whom no slot is free: a place in line, straight to the origin, or turned away.
     queueing_method: QueueingMethod = QueueingMethod::Fifo,
     /// Whether everybody waits: while it is true nobody is offered a place by itself. Offers that were made can be claimed.

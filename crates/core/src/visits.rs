@@ -6,6 +6,7 @@
 use crate::effects::{Effects, Event};
 use crate::ids::UnixMillis;
 use crate::operation::{Answer, Refusal};
+use crate::prefixes;
 use crate::room::Room;
 use crate::session::{
     DEPARTED_MAX, DEPARTED_SHOWN_MILLIS, Departed, Outcome, STAY_GRACE_MILLIS, Session, SessionKey,
@@ -35,6 +36,7 @@ fn free_slot(room: &mut Room, session: &mut Session, outcome: Option<Outcome>, e
         None => segment.counts.expired += 1,
     }
     session.status = outcome.map_or(SessionStatus::Expired, SessionStatus::Ended);
+    prefixes::end_visit(room, session.prefix);
     // Each end first pays off an exit that was reported without a name.
     room.exit_credits = room.exit_credits.saturating_sub(1);
     effects.changed = true;
@@ -95,7 +97,6 @@ pub(crate) fn touch(
     room: &mut Room,
     now: UnixMillis,
     stay_millis: u64,
-    confirms: bool,
     session: Option<Session>,
     effects: &mut Effects,
 ) -> Result<Answer, Refusal> {
@@ -104,7 +105,7 @@ pub(crate) fn touch(
         return Err(Refusal::AlreadyEnded);
     }
     let mut until = session.ends_at();
-    if confirms || !room.settings.disable_session_renewal {
+    if !room.settings.disable_session_renewal && !prefixes::is_beyond_share(room, session.prefix) {
         let latest = latest_end(session.issued_at_seconds, &room.settings);
         until = until.max(now.plus(stay_millis).min(latest));
     }

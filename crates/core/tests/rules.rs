@@ -20,6 +20,8 @@ mod interruption;
 mod losses;
 #[path = "rules/losses_by_inlet.rs"]
 mod losses_by_inlet;
+#[path = "rules/prefixes.rs"]
+mod prefixes;
 #[path = "rules/queue_all.rs"]
 mod queue_all;
 #[path = "rules/reconfigure.rs"]

@@ -178,6 +178,8 @@ pub type People = Bounded<1, 1_000_000_000>;
 pub type Windows = Bounded<1, 64>;
 /// A latency in milliseconds, up to ten minutes.
 pub type Latency = Bounded<1, 600_000>;
+/// A share in hundredths, not nothing.
+pub type Percent = Bounded<1, 100>;
 /// A share in thousandths.
 pub type Thousandths = Bounded<0, 1000>;
 /// A duration of a second to an hour.
@@ -200,6 +202,7 @@ macro_rules! bounded_kind {
 bounded_kind!(People, "a whole number from 1 to 1000000000");
 bounded_kind!(Windows, "a whole number from 1 to 64");
 bounded_kind!(Latency, "a whole number of milliseconds from 1 to 600000");
+bounded_kind!(Percent, "a whole number from 1 to 100");
 bounded_kind!(Thousandths, "a whole number from 0 to 1000");
 bounded_kind!(ShortSeconds, "a whole number of seconds from 1 to 3600");
 

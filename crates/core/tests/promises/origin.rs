@@ -214,6 +214,7 @@ impl World {
             validity_seconds: None,
             key_id: "key".into(),
             stay_millis: None,
+            prefix: None,
         };
         if let Some(Answer::Claimed { session, begun: true }) = self.does(&Operation::Claim(claim)) {
             let enter_by_seconds =

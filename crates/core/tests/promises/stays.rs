@@ -100,7 +100,6 @@ impl Play {
         &mut self,
         key: SessionKey,
         stay_millis: u64,
-        confirms: bool,
         session: Option<&Session>,
         answer: &Result<Answer, Refusal>,
     ) {
@@ -115,7 +114,7 @@ impl Play {
             return;
         }
         let mut until = session.ends_at().0;
-        if confirms || !self.model.settings.disable_session_renewal {
+        if !self.model.settings.disable_session_renewal {
             until = until.max((clock.0 + stay_millis).min(self.latest_end(session.issued_at_seconds)));
         }
         let stay = Some(Stay { until: UnixMillis(until), ending: None });

@@ -10,16 +10,16 @@ use super::story::{SECOND, START, Story};
 
 /// What the gateway asks for: five minutes, and the grace.
 const STAY: u64 = 300 * SECOND + STAY_GRACE_MILLIS;
-/// What it asks for before the cookie has come back.
-const PROVISIONAL: u64 = 30 * SECOND + STAY_GRACE_MILLIS;
+/// What it asks for in a room with short visits.
+const SHORT: u64 = 30 * SECOND + STAY_GRACE_MILLIS;
 
 fn let_in(story: &mut Story, stay_millis: u64) -> Session {
     let ticket = story.join();
     story.try_claim_for(ticket, Some(stay_millis)).unwrap()
 }
 
-fn touch(story: &mut Story, session: &Session, confirms: bool) -> Result<Session, Refusal> {
-    let touch = Operation::Touch { key: session.key, stay_millis: STAY, confirms };
+fn touch(story: &mut Story, session: &Session) -> Result<Session, Refusal> {
+    let touch = Operation::Touch { key: session.key, stay_millis: STAY };
     story.attempt(&touch).map(|answer| match answer {
         Answer::Session(session) => session,
         other => panic!("{other:?}"),
@@ -44,19 +44,19 @@ fn departed(story: &Story) -> Vec<SessionKey> {
 #[test]
 fn a_stay_ends_by_itself_unless_the_visitor_comes_back() {
     let mut story = Story::max_size(1);
-    let session = let_in(&mut story, PROVISIONAL);
+    let session = let_in(&mut story, SHORT);
     assert_eq!(session.stay, Some(Stay { until: START.plus(35_000), ending: None }));
     assert_eq!(session.expires_at_seconds, START.seconds() + 3_600, "the pass is another matter");
     story.join();
     story.later(20);
-    let touched = touch(&mut story, &session, true).unwrap();
+    let touched = touch(&mut story, &session).unwrap();
     assert_eq!(until(&touched), 20_000 + STAY);
     story.later(304);
     assert_eq!((story.room.held(), story.room.serving()), (1, 1), "the slot is not free yet");
     story.later(1);
     assert_eq!(story.room.counts().expired, 1);
     assert_eq!(story.room.serving(), 2, "the next one's turn");
-    assert_eq!(touch(&mut story, &session, false), Err(Refusal::AlreadyEnded));
+    assert_eq!(touch(&mut story, &session), Err(Refusal::AlreadyEnded));
     assert_eq!(departed(&story), [], "every cookie of that visit has run out by itself");
 }
 
@@ -65,7 +65,7 @@ fn a_touch_never_shortens_a_stay() {
     let mut story = Story::manual();
     story.advance(1);
     let session = let_in(&mut story, 2 * STAY);
-    assert_eq!(until(&touch(&mut story, &session, false).unwrap()), 2 * STAY);
+    assert_eq!(until(&touch(&mut story, &session).unwrap()), 2 * STAY);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn nobody_stays_longer_than_session_max_however_often_they_come_back() {
     let latest = 1_000 + 400_000 + STAY_GRACE_MILLIS;
     for _ in 0..4 {
         story.now = story.now.plus(100 * SECOND);
-        let touched = touch(&mut story, &session, false).unwrap();
+        let touched = touch(&mut story, &session).unwrap();
         assert!(until(&touched) <= latest && touched.ends_at() > story.now);
     }
     assert_eq!(until(&story.sessions[&session.key]), latest);
@@ -96,16 +96,15 @@ fn let_in_for_ever(story: &mut Story) -> Session {
 }
 
 #[test]
-fn without_renewal_only_the_first_return_prolongs_a_stay() {
+fn without_renewal_no_return_prolongs_a_stay() {
     let mut story = Story::manual();
     story.change(|settings| settings.disable_session_renewal = true);
     story.advance(1);
-    let session = let_in(&mut story, PROVISIONAL);
-    story.later(1);
-    assert_eq!(until(&touch(&mut story, &session, false).unwrap()), PROVISIONAL);
-    assert_eq!(until(&touch(&mut story, &session, true).unwrap()), 1_000 + STAY);
-    story.later(100);
-    assert_eq!(until(&touch(&mut story, &session, false).unwrap()), 1_000 + STAY);
+    let session = let_in(&mut story, STAY);
+    for _ in 0..2 {
+        story.later(100);
+        assert_eq!(until(&touch(&mut story, &session).unwrap()), STAY);
+    }
 }
 
 #[test]
@@ -114,16 +113,16 @@ fn only_who_is_inside_can_be_touched() {
     story.advance(3);
     let stranger = story.join();
     let key = SessionKey { generation: stranger.generation, position: stranger.position };
-    let unknown = story.attempt(&Operation::Touch { key, stay_millis: STAY, confirms: true });
+    let unknown = story.attempt(&Operation::Touch { key, stay_millis: STAY });
     assert_eq!(unknown, Err(Refusal::UnknownSession));
     let session = let_in(&mut story, STAY);
     close(&mut story, &session);
-    assert_eq!(touch(&mut story, &session, true), Err(Refusal::AlreadyEnded));
+    assert_eq!(touch(&mut story, &session), Err(Refusal::AlreadyEnded));
 
     // Its time is over, but nobody has swept it yet: the answer is the same.
     let session = let_in(&mut story, STAY);
     let reads = anteroom_core::Reads { session: Some(session.clone()), ..anteroom_core::Reads::default() };
-    let touch = Operation::Touch { key: session.key, stay_millis: STAY, confirms: true };
+    let touch = Operation::Touch { key: session.key, stay_millis: STAY };
     let applied = anteroom_core::apply(story.room.clone(), session.ends_at(), &touch, reads);
     assert_eq!(applied.answer, Err(Refusal::AlreadyEnded));
     assert_eq!(applied.effects.sessions, []);
@@ -155,7 +154,7 @@ fn on_several_nodes_all_are_shown_the_end_before_the_slot_is_free() {
     assert_eq!((departed(&story), story.room.held(), story.room.serving()), (vec![session.key], 1, 1));
 
     assert_eq!(story.close(&session), Err(Refusal::AlreadyEnded), "once");
-    assert_eq!(touch(&mut story, &session, true), Err(Refusal::AlreadyEnded));
+    assert_eq!(touch(&mut story, &session), Err(Refusal::AlreadyEnded));
     story.later(2);
     let counts = story.room.counts();
     assert_eq!((counts.completed, counts.expired), (1, 0), "it counts as what it was ended as");
@@ -245,7 +244,7 @@ fn who_holds_a_pass_gets_a_stay_with_the_cookie_that_is_no_shorter() {
     let (ticket, other) = (story.join(), story.join());
     let with_pass = story.claim(ticket);
     assert_eq!(with_pass.stay, None);
-    let touched = touch(&mut story, &with_pass, false).unwrap();
+    let touched = touch(&mut story, &with_pass).unwrap();
     assert_eq!(touched.stay, Some(Stay { until: with_pass.ends_at(), ending: None }));
     assert_eq!(close(&mut story, &touched).status, SessionStatus::Active);
 
@@ -260,7 +259,7 @@ fn who_holds_a_pass_gets_a_stay_with_the_cookie_that_is_no_shorter() {
 fn who_has_a_cookie_and_asks_for_a_pass_holds_the_slot_for_as_long_as_it_is_valid() {
     let mut story = Story::max_size(1);
     let ticket = story.join();
-    story.try_claim_for(ticket, Some(PROVISIONAL)).unwrap();
+    story.try_claim_for(ticket, Some(SHORT)).unwrap();
     story.later(10);
     let with_pass = story.claim(ticket);
     assert_eq!(until(&with_pass), 3_600_000);

@@ -110,6 +110,7 @@ impl Story {
             validity_seconds: None,
             key_id: "key".into(),
             stay_millis,
+            prefix: None,
         };
         self.attempt(&Operation::Claim(claim)).map(|answer| match answer {
             Answer::Claimed { session, .. } => session,

@@ -92,7 +92,7 @@ mod tests {
         assert_eq!((room.departed.len(), room.settings.session_duration.get()), (0, 300));
         assert_eq!(crate::backup::unsound(&room), None);
         let again = encode_room(&room);
-        assert_eq!((again[0], decode_room(&again).unwrap()), (6, room));
+        assert_eq!((again[0], decode_room(&again).unwrap()), (7, room));
         for length in 0..ROOM.len() {
             assert!(decode_room(&ROOM[..length]).is_err(), "cut at {length}");
         }
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(session.status, SessionStatus::Ended(Outcome::Abandoned));
         assert_eq!((session.ends_at().seconds(), session.key), (1_800_003_601, key(2)));
         let again = encode_session(&session);
-        assert_eq!((again[0], decode_session(&again).unwrap()), (4, session));
+        assert_eq!((again[0], decode_session(&again).unwrap()), (5, session));
         for length in 0..SESSION.len() {
             assert!(decode_session(&SESSION[..length]).is_err(), "cut at {length}");
         }
@@ -125,8 +125,8 @@ mod tests {
                 assert!(decode_session(&bytes[..length]).is_err(), "cut at {length}");
             }
             let mut damaged = bytes;
-            // Behind it stand the copy and the moment of a code.
-            let ending = damaged.len() - 10;
+            // Behind it stand the copy, the moment of a code and the prefix.
+            let ending = damaged.len() - 12;
             damaged[ending] = 9;
             assert!(decode_session(&damaged).is_err(), "no such outcome");
         }

@@ -220,7 +220,7 @@ impl Caller {
 
     /// Prolongs a stay.
     pub async fn touch(&mut self, key: SessionKey, stay_millis: u64) -> Session {
-        match self.perform(Operation::Touch { key, stay_millis, confirms: false }).await {
+        match self.perform(Operation::Touch { key, stay_millis }).await {
             Answer::Session(session) => session,
             other => panic!("{other:?}"),
         }
@@ -330,6 +330,7 @@ pub fn claim(ticket: Ticket, validity_seconds: Option<u64>) -> Operation {
         validity_seconds,
         key_id: "key-1".into(),
         stay_millis: None,
+        prefix: None,
     })
 }
 

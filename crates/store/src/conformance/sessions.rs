@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anteroom_core::settings::Seconds;
 use anteroom_core::{
-    Answer, Mover, Operation, Outcome, Session, SessionStatus, Settings, Ticket, UnixMillis,
+    Answer, Claim, InletKind, Mover, Operation, Outcome, PrefixTag, Session, SessionStatus, Settings, Ticket,
+    UnixMillis,
 };
 
 use super::caller::{Caller, HOUR_MILLIS, claim};
@@ -102,6 +103,31 @@ pub(super) async fn a_stay_moves_its_session_in_the_index_both_ways(store: Arc<d
     passes.sort();
     assert_eq!(caller.expired(far).await, passes, "each of them once");
     assert_eq!(caller.snapshot().await.room, caller.room);
+}
+
+pub(super) async fn where_visits_come_from_and_who_waits_for_it_are_remembered(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    let settings = Settings { inlet: InletKind::MaxSize, total_active_users: Some(4), ..Settings::default() };
+    caller.perform(Operation::reconfigure(settings, None)).await;
+    caller.perform(Operation::Join { count: 9 }).await;
+    let first = caller.room.newest().joined - 8;
+    let prefix = PrefixTag::new(7);
+    let claim_from_there = |ticket| match claim(ticket, None) {
+        Operation::Claim(claim) => Operation::Claim(Claim { prefix, ..claim }),
+        other => other,
+    };
+    for position in [first, first + 1] {
+        let claim = claim_from_there(caller.ticket(position));
+        let Answer::Claimed { session, begun: true } = caller.perform(claim).await else {
+            panic!("no visit")
+        };
+        assert_eq!(caller.session(session.key).await.unwrap().prefix, prefix);
+    }
+    let beyond_share = claim_from_there(caller.ticket(first + 2));
+    assert_eq!(caller.perform(beyond_share).await, Answer::Deferred);
+    let stored = caller.snapshot().await.room;
+    assert_eq!((stored.deferred.len(), stored.visits_by_prefix.values().sum::<u64>()), (1, 2));
+    assert_eq!(stored, caller.room);
 }
 
 pub(super) async fn a_stay_that_was_prolonged_outlives_its_first_end_by_more_than_the_retention(

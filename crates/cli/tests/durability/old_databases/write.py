@@ -57,7 +57,7 @@ class Origin(http.server.BaseHTTPRequestHandler):
 class Server:
     """One run of the old server."""
 
-    def __init__(self, binary, data, origin, capacity, state):
+    def __init__(self, binary, data, origin, capacity, state, has_door=False):
         gateway = origin is not None
         text = CONFIG.format(
             origin=f'origin = "{origin}"' if gateway else "",
@@ -66,6 +66,9 @@ class Server:
             state=state,
             paths=f'paths = ["/gate"]\nsession_duration = 86400\nsession_max = {YEAR}' if gateway else "",
         )
+        if has_door:
+            # Programs may join, although visitors come in by cookie.
+            text = text.replace('paths = ["/gate"]', 'paths = ["/gate"]\njoin = "open"')
         self.config = text
         self.directory = tempfile.TemporaryDirectory()
         config = pathlib.Path(self.directory.name, "anteroom.toml")
@@ -167,7 +170,7 @@ def write_yard(server):
 
 
 def visit(server):
-    """A visit by cookie through the gateway, confirmed; the cookie."""
+    """A visit by cookie through the gateway, whose cookie has come back; the cookie."""
     cookie = ""
     for _ in range(3):
         headers = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
@@ -190,13 +193,14 @@ def main():
     schema = probe.call(probe.private, "GET", "/openapi.json")[1]
     probe.stop()
     has_gateway = has_gateway and "session_duration" in schema
+    has_door = "visits_per_prefix_share" in schema
     origin = None
     if has_gateway:
         site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
         threading.Thread(target=site.serve_forever, daemon=True).start()
         origin = f"http://127.0.0.1:{site.server_port}"
 
-    server = Server(binary, data, origin, 2, "open")
+    server = Server(binary, data, origin, 2, "open", has_door)
     hall, passes = write_hall(server)
     gate = [server.join("Gate") for _ in range(5)]
     passes[gate[0]] = server.claim("Gate", gate[0])
@@ -214,7 +218,7 @@ def main():
     server.stop()
 
     # The file is edited: a capacity grows by two, and a room is paused.
-    server = Server(binary, data, origin, 4, "paused")
+    server = Server(binary, data, origin, 4, "paused", has_door)
     if has_gateway:
         # Everybody who was offered a place comes in, the last one by cookie; then one more visitor does.
         for request_id in gate[1:4]:

@@ -1,6 +1,7 @@
 //! Alarms that this server counts itself, so that they work without Prometheus.
 //!
-//! Each watches one counter: answers of 400 to 499 and of 500 and above of each listener; errors and refusals of each operation. It
+//! Each watches one counter: answers of 400 to 499 and of 500 and above of each listener; errors and refusals of each operation;
+//! seconds for which the clock was held. It
 //! fires while more than its threshold was counted within the last minute, so it is OK again after one minute that did not exceed it,
 //! which with the threshold 0 is one quiet minute. Names have one form, `PREFIX-RESOURCE-Alarm`, such as `Anteroom-Public-4xx-Alarm`
 //! and `Anteroom-join-Errors-Alarm`: the prefix is enough to find them all.
@@ -22,17 +23,20 @@ pub const OPERATIONS: [&str; 12] = [
 ];
 /// What is watched of listeners.
 const LISTENERS: [&str; 4] = ["Public-4xx", "Public-5xx", "Private-4xx", "Private-5xx"];
+/// What is watched of the clock: the seconds for which it was held because its source had jumped.
+const CLOCK: &str = "Clock-Jump";
 /// How many own alarms there are.
-pub const RESOURCES: usize = LISTENERS.len() + 2 * OPERATIONS.len();
+pub const RESOURCES: usize = LISTENERS.len() + 2 * OPERATIONS.len() + 1;
 
 /// What has been counted since the start, in the order of [`resource_names`].
 pub type Totals = [u64; RESOURCES];
 
-/// The middle of each alarm's name, by which its threshold is set: those of listeners, then errors and refusals of each operation.
+/// The middle of each alarm's name, by which its threshold is set: those of listeners, then errors and refusals of each operation, then
+/// that of the clock.
 pub fn resource_names() -> impl Iterator<Item = String> {
     let operations =
         OPERATIONS.iter().flat_map(|name| ["Errors", "Refusals"].map(|what| format!("{name}-{what}")));
-    LISTENERS.into_iter().map(str::to_owned).chain(operations)
+    LISTENERS.into_iter().map(str::to_owned).chain(operations).chain([CLOCK.to_owned()])
 }
 
 /// Whether names can begin so: `[A-Za-z0-9_.-]{1,32}`.

@@ -248,6 +248,35 @@ impl Model {
         outcome
     }
 
+    /// The clock goes back to what the machine's shows, and everything is as long ago, or as far away, as it was.
+    pub(crate) fn set_clock(&mut self, machine_now: UnixMillis) {
+        let millis = self.clock.since(machine_now);
+        if millis == 0 {
+            return;
+        }
+        let earlier = |moment: UnixMillis| UnixMillis(moment.0 - millis);
+        self.clock = machine_now;
+        self.halted_since = self.halted_since.map(earlier);
+        self.timetable = self.timetable.map(earlier);
+        self.slots_taken.clear();
+        self.windows.iter_mut().for_each(|at| *at = earlier(*at));
+        for visitor in &mut self.visitors {
+            visitor.story = match visitor.story {
+                Story::Offered(at) => Story::Offered(earlier(at)),
+                Story::Won(at) => Story::Won(earlier(at)),
+                other => other,
+            };
+        }
+        self.losses.shift_back(millis);
+        self.reports.shift_back(millis);
+        self.adaptive.iter_mut().for_each(|adaptive| adaptive.shift_back(millis));
+        self.rounds.iter_mut().for_each(|rounds| rounds.shift_back(millis));
+        // A start time is one of the clock on the wall.
+        if self.settings.start_time > 0 {
+            self.begin_timetable();
+        }
+    }
+
     fn begin_timetable(&mut self) {
         let Some(interval) = self.settings.step_interval_millis() else {
             self.timetable = None;
@@ -275,10 +304,15 @@ impl Model {
                 continue;
             }
             assert!(self.slots_taken.insert(slot), "each slot once");
+            let frontiers: Vec<u64> = self.lines.iter().map(|line| line.serving).collect();
             match self.settings.inlet {
                 InletKind::Periodic => self.step_by_increment(),
                 InletKind::Window => self.step_by_window(),
                 _ => self.budget = self.share(slot),
+            }
+            if !self.lines.iter().map(|line| line.serving).eq(frontiers) {
+                // Whatever the timetable says, the frontier moves again after a whole interval.
+                self.timetable = Some(self.clock.plus(interval));
             }
         }
     }
@@ -307,7 +341,23 @@ impl Model {
         if let Some(surplus) = self.windows.len().checked_sub(active) {
             self.windows.drain(..surplus);
             let oldest = self.windows[0];
-            self.lapse(|at| at < oldest);
+            self.lapse_all_but_the_last(active as u64 * size, oldest);
+        }
+    }
+
+    /// Of all numbers that the counter has passed, held by anybody, the last so many may claim; and nobody loses an offer
+    /// that was made with the oldest window or later.
+    fn lapse_all_but_the_last(&mut self, kept: u64, oldest: UnixMillis) {
+        let passed = self.lines.iter().rev().flat_map(|line| {
+            let last = line.serving.min(line.joined);
+            (line.base + 1..=last).rev().map(|number| (line.generation, number))
+        });
+        let kept: BTreeSet<(Generation, u64)> = passed.take(usize::try_from(kept).unwrap()).collect();
+        for visitor in &mut self.visitors {
+            let number = (visitor.key.generation, visitor.key.position.get());
+            if matches!(visitor.story, Story::Offered(at) if at < oldest) && !kept.contains(&number) {
+                visitor.story = Story::Lapsed;
+            }
         }
     }
 

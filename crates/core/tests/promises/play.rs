@@ -112,12 +112,11 @@ impl Play {
                 validity_seconds: None,
                 key_id: "key".into(),
                 stay_millis: *stay_millis,
+                prefix: None,
             }),
-            Step::Touch(index, stay_millis, confirms) => Operation::Touch {
-                key: key_of(&self.ticket(*index)),
-                stay_millis: *stay_millis,
-                confirms: *confirms,
-            },
+            Step::Touch(index, stay_millis) => {
+                Operation::Touch { key: key_of(&self.ticket(*index)), stay_millis: *stay_millis }
+            }
             Step::SeveralNodes(several) => {
                 self.stays.spread_millis = if *several { 2_000 } else { 0 };
                 return None;
@@ -163,6 +162,7 @@ impl Play {
                 Operation::Reconfigure(Box::new(Reconfigure { expected, settings, state: Some(*state) }))
             }
             Step::Reset => Operation::Reset { incarnation: self.next_incarnation() },
+            Step::SetClock => Operation::SetClock,
             Step::OpenSegment => Operation::OpenSegment { incarnation: self.next_incarnation() },
             Step::Report(report) => Operation::Report(report.clone()),
             Step::ForgetReporter(name) => Operation::ForgetReporter { reporter: reporter_name(*name) },
@@ -279,8 +279,8 @@ impl Play {
         match operation {
             Operation::Join { count } => self.check_join(*count, answer),
             Operation::Claim(claim) => self.check_claim(claim, session, answer),
-            Operation::Touch { key, stay_millis, confirms } => {
-                self.check_touch(*key, *stay_millis, *confirms, session, answer);
+            Operation::Touch { key, stay_millis } => {
+                self.check_touch(*key, *stay_millis, session, answer);
             }
             Operation::Leave { ticket } => self.check_leave(ticket, session, answer),
             Operation::Move { ticket, .. } => self.check_move(ticket, session, answer),
@@ -305,6 +305,14 @@ impl Play {
                 }
             }
             Operation::Reset { .. } => self.check_reset(answer),
+            Operation::SetClock => {
+                let (before, went_back) = (model.clock, model.clock.since(self.now));
+                model.set_clock(self.now);
+                assert_eq!(answer, &Ok(Answer::ClockSet { before, clock: model.clock }));
+                for (_, at) in &mut self.stays.departed {
+                    *at = UnixMillis(at.0 - went_back);
+                }
+            }
             Operation::OpenSegment { .. } => self.check_opened_segment(answer),
             Operation::Alarms { firing } => {
                 assert_eq!(answer, &Ok(Answer::Done));
@@ -377,6 +385,7 @@ kinds! {
     Operation::Advance { .. } => "advance",
     Operation::Reconfigure(_) => "reconfigure",
     Operation::Reset { .. } => "reset",
+    Operation::SetClock => "set clock",
     Operation::OpenSegment { .. } => "open segment",
     Operation::Mend(_) => "mend",
     Operation::Recall { .. } => "recall",

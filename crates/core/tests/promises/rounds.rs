@@ -21,6 +21,16 @@ pub(crate) struct Rounds {
     collected: Option<(BTreeSet<SessionKey>, bool)>,
 }
 
+impl Rounds {
+    /// The clock went back by so much; who came to a round by the old one is not known any more.
+    pub(crate) fn shift_back(&mut self, millis: u64) {
+        self.collected = None;
+        for moment in [&mut self.round, &mut self.settled] {
+            *moment = UnixMillis(moment.0.saturating_sub(millis));
+        }
+    }
+}
+
 impl Model {
     /// An auction begins, ends, or goes on to the next round that somebody could settle.
     pub(crate) fn look_at_rounds(&mut self) {

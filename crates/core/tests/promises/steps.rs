@@ -10,8 +10,8 @@ pub(crate) enum Step {
     Join(u64),
     /// With how long a stay, in milliseconds, where a cookie goes with it.
     Claim(usize, Option<u64>),
-    /// For so many milliseconds; and whether it confirms.
-    Touch(usize, u64, bool),
+    /// For so many milliseconds.
+    Touch(usize, u64),
     /// From now on there is one node, or there are several.
     SeveralNodes(bool),
     /// So many others were ended by name that no more can be shown.
@@ -36,6 +36,7 @@ pub(crate) enum Step {
         stale: bool,
     },
     Reset,
+    SetClock,
     OpenSegment,
     Report(Report),
     ForgetReporter(u8),
@@ -253,8 +254,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         7 => (1u64..6).prop_map(Step::Join),
         9 => claim(),
-        5 => (index(), 1u64..40_000, any::<bool>())
-            .prop_map(|(index, stay, confirms)| Step::Touch(index, stay, confirms)),
+        5 => (index(), 1u64..40_000).prop_map(|(index, stay)| Step::Touch(index, stay)),
         1 => any::<bool>().prop_map(Step::SeveralNodes),
         1 => Just(Step::ShownFully),
         3 => index().prop_map(Step::Leave),
@@ -270,6 +270,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (change(), state(), prop::bool::weighted(0.3))
             .prop_map(|(change, state, stale)| Step::Both { change, state, stale }),
         1 => Just(Step::Reset),
+        2 => Just(Step::SetClock),
         2 => Just(Step::OpenSegment),
         4 => report().prop_map(Step::Report),
         1 => (0u8..4).prop_map(Step::ForgetReporter),

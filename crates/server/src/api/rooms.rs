@@ -9,8 +9,8 @@ use std::sync::Arc;
 use anteroom_admission::{PresentedTicket, Proof};
 use anteroom_core::settings::{FIELDS, PLANNED};
 use anteroom_core::{
-    Board, Operation, Reconfigure, Refusal, RoomId, RoomState, Session, SessionKey, SessionStatus, Settings,
-    Standing, UnixMillis, Value,
+    Answer as CoreAnswer, Board, Operation, Reconfigure, Refusal, RoomId, RoomState, Session, SessionKey,
+    SessionStatus, Settings, Standing, UnixMillis, Value,
 };
 use anteroom_engine::EngineError;
 use anteroom_tokens::{random, request_id};
@@ -18,7 +18,7 @@ use axum::body::Body;
 use axum::extract::State;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use utoipa::ToSchema;
 
@@ -31,7 +31,7 @@ use crate::http::problem::Problem;
 use crate::http::request::{Path, read_optional_json};
 use crate::http::response::{self, ApiResponse, Caching};
 use crate::http::timestamp::rfc3339;
-use crate::openapi::schemas::{RoomStateName, WantedSettings};
+use crate::openapi::schemas::{Moment, RoomStateName, WantedSettings};
 use crate::ops::page_templates;
 
 type Shared = State<Arc<App>>;
@@ -242,6 +242,29 @@ pub(crate) async fn delete(
         }
     }
     Err(ApiError::unavailable("The room keeps changing; try again shortly"))
+}
+
+/// A room's clock, after it was set right.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RoomClock)]
+pub(crate) struct ClockAnswer {
+    /// What it showed.
+    #[schema(value_type = Moment)]
+    pub(crate) before: String,
+    /// What it shows.
+    #[schema(value_type = Moment)]
+    pub(crate) clock: String,
+}
+
+/// POST `/rooms/{id}/clock`: takes the room's clock back to the machine's.
+pub(crate) async fn set_clock(State(app): Shared, Path(id): Path<String>, principal: Principal) -> Outcome {
+    let room = app.named_room(Some(&id))?;
+    let answer = room.handle.operate(Operation::SetClock, principal.actor()).await?;
+    let CoreAnswer::ClockSet { before, clock } = answer else {
+        unreachable!("setting the clock was answered by {answer:?}")
+    };
+    let body = ClockAnswer { before: rfc3339(before), clock: rfc3339(clock) };
+    Ok(response::serialized(StatusCode::OK, Caching::Never, &body))
 }
 
 /// What a caller expects of the room that it changes.

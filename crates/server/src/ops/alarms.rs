@@ -365,12 +365,12 @@ fn from_bytes(bytes: &[u8]) -> OutsideAlarms {
 }
 
 /// What has been counted so far, in the order of the own alarms.
-fn totals(metrics: &Metrics, failures: &OperationFailures) -> Totals {
+fn totals(metrics: &Metrics, failures: &OperationFailures, clock_held_seconds: u64) -> Totals {
     let answers = metrics.response_errors();
     let operations = failures.totals();
-    debug_assert_eq!(RESOURCES, answers.len() + 2 * OPERATIONS.len());
-    let mut counted =
-        answers.into_iter().chain(operations.into_iter().flat_map(|(errors, refusals)| [errors, refusals]));
+    debug_assert_eq!(RESOURCES, answers.len() + 2 * OPERATIONS.len() + 1);
+    let operations = operations.into_iter().flat_map(|(errors, refusals)| [errors, refusals]);
+    let mut counted = answers.into_iter().chain(operations).chain([clock_held_seconds]);
     std::array::from_fn(|_| counted.next().unwrap_or(0))
 }
 
@@ -380,9 +380,13 @@ pub(crate) async fn run(app: Arc<App>, shutdown: Shutdown) {
         let mut clock = tokio::time::interval(EVALUATION_PERIOD);
         // A second that was missed is no reason to hurry.
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut clock_held_seconds = 0;
         loop {
             clock.tick().await;
-            app.alarms.evaluate(app.now(), &totals(&app.metrics, &app.engine.counters().operation_failures));
+            let now = app.now();
+            clock_held_seconds += u64::from(app.engine.clock_off_by_millis() != 0);
+            let failures = &app.engine.counters().operation_failures;
+            app.alarms.evaluate(now, &totals(&app.metrics, failures, clock_held_seconds));
         }
     };
     let sharing = async {

@@ -1,13 +1,14 @@
-//! The server's time, so that all nodes go by one clock. Between two looks it runs on by the machine's; it never goes back.
+//! The server's time, so that all nodes go by one clock. Between two looks it runs on by the machine's; it never goes back. Looks at
+//! a clock that has jumped count for nothing, until it is back.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anteroom_core::UnixMillis;
 
-use crate::clock::{Clock, Stopwatch};
+use crate::clock::{CLOCK_JUMP_MILLIS, Clock, Stopwatch};
 
 /// Of so many looks the quickest counts.
 const LOOKS: usize = 16;
@@ -18,6 +19,8 @@ pub(super) struct StoreClock {
     looks: Mutex<VecDeque<Look>>,
     /// The latest time it has returned, in milliseconds since 1970.
     latest_millis: AtomicU64,
+    /// How far the server's clock is ahead of (or behind) what is shown, in milliseconds; 0 while it is followed.
+    off_by: AtomicI64,
 }
 
 /// A look at the server's clock.
@@ -31,7 +34,12 @@ struct Look {
 
 impl StoreClock {
     pub(super) fn new() -> Self {
-        Self { since_start: Stopwatch::start(), looks: Mutex::default(), latest_millis: AtomicU64::new(0) }
+        Self {
+            since_start: Stopwatch::start(),
+            looks: Mutex::default(),
+            latest_millis: AtomicU64::new(0),
+            off_by: AtomicI64::new(0),
+        }
     }
 
     /// The server's clock showed this in an answer that took so long.
@@ -39,6 +47,24 @@ impl StoreClock {
         // The server looked at some time in between; nobody knows when.
         let looked = self.since_start.elapsed().saturating_sub(took / 2);
         let look = Look { took, at_start: server_millis.saturating_sub(millis(looked)) };
+        let known = self.at_start();
+        let off_by = if known == 0 { 0 } else { i128::from(look.at_start) - i128::from(known) };
+        let has_jumped = off_by.unsigned_abs() > u128::from(CLOCK_JUMP_MILLIS);
+        let off_by = if has_jumped { i64::try_from(off_by).unwrap_or(i64::MAX) } else { 0 };
+        match (self.off_by.swap(off_by, Ordering::AcqRel), off_by) {
+            (0, 0) => {}
+            (0, _) => {
+                tracing::error!(
+                    off_by_seconds = off_by / 1000,
+                    "redis clock jumped, holding the time; set it right, or restart the nodes to accept it"
+                );
+            }
+            (_, 0) => tracing::warn!("redis clock is back, following it again"),
+            _ => {}
+        }
+        if has_jumped {
+            return;
+        }
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.push_back(look);
         if looks.len() > LOOKS {
@@ -56,6 +82,10 @@ impl Clock for StoreClock {
     fn now(&self) -> UnixMillis {
         let now = self.at_start() + millis(self.since_start.elapsed());
         UnixMillis(self.latest_millis.fetch_max(now, Ordering::AcqRel).max(now))
+    }
+
+    fn off_by_millis(&self) -> i64 {
+        self.off_by.load(Ordering::Acquire)
     }
 }
 
@@ -78,9 +108,24 @@ mod tests {
         assert!(clock.now().0 < 1_800_000_060_000);
         // Once all looks say that it is earlier, the clock stands still and does not go back.
         for _ in 0..LOOKS {
-            clock.note(1_700_000_000_000, Duration::from_millis(1));
+            clock.note(1_800_000_000_000 - CLOCK_JUMP_MILLIS / 2, Duration::from_millis(1));
         }
         let later = clock.now();
         assert!(later >= first && later.0 < 1_800_000_060_000, "{later:?}");
+        assert_eq!(clock.off_by_millis(), 0);
+    }
+
+    #[test]
+    fn a_server_whose_clock_jumps_by_a_day_is_not_followed_until_it_is_back() {
+        const DAY: u64 = 86_400_000;
+        let clock = StoreClock::new();
+        clock.note(1_800_000_000_000, Duration::from_millis(1));
+        for jumped in [1_800_000_000_000 + DAY, 1_800_000_000_000 - DAY] {
+            (0..2 * LOOKS).for_each(|_| clock.note(jumped, Duration::from_millis(1)));
+            assert!((1_800_000_000_000..1_800_000_060_000).contains(&clock.now().0), "{:?}", clock.now());
+            assert!(clock.off_by_millis().unsigned_abs().abs_diff(DAY) < CLOCK_JUMP_MILLIS);
+            clock.note(1_800_000_000_000, Duration::from_millis(1));
+            assert_eq!(clock.off_by_millis(), 0);
+        }
     }
 }

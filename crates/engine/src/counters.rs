@@ -21,6 +21,8 @@ pub struct EngineCounters {
     pub conflicts: AtomicU64,
     /// Commits that failed or whose outcome is unknown.
     pub failures: AtomicU64,
+    /// Turns that panicked.
+    pub panics: AtomicU64,
     /// Rooms whose last turn failed.
     pub rooms_failing: AtomicU64,
     /// Operations refused because the queue was full.

@@ -21,6 +21,9 @@ pub enum EngineError {
     /// The store did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The room stopped at a mistake of ours, and was read from the store again. Nothing was done.
+    #[error("the room could not do this")]
+    Panicked,
     /// The server is going down.
     #[error("the server is shutting down")]
     Stopped,

@@ -234,19 +234,39 @@ impl RoomHandle {
     pub async fn place_status(&self, ticket: Ticket, now: UnixMillis) -> Result<PlaceStatus, EngineError> {
         let is_offered =
             self.with_board(|board| matches!(board.standing(&ticket, now), Standing::Offered { .. }));
-        let inspection = match self.place_statuses.look_up(&ticket, is_offered, now) {
-            Lookup::Hit(result) => return result.map_err(EngineError::Refused),
-            Lookup::Miss(inspection) => inspection,
-        };
+        loop {
+            match self.place_statuses.look_up(&ticket, is_offered, now) {
+                Lookup::Hit(result) => return result.map_err(EngineError::Refused),
+                Lookup::UnderWay(mut outcome) => {
+                    // Without an outcome its caller has given up, and somebody else asks.
+                    if let Ok(outcome) = outcome.wait_for(Option::is_some).await
+                        && let Some(result) = outcome.clone()
+                    {
+                        return result;
+                    }
+                }
+                Lookup::Miss(inspection, waiting) => {
+                    let result = self.inspect(ticket).await;
+                    match &result {
+                        Ok(place) => self.place_statuses.insert(&ticket, inspection, &Ok(place.clone())),
+                        Err(EngineError::Refused(refusal)) => {
+                            self.place_statuses.insert(&ticket, inspection, &Err(refusal.clone()));
+                        }
+                        Err(_) => {}
+                    }
+                    waiting.send_replace(Some(result.clone()));
+                    return result;
+                }
+            }
+        }
+    }
+
+    async fn inspect(&self, ticket: Ticket) -> Result<PlaceStatus, EngineError> {
         count(&self.counters.place_looks, 1);
-        let result = match self.operate(Operation::Inspect { ticket }, Actor::Visitor).await {
-            Ok(Answer::Place(place)) => Ok(place),
-            Ok(other) => unreachable!("an inspection was answered by {other:?}"),
-            Err(EngineError::Refused(refusal)) => Err(refusal),
-            Err(error) => return Err(error),
-        };
-        self.place_statuses.insert(&ticket, inspection, &result);
-        result.map_err(EngineError::Refused)
+        match self.operate(Operation::Inspect { ticket }, Actor::Visitor).await? {
+            Answer::Place(place) => Ok(place),
+            other => unreachable!("an inspection was answered by {other:?}"),
+        }
     }
 
     /// Does something to the room; answered when it is durable.
@@ -306,6 +326,8 @@ impl RoomHandle {
         match (self.is_deleted(), self.is_replaced()) {
             (true, _) => EngineError::RoomDeleted,
             (false, true) => EngineError::Restoring,
+            // The owner is there, and has dropped the request: it was part of a turn that panicked.
+            (false, false) if !self.queue.is_closed() => EngineError::Panicked,
             (false, false) => EngineError::Stopped,
         }
     }

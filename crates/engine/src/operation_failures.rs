@@ -39,7 +39,7 @@ impl OperationFailures {
             EngineError::Refused(_) | EngineError::Overloaded | EngineError::RoomDeleted => {
                 count(&self.0[index].refusals, 1);
             }
-            EngineError::Store(_) => count(&self.0[index].errors, 1),
+            EngineError::Store(_) | EngineError::Panicked => count(&self.0[index].errors, 1),
             EngineError::Restoring | EngineError::Stopped => {}
         }
     }

@@ -5,6 +5,7 @@
 pub(super) mod adoption;
 pub(super) mod confirmation;
 mod deletion;
+mod panics;
 mod turn;
 mod write;
 
@@ -23,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::adoption::Duty;
 use self::confirmation::PendingClaims;
+use self::panics::{Panicked, catch_panic};
 use self::turn::{Answers, Turn, TurnResult};
 use self::write::{WriteOutcome, in_time};
 use crate::backoff::Backoff;
@@ -69,6 +71,8 @@ pub(super) struct Owner {
     pub(super) last_commit: Option<Stopwatch>,
     /// Whether the last turn failed.
     pub(super) failing: bool,
+    /// Whether a write of what is being done has begun.
+    pub(super) has_begun_write: bool,
     pub(super) handle: std::sync::Weak<RoomHandle>,
     pub(super) rooms: Arc<RoomMap>,
     /// Closed with the owner's end, which watchers of the room notice.
@@ -125,10 +129,9 @@ impl Owner {
             }
             busy = batch.len() > 1;
             self.pace_claims(&mut requests, &mut batch).await;
-            let turned = match self.apply_polls(&mut batch).await {
-                Ok(AfterPoll::Nothing) => Ok(()),
-                Ok(AfterPoll::Turn) => self.turns(&mut batch).await,
-                Err(gone) => Err(gone),
+            let turned = match catch_panic(self.work(&mut batch)).await {
+                Ok(turned) => turned,
+                Err(Panicked) => self.recover(&mut batch).await,
             };
             if turned.is_err() {
                 self.end_as_deleted(requests, batch).await;
@@ -136,6 +139,15 @@ impl Owner {
             }
         }
         self.pending_claims.end().await;
+    }
+
+    /// What a batch asks for.
+    async fn work(&mut self, batch: &mut Vec<Request>) -> Result<(), RoomGone> {
+        self.has_begun_write = false;
+        match self.apply_polls(batch).await? {
+            AfterPoll::Nothing => Ok(()),
+            AfterPoll::Turn => self.turns(batch).await,
+        }
     }
 
     /// A claim is followed by milliseconds of signing, so it loses nothing by sharing its commit with the next ones: a batch of
@@ -459,7 +471,7 @@ impl Owner {
     }
 
     /// Answers every request of a batch. A caller that has gone away meanwhile keeps what it got. On a shared store a
-    /// pass leaves when its session is confirmed, not before.
+    /// pass leaves when its session is confirmed, not before; so it is with a code that is exchanged for one.
     fn answer(&mut self, batch: &mut Vec<Request>, answers: Answers) {
         let mut places = answers.joins.iter().flat_map(|range| {
             (0..range.count).filter_map(|offset| {
@@ -477,7 +489,8 @@ impl Owner {
                     let place = places.next().ok_or_else(|| refusal.clone().into());
                     drop(answer.send(place));
                 }
-                Request::Operate { answer, .. } => {
+                Request::Operate { operation, answer, .. } => {
+                    let is_redeemed = matches!(operation, Operation::Redeem { .. });
                     let result = operations.next().expect("every operation of the batch was answered");
                     if matches!(result, Ok(Answer::Claimed { begun: true, .. })) {
                         count(&self.counters.sessions_begun, 1);
@@ -485,6 +498,10 @@ impl Owner {
                     match result {
                         Ok(claimed @ Answer::Claimed { .. }) if self.store.is_shared() => {
                             claims.push((answer, claimed));
+                        }
+                        // A code that a lost machine alone knew as redeemed could be redeemed again.
+                        Ok(redeemed) if is_redeemed && self.store.is_shared() => {
+                            claims.push((answer, redeemed));
                         }
                         result => drop(answer.send(result.map_err(EngineError::from))),
                     }

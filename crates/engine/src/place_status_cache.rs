@@ -1,5 +1,6 @@
 //! The status of served tickets, cached for a second, so that repeated questions about one ticket cost its room, and the
-//! store behind it, one inspection a second. A refusal is cached like any answer.
+//! store behind it, one inspection a second. A refusal is cached like any answer. Those who ask while an inspection is under way
+//! share its result.
 //!
 //! *Invariant:* after an operation of this node on a place, or on all places of a room, was answered, every later
 //! question sees its effect: the cached status is dropped, and an inspection that was under way meanwhile is not cached.
@@ -8,6 +9,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use anteroom_core::{Operation, PlaceStatus, Refusal, SessionKey, Ticket, UnixMillis};
+use tokio::sync::watch;
+
+use crate::EngineError;
 
 /// How long a status is fresh.
 const FRESH_MILLIS: u64 = 1_000;
@@ -16,6 +20,9 @@ const ENTRIES_MAX: usize = 4_096;
 
 /// The answer of a room about a place.
 pub(super) type PlaceResult = Result<PlaceStatus, Refusal>;
+
+/// What an inspection came to, for those who wait for it.
+pub(super) type Outcome = Option<Result<PlaceStatus, EngineError>>;
 
 /// The cached statuses of one room.
 #[derive(Default)]
@@ -37,15 +44,19 @@ struct Inspection {
     is_offered: bool,
     /// Nothing while it is under way.
     result: Option<PlaceResult>,
+    /// Closed when its caller has given up.
+    outcome: watch::Receiver<Outcome>,
 }
 
 /// What is known of a place.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Lookup {
     /// The room answered this a moment ago.
     Hit(PlaceResult),
-    /// The room is asked, and this is the number of that inspection.
-    Miss(u64),
+    /// Somebody else is asking the room.
+    UnderWay(watch::Receiver<Outcome>),
+    /// The room is asked, and this is the number of that inspection, and who waits for it.
+    Miss(u64, watch::Sender<Outcome>),
 }
 
 /// Which places an operation changes, so that their cached status is outdated.
@@ -78,21 +89,27 @@ impl PlaceStatusCache {
     pub(super) fn look_up(&self, ticket: &Ticket, is_offered: bool, now: UnixMillis) -> Lookup {
         let mut entries = self.lock();
         if let Some(inspection) = entries.by_key.get(&key_of(ticket))
-            && let Some(result) = &inspection.result
             && (inspection.ticket, inspection.is_offered) == (*ticket, is_offered)
             && inspection.at <= now
             && now.since(inspection.at) < FRESH_MILLIS
         {
-            return Lookup::Hit(result.clone());
+            match &inspection.result {
+                Some(result) => return Lookup::Hit(result.clone()),
+                None if inspection.outcome.has_changed().is_ok() => {
+                    return Lookup::UnderWay(inspection.outcome.clone());
+                }
+                None => {}
+            }
         }
         if entries.by_key.len() >= ENTRIES_MAX {
             entries.by_key.clear();
         }
         entries.begun += 1;
         let number = entries.begun;
-        let inspection = Inspection { ticket: *ticket, number, at: now, is_offered, result: None };
+        let (sender, outcome) = watch::channel(None);
+        let inspection = Inspection { ticket: *ticket, number, at: now, is_offered, result: None, outcome };
         entries.by_key.insert(key_of(ticket), inspection);
-        Lookup::Miss(number)
+        Lookup::Miss(number, sender)
     }
 
     /// Caches the result of an inspection, unless the place was changed since it began.
@@ -153,9 +170,34 @@ mod tests {
 
     fn begin(cache: &PlaceStatusCache, ticket: &Ticket, at: UnixMillis) -> u64 {
         match cache.look_up(ticket, true, at) {
-            Lookup::Miss(number) => number,
-            Lookup::Hit(result) => panic!("{result:?} is cached"),
+            Lookup::Miss(number, _) => number,
+            other => panic!("{other:?}"),
         }
+    }
+
+    fn cached(cache: &PlaceStatusCache, ticket: &Ticket, is_offered: bool, at: UnixMillis) -> PlaceResult {
+        match cache.look_up(ticket, is_offered, at) {
+            Lookup::Hit(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn those_who_ask_while_an_inspection_is_under_way_share_it() {
+        let (cache, ticket) = (PlaceStatusCache::default(), ticket(1));
+        let Lookup::Miss(number, sender) = cache.look_up(&ticket, true, NOW) else {
+            panic!("nothing is known yet")
+        };
+        let under_way = |at| matches!(cache.look_up(&ticket, true, at), Lookup::UnderWay(_));
+        assert!((0..100).all(|_| under_way(NOW)), "nobody else asks the room");
+        cache.insert(&ticket, number, &Ok(PlaceStatus::Offered));
+        assert_eq!(cached(&cache, &ticket, true, NOW), Ok(PlaceStatus::Offered));
+        drop(sender);
+        // One whose caller has given up is no reason to wait, and neither is one that takes too long.
+        begin(&cache, &ticket, NOW.plus(1_000));
+        let held = cache.look_up(&ticket, true, NOW.plus(1_000));
+        assert!(matches!(held, Lookup::Miss(..)) && under_way(NOW.plus(1_999)));
+        begin(&cache, &ticket, NOW.plus(2_000));
     }
 
     #[test]
@@ -164,7 +206,7 @@ mod tests {
         for (position, result) in [(1, Ok(PlaceStatus::Offered)), (2, Err(Refusal::Moved))] {
             let ticket = ticket(position);
             cache.insert(&ticket, begin(&cache, &ticket, NOW), &result);
-            assert_eq!(cache.look_up(&ticket, true, NOW.plus(999)), Lookup::Hit(result));
+            assert_eq!(cached(&cache, &ticket, true, NOW.plus(999)), result);
             begin(&cache, &ticket, NOW.plus(1_000));
         }
         // A clock that was set back does not make it last.
@@ -179,11 +221,11 @@ mod tests {
         for (result, is_offered) in
             [(PlaceStatus::Waiting, false), (PlaceStatus::Offered, true), (PlaceStatus::Gone, false)]
         {
-            let Lookup::Miss(number) = cache.look_up(&ticket, is_offered, NOW) else {
+            let Lookup::Miss(number, _) = cache.look_up(&ticket, is_offered, NOW) else {
                 panic!("the board has changed");
             };
             cache.insert(&ticket, number, &Ok(result.clone()));
-            assert_eq!(cache.look_up(&ticket, is_offered, NOW), Lookup::Hit(Ok(result)));
+            assert_eq!(cached(&cache, &ticket, is_offered, NOW), Ok(result));
         }
     }
 
@@ -208,9 +250,9 @@ mod tests {
         );
         cache.insert(&own, number, &Ok(PlaceStatus::Offered));
         begin(&cache, &own, NOW);
-        assert_eq!(cache.look_up(&other, true, NOW), Lookup::Hit(Ok(PlaceStatus::Offered)));
+        assert_eq!(cached(&cache, &other, true, NOW), Ok(PlaceStatus::Offered));
         drop(cache.invalidate_on_drop(Invalidation::of(&Operation::Tick)));
-        assert_eq!(cache.look_up(&other, true, NOW), Lookup::Hit(Ok(PlaceStatus::Offered)));
+        assert_eq!(cached(&cache, &other, true, NOW), Ok(PlaceStatus::Offered));
         drop(cache.invalidate_on_drop(Invalidation::of(&Operation::Advance { by: -1 })));
         begin(&cache, &other, NOW);
     }

@@ -133,6 +133,7 @@ impl Owner {
             effects,
             audit: vec![],
         };
+        self.has_begun_write = true;
         let outcome = in_time(self.store.commit(&commit)).await;
         self.fallback = Some(room);
         match outcome? {

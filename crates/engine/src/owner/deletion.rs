@@ -59,6 +59,7 @@ impl Owner {
             }
             let audit = audit::record(actor, &self.id, "delete room", self.clock.now());
             let deletion = Deletion { room: self.id.clone(), expected: room.version, audit };
+            self.has_begun_write = true;
             match in_time(self.store.delete_room(&deletion)).await? {
                 DeletionOutcome::Done => return Ok(RoomDeletion::Deleted),
                 DeletionOutcome::Conflict => {

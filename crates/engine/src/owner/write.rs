@@ -29,6 +29,7 @@ impl Owner {
         if !computed.effects.changed && computed.audit.is_empty() && joined == 0 {
             return Ok(WriteOutcome::Written);
         }
+        self.has_begun_write = true;
         let number = self.next_number;
         self.next_number += 1;
         let stopwatch = Stopwatch::start();

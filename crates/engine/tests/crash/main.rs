@@ -140,6 +140,7 @@ async fn claim(
         validity_seconds: Some(10_000 + ticket.position.get()),
         key_id: "key".into(),
         stay_millis: None,
+        prefix: None,
     });
     let answer = room.operate(claim, Actor::Visitor).await?;
     let Answer::Claimed { session, .. } = answer else { panic!("{answer:?}") };
@@ -395,6 +396,7 @@ async fn prepare_for_restore() -> (Vec<u8>, Vec<u8>, (Option<Vec<u8>>, u64, usiz
             validity_seconds: None,
             key_id: "key".into(),
             stay_millis: None,
+            prefix: None,
         };
         room.operate(Operation::Claim(claim), Actor::Visitor).await.unwrap();
     };

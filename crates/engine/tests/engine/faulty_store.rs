@@ -59,6 +59,7 @@ fn claim(ticket: Ticket) -> Operation {
         validity_seconds: None,
         key_id: "key".into(),
         stay_millis: None,
+        prefix: None,
     })
 }
 
@@ -384,7 +385,7 @@ fn restore_of(bytes: &[u8]) -> RestoreRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_owner_makes_the_engine_not_ready_until_a_restore_gives_the_room_another() {
+async fn an_owner_that_panics_in_a_write_goes_on_from_the_store() {
     let deadly = Arc::new(AtomicBool::new(false));
     let fault = deadly.clone();
     let store =
@@ -392,22 +393,75 @@ async fn a_dead_owner_makes_the_engine_not_ready_until_a_restore_gives_the_room_
             move || if fault.swap(false, Ordering::SeqCst) { WriteFault::Panic } else { WriteFault::None },
         );
     let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
-    let other = RoomId::parse("other").unwrap();
-    let (settings, actor) = (Settings::default(), Actor::System("test"));
-    engine.create_room(other.clone(), settings, RoomState::Open, 1, actor.clone()).await.unwrap();
     let ticket = room.join().await.unwrap();
-    let bytes = backup_of(&engine).await;
-    assert!(engine.is_ready());
     deadly.store(true, Ordering::SeqCst);
-    assert!(matches!(room.join().await, Err(EngineError::Stopped)));
-    until("the owner's death", || !engine.is_ready()).await;
-    // The end of another room is no death, and does not hide one.
-    assert!(engine.delete_room(&other, actor, None).await.unwrap());
-    assert!(!engine.is_ready());
-    engine.restore(restore_of(&bytes)).await.unwrap();
+    let lost = room.join().await;
+    assert!(matches!(lost, Err(EngineError::Store(StoreError::Ambiguous(_)))), "{lost:?}");
+    // The same handle, and the same line.
+    let next = room.join().await.unwrap();
+    assert_eq!((next.generation, next.position.get()), (ticket.generation, ticket.position.get() + 1));
     assert!(engine.is_ready());
-    let next = engine.room("room").unwrap().join().await.unwrap();
-    assert!(next.generation > ticket.generation);
+    assert_eq!(engine.counters().panics.load(Ordering::Relaxed), 1);
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_request_that_made_an_owner_panic_is_refused_and_the_others_of_its_turn_are_done() {
+    let store = faultless();
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let mut tickets = vec![];
+    for _ in 0..9 {
+        tickets.push(room.join().await.unwrap());
+    }
+    operate(&room, Operation::Advance { by: 9 }).await.unwrap();
+    let deadly = tickets[5];
+    store.set_deadly_position(deadly.position.get());
+    // All of them queue up behind a write, and are taken in one turn.
+    let closed = store.block_writes().await;
+    let mut claims = JoinSet::new();
+    let (first, blocked) = (room.clone(), tickets[0]);
+    let writes = store.calls(CallKind::Write);
+    claims.spawn(async move { (blocked, operate(&first, claim(blocked)).await) });
+    until("the first is being written", || store.calls(CallKind::Write) > writes).await;
+    for &ticket in &tickets[1..] {
+        let room = room.clone();
+        claims.spawn(async move { (ticket, operate(&room, claim(ticket)).await) });
+    }
+    until("all others wait", || room.queue_length() == tickets.len() - 1).await;
+    drop(closed);
+    while let Some(claimed) = claims.join_next().await {
+        let (ticket, answer) = claimed.unwrap();
+        if ticket == deadly {
+            assert!(matches!(answer, Err(EngineError::Panicked)), "{answer:?}");
+        } else {
+            assert!(matches!(answer, Ok(Answer::Claimed { begun: true, .. })), "{ticket:?}: {answer:?}");
+        }
+    }
+    assert!(engine.counters().panics.load(Ordering::Relaxed) > 1, "in halves");
+    // Nothing of it was done, and it can be once the mistake is mended.
+    store.set_deadly_position(0);
+    let claimed = operate(&room, claim(deadly)).await;
+    assert!(matches!(claimed, Ok(Answer::Claimed { begun: true, .. })), "{claimed:?}");
+    assert_eq!(room.board().active, 9);
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_bad_room_does_not_make_the_node_unready() {
+    let store = faultless();
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let (settings, actor) = (Settings::default(), Actor::System("test"));
+    let other = RoomId::parse("other").unwrap();
+    let (other, _) = engine.create_room(other, settings, RoomState::Open, 1, actor).await.unwrap();
+    let ticket = room.join().await.unwrap();
+    operate(&room, Operation::Advance { by: 1 }).await.unwrap();
+    store.set_deadly_position(1);
+    assert!(matches!(operate(&room, claim(ticket)).await, Err(EngineError::Panicked)));
+    assert!(engine.is_ready());
+    other.join().await.unwrap();
+    store.set_deadly_position(0);
+    room.join().await.unwrap();
+    assert_eq!(engine.counters().rooms_failing.load(Ordering::Relaxed), 0);
     engine.stop().await;
 }
 
@@ -482,4 +536,23 @@ async fn a_restore_comes_to_its_end_without_its_caller_and_before_the_engine_sto
     }
     let stored = store.load(room.id(), NODE).await.unwrap().unwrap().room;
     assert_eq!(stored.segments.len(), 3, "the backup's, the one of the first restore, that of the second");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redeemed_code_is_answered_when_the_store_has_confirmed_it() {
+    let store = Arc::new(FaultInjectingStore::new(MemoryStore::shared()));
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let ticket = room.join().await.unwrap();
+    operate(&room, Operation::Advance { by: 1 }).await.unwrap();
+    let Ok(Answer::Claimed { session, .. }) = operate(&room, claim(ticket)).await else {
+        panic!("it is served")
+    };
+    let redeem = |millis: u64| Operation::Redeem { key: session.key, issued_at: UnixMillis(millis) };
+    store.set_unconfirmed(true);
+    let unconfirmed = operate(&room, redeem(session.issued_at_seconds * 1000 + 1)).await;
+    assert!(matches!(unconfirmed, Err(EngineError::Store(StoreError::Transient(_)))), "{unconfirmed:?}");
+    store.set_unconfirmed(false);
+    let confirmed = operate(&room, redeem(session.issued_at_seconds * 1000 + 2)).await;
+    assert!(matches!(confirmed, Ok(Answer::Session(_))), "{confirmed:?}");
+    engine.stop().await;
 }

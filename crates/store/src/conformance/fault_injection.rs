@@ -55,6 +55,10 @@ pub struct FaultInjectingStore<Inner> {
     loads: RwLock<()>,
     next_fault: Mutex<Box<dyn FnMut() -> WriteFault + Send>>,
     retries: bool,
+    /// Whether no write is confirmed.
+    unconfirmed: AtomicBool,
+    /// Reads of the session of this position panic; 0: none does.
+    deadly_position: AtomicU64,
     calls: [AtomicU64; 4],
 }
 
@@ -67,6 +71,8 @@ impl<Inner: Store> FaultInjectingStore<Inner> {
             loads: RwLock::default(),
             next_fault: Mutex::new(Box::new(|| WriteFault::None)),
             retries: false,
+            unconfirmed: AtomicBool::new(false),
+            deadly_position: AtomicU64::new(0),
             calls: Default::default(),
         }
     }
@@ -92,6 +98,16 @@ impl<Inner: Store> FaultInjectingStore<Inner> {
     /// Blocks loads until the guard is dropped.
     pub async fn block_loads(&self) -> RwLockWriteGuard<'_, ()> {
         self.loads.write().await
+    }
+
+    /// From now on no write is confirmed, or each is again.
+    pub fn set_unconfirmed(&self, unconfirmed: bool) {
+        self.unconfirmed.store(unconfirmed, Ordering::SeqCst);
+    }
+
+    /// From now on, a read of the session of this position panics; with 0 none does.
+    pub fn set_deadly_position(&self, position: u64) {
+        self.deadly_position.store(position, Ordering::SeqCst);
     }
 
     /// How many calls of a kind have begun, blocked ones included.
@@ -207,6 +223,8 @@ impl<Inner: Store> Store for FaultInjectingStore<Inner> {
     }
 
     async fn sessions(&self, room: &RoomId, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
+        let deadly = self.deadly_position.load(Ordering::SeqCst);
+        assert!(keys.iter().all(|key| key.position.get() != deadly), "this fault is part of the test");
         self.call(CallKind::Other, || self.inner.sessions(room, keys)).await
     }
 
@@ -315,6 +333,9 @@ impl<Inner: Store> Store for FaultInjectingStore<Inner> {
     }
 
     async fn confirm(&self, room: &RoomId, lineage: Lineage) -> Result<(), StoreError> {
+        if self.unconfirmed.load(Ordering::SeqCst) {
+            return Err(StoreError::Transient("not replicated yet".into()));
+        }
         self.call(CallKind::Other, || self.inner.confirm(room, lineage)).await
     }
 

@@ -5,20 +5,22 @@
 //! then nobody would hold the newer ticket; so the room remembers who moved a place.
 //!
 //! A place that never moved costs nothing; the room remembers those that did until everything up to them is settled, also when their
-//! holder gave them up: the older device is told the truth all the while. (A claim takes the copy over into the session.) They travel
-//! with every commit, so there is a limit to how many they are; beyond it places stay where they are.
+//! holder gave them up: the older device is told the truth all the while. (A claim takes the copy over into the session.) A store
+//! keeps them beside the bits of taken positions, a few together, so a commit carries those that it changes. There is a limit to how
+//! many they are, because every node has them in memory; beyond it places stay where they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::effects::Effects;
-use crate::ids::{COPY_MAX, Ticket};
+use crate::ids::{COPY_MAX, Position, Ticket};
 use crate::operation::{Answer, Refusal, key_of};
 use crate::room::Room;
 use crate::session::{Session, SessionKey};
+use crate::taken_positions::moves_chunk_of;
 
 /// How many places that have moved a room remembers at once.
-pub const MOVED_MAX: usize = 1_024;
+pub const MOVED_MAX: usize = 65_536;
 
 /// Who moves a place: the beginning of a digest of a secret that only the mover holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +79,53 @@ pub(crate) fn tick(room: &mut Room) {
 }
 
 /// A place is claimed: from now on its session knows the copy.
-pub(crate) fn forget_claimed(room: &mut Room, key: SessionKey) {
-    if room.moved.contains_key(&key) {
-        Arc::make_mut(&mut room.moved).remove(&key);
+pub(crate) fn forget_claimed(room: &mut Room, key: SessionKey, effects: &mut Effects) {
+    if !room.moved.contains_key(&key) {
+        return;
+    }
+    Arc::make_mut(&mut room.moved).remove(&key);
+    let position = key.position.get();
+    if room.segment_mut(key.generation).is_some_and(|segment| segment.taken.forget_move(position)) {
+        effects.touched_chunks.insert((key.generation, moves_chunk_of(position)));
+    }
+}
+
+/// Remembers a move, and has it written.
+fn remember(room: &mut Room, key: SessionKey, moved: MoveRecord, effects: &mut Effects) {
+    Arc::make_mut(&mut room.moved).insert(key, moved);
+    let position = key.position.get();
+    if let Some(segment) = room.segment_mut(key.generation) {
+        segment.taken.note_move(position, moved.copy, moved.by.0);
+        effects.touched_chunks.insert((key.generation, moves_chunk_of(position)));
+    }
+}
+
+impl Room {
+    /// Takes in the moves that a store has kept beside the bits of its lines; to be called when these have been read.
+    pub fn restore_moves(&mut self) {
+        let kept: Vec<(SessionKey, MoveRecord)> = self
+            .segments
+            .iter()
+            .flat_map(|segment| {
+                let open = segment.taken.moves().filter(move |&(position, ..)| position > segment.floor);
+                open.filter_map(move |(position, copy, by)| {
+                    let key =
+                        SessionKey { generation: segment.generation, position: Position::new(position)? };
+                    Some((key, MoveRecord { copy, by: Mover(by) }))
+                })
+            })
+            .collect();
+        if !kept.is_empty() {
+            Arc::make_mut(&mut self.moved).extend(kept);
+        }
+    }
+
+    /// The moves that are not kept there: those of a room that was written before they were.
+    pub fn moves_beside_the_lines(&self) -> impl Iterator<Item = (&SessionKey, &MoveRecord)> {
+        self.moved.iter().filter(move |(key, _)| {
+            let segment = self.segments.iter().find(|segment| segment.generation == key.generation);
+            segment.is_none_or(|segment| segment.taken.moved(key.position.get()).is_none())
+        })
     }
 }
 
@@ -102,7 +148,7 @@ pub(crate) fn move_place(
     if position <= segment.base || position > segment.joined {
         return Err(Refusal::UnknownTicket);
     }
-    if session.is_some() {
+    if session.is_some() || room.deferred.contains_key(&key) {
         return Err(Refusal::NotMovable);
     }
     if position <= segment.floor || segment.taken.contains(position) {
@@ -114,7 +160,7 @@ pub(crate) fn move_place(
     }
     let ticket = Ticket { copy: ticket.copy + 1, ..*ticket };
     if !is_repeated {
-        Arc::make_mut(&mut room.moved).insert(key, MoveRecord { copy: ticket.copy, by });
+        remember(room, key, MoveRecord { copy: ticket.copy, by }, effects);
         effects.changed = true;
     }
     Ok(Answer::Moved { ticket, is_repeated })
@@ -138,12 +184,12 @@ pub fn forgotten(room: &Room, seen: &MovedPlaces) -> Vec<(SessionKey, MoveRecord
 
 /// Adds the moves that a node remembers and the room has forgotten. The highest copy counts, because nobody has a ticket that was never
 /// made.
-pub(crate) fn recall(room: &mut Room, seen: &MovedPlaces) -> bool {
+pub(crate) fn recall(room: &mut Room, seen: &MovedPlaces, effects: &mut Effects) -> bool {
     let forgotten = forgotten(room, seen);
     let mut has_changed = false;
     for (key, newest) in forgotten {
         if room.moved.len() < MOVED_MAX || room.moved.contains_key(&key) {
-            Arc::make_mut(&mut room.moved).insert(key, newest);
+            remember(room, key, newest, effects);
             has_changed = true;
         }
     }
@@ -181,6 +227,7 @@ mod tests {
             validity_seconds: None,
             key_id: "key".into(),
             stay_millis: None,
+            prefix: None,
         })
     }
 
@@ -236,15 +283,47 @@ mod tests {
             ticket = move_ticket(&mut room, ticket);
         }
         assert_eq!(perform(&mut room, &move_operation(ticket), None), Err(Refusal::NotMovable));
-        perform(&mut room, &Operation::Join { count: 5_000 }, None).unwrap();
+        perform(&mut room, &Operation::Join { count: MOVED_MAX as u64 + 100 }, None).unwrap();
         let at = |position| Ticket { position: Position::new(position).unwrap(), copy: 0, ..ticket };
-        for position in 3..=MOVED_MAX as u64 + 1 {
-            move_ticket(&mut room, at(position));
-        }
-        let one_more = move_operation(at(4_999));
+        let generation = ticket.generation;
+        let many = (3..=MOVED_MAX as u64 + 1).map(|position| {
+            let key = SessionKey { generation, position: Position::new(position).unwrap() };
+            (key, MoveRecord { copy: 1, by: PHONE })
+        });
+        let recall = Operation::Recall { lines: vec![], moved: Arc::new(many.collect()) };
+        perform(&mut room, &recall, None).unwrap();
+        assert_eq!(room.moved.len(), MOVED_MAX);
+        let one_more = move_operation(at(MOVED_MAX as u64 + 50));
         assert_eq!(perform(&mut room, &one_more, None), Err(Refusal::NotMovable));
         room.assert_sound();
         move_ticket(&mut room, Ticket { copy: 1, ..at(3) });
+    }
+
+    #[test]
+    fn a_move_is_written_with_its_own_commit_and_with_no_other() {
+        let (mut room, ticket) = room_with_three();
+        let moved = apply(room.clone(), NOW, &move_operation(ticket), Reads::default());
+        let chunk = (ticket.generation, moves_chunk_of(2));
+        assert_eq!(moved.effects.touched_chunks, [chunk].into());
+        assert_eq!(
+            moved.room.moves_beside_the_lines().count(),
+            0,
+            "nothing of it is in the room's own record"
+        );
+        room = moved.room;
+        let Ok(Answer::Moved { ticket: new, .. }) = perform(&mut room, &move_operation(ticket), None) else {
+            panic!("the same again")
+        };
+        let advanced = apply(room.clone(), NOW, &Operation::Advance { by: 3 }, Reads::default());
+        assert!(advanced.effects.touched_chunks.is_empty());
+        // What a store reads back is what was there.
+        let mut read = advanced.room.clone();
+        read.moved = MovedPlaces::default();
+        read.restore_moves();
+        assert_eq!(read, advanced.room);
+        let claimed = apply(advanced.room, NOW, &claim(new), Reads::default());
+        assert!(claimed.effects.touched_chunks.contains(&chunk));
+        assert!(claimed.room.newest().taken.chunk(chunk.1).is_none(), "and the record goes with the claim");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Which positions of a line are no longer waiting: one bit each, set when its holder claimed or left.
 //!
+//! Beside them, which positions have moved to another device ([`crate::moves`]): in chunks of their own, so that a store writes with a
+//! move what has moved, and nothing of it with any other commit.
+//!
 //! Bits live in chunks of [`CHUNK_POSITIONS`], and a chunk exists only once a bit in it is set, so ten million people who
 //! simply wait cost nothing. Chunks wholly at or below the floor are dropped: everything there is settled anyway.
 
@@ -10,6 +13,11 @@ use crate::shared::Shared;
 /// How many positions one chunk covers.
 pub const CHUNK_POSITIONS: u64 = 4096;
 const WORDS: usize = 64;
+/// The first chunk of moves; those of bits have lower indexes.
+pub const FIRST_MOVES_CHUNK: u64 = 1 << 52;
+/// How many positions one chunk of moves covers: each has a word for the copy of its ticket, 0 if it has not moved, and one for who
+/// moved it.
+pub const MOVES_CHUNK_POSITIONS: u64 = WORDS as u64 / 2;
 
 /// The bits of [`CHUNK_POSITIONS`] consecutive positions, lowest position first.
 pub type Chunk = [u64; WORDS];
@@ -23,6 +31,15 @@ pub struct TakenPositions {
 /// The chunk that holds `position` (which is at least 1).
 pub const fn chunk_of(position: u64) -> u64 {
     (position - 1) / CHUNK_POSITIONS
+}
+
+/// The chunk that holds the move of `position`.
+pub const fn moves_chunk_of(position: u64) -> u64 {
+    FIRST_MOVES_CHUNK + (position - 1) / MOVES_CHUNK_POSITIONS
+}
+
+const fn move_words_of(position: u64) -> usize {
+    ((position - 1) % MOVES_CHUNK_POSITIONS) as usize * 2
 }
 
 const fn bit_of(position: u64) -> (usize, u32) {
@@ -100,12 +117,52 @@ impl TakenPositions {
 
     /// Forgets the chunks wholly at or below `floor`; returns their indexes.
     pub(crate) fn forget_through(&mut self, floor: u64) -> Vec<u64> {
-        let first_kept = floor / CHUNK_POSITIONS;
-        if self.chunks.range(..first_kept).next().is_none() {
-            return vec![];
+        let bits = self.chunks.range(..floor / CHUNK_POSITIONS);
+        let first_kept = FIRST_MOVES_CHUNK + floor / MOVES_CHUNK_POSITIONS;
+        let moves = self.chunks.range(FIRST_MOVES_CHUNK..first_kept);
+        let forgotten: Vec<u64> = bits.chain(moves).map(|(&index, _)| index).collect();
+        for index in &forgotten {
+            self.chunks.remove(index);
         }
-        let kept = self.chunks.split_off(&first_kept);
-        std::mem::replace(&mut *self.chunks, kept).into_keys().collect()
+        forgotten
+    }
+
+    /// The copy of the ticket of a position that has moved, and who moved it, as a store keeps it.
+    pub fn moved(&self, position: u64) -> Option<(u8, u64)> {
+        let chunk = self.chunks.get(&moves_chunk_of(position))?;
+        let word = move_words_of(position);
+        u8::try_from(chunk[word]).ok().filter(|&copy| copy > 0).map(|copy| (copy, chunk[word + 1]))
+    }
+
+    /// Notes that a position has moved.
+    pub(crate) fn note_move(&mut self, position: u64, copy: u8, by: u64) {
+        let word = move_words_of(position);
+        let chunk = self.chunks.entry(moves_chunk_of(position)).or_insert_with(|| [0; WORDS].into());
+        (chunk[word], chunk[word + 1]) = (u64::from(copy), by);
+    }
+
+    /// Forgets that a position has moved; returns whether it had.
+    pub(crate) fn forget_move(&mut self, position: u64) -> bool {
+        if self.moved(position).is_none() {
+            return false;
+        }
+        let (index, word) = (moves_chunk_of(position), move_words_of(position));
+        if let Some(chunk) = self.chunks.get_mut(&index) {
+            (chunk[word], chunk[word + 1]) = (0, 0);
+            if chunk.iter().all(|&word| word == 0) {
+                self.chunks.remove(&index);
+            }
+        }
+        true
+    }
+
+    /// All positions that have moved, with the copy and who moved each.
+    pub fn moves(&self) -> impl Iterator<Item = (u64, u8, u64)> {
+        self.chunks.range(FIRST_MOVES_CHUNK..).flat_map(move |(&index, _)| {
+            let first = (index - FIRST_MOVES_CHUNK).saturating_mul(MOVES_CHUNK_POSITIONS).saturating_add(1);
+            let positions = first..first.saturating_add(MOVES_CHUNK_POSITIONS);
+            positions.filter_map(move |position| self.moved(position).map(|(copy, by)| (position, copy, by)))
+        })
     }
 
     /// The chunk with `index`, if any bit in it was ever set and it has not been dropped.
@@ -167,6 +224,28 @@ mod tests {
             } else if count > 0 {
                 prop_assert_eq!(reached, live.last().copied().unwrap_or(from));
             }
+        }
+
+        #[test]
+        fn moves_are_kept_apart_from_bits(
+            moves in prop::collection::btree_map(1u64..500, (1u8..16, any::<u64>()), 0..60),
+            forgotten in prop::collection::btree_set(1u64..500, 0..60), floor in 0u64..500,
+        ) {
+            let mut taken = TakenPositions::default();
+            for (&position, &(copy, by)) in &moves { taken.note_move(position, copy, by); }
+            prop_assert!((1..500).all(|position| !taken.contains(position)));
+            prop_assert_eq!(taken.live_between(0, 500), 500);
+            for &position in &forgotten {
+                prop_assert_eq!(taken.forget_move(position), moves.contains_key(&position));
+            }
+            let expected = |floor: u64| moves.iter().filter(|(position, _)| !forgotten.contains(position) && **position > floor)
+                .map(|(&position, &(copy, by))| (position, copy, by)).collect::<Vec<_>>();
+            prop_assert_eq!(taken.moves().collect::<Vec<_>>(), expected(0));
+            let chunks = taken.chunks().count();
+            let gone = taken.forget_through(floor);
+            prop_assert_eq!(chunks, taken.chunks().count() + gone.len());
+            prop_assert_eq!(taken.moves().filter(|place| place.0 > floor).collect::<Vec<_>>(), expected(floor));
+            prop_assert!(taken.chunks().all(|(_, chunk)| chunk.iter().any(|&word| word != 0)), "no empty chunk is kept");
         }
 
         #[test]

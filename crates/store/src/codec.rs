@@ -17,6 +17,7 @@ use crate::contract::{AuditRecord, StoredEvent};
 mod clockwork;
 mod losses;
 mod moves;
+mod prefixes;
 mod stays;
 
 const FORMAT: u8 = 1;
@@ -29,13 +30,18 @@ const ROOM_FORMAT_WITH_DEPARTED: u8 = 4;
 /// And they know which places have moved to another device. Those without are still read.
 const ROOM_FORMAT_WITH_MOVES: u8 = 5;
 /// And who moved them. Those without are still read.
-const ROOM_FORMAT: u8 = 6;
+const ROOM_FORMAT_WITH_MOVERS: u8 = 6;
+/// And where visits come from, what their clock showed before it was set right, and how many offers are older than those that
+/// their speed is computed from. Those without are still read.
+const ROOM_FORMAT: u8 = 7;
 /// Sessions may have a time until which their pass must be used. Those of the first format are still read.
 const SESSION_FORMAT_WITH_ENTER_BY: u8 = 2;
 /// And a stay, where a cookie goes with them. Those without are still read.
 const SESSION_FORMAT_WITH_STAY: u8 = 3;
 /// And the copy of the ticket, and the newest code that was redeemed. Those without are still read.
-const SESSION_FORMAT: u8 = 4;
+const SESSION_FORMAT_WITH_COPY: u8 = 4;
+/// And where the visitor comes from. Those without are still read.
+const SESSION_FORMAT: u8 = 5;
 /// Audit records got a detail, and may be of no room. Those of the first format are still read.
 const AUDIT_FORMAT: u8 = 2;
 
@@ -150,6 +156,9 @@ pub fn encode_room(room: &Room) -> Vec<u8> {
     losses::encode(&mut writer, room);
     stays::encode_departed(&mut writer, room);
     moves::encode(&mut writer, room);
+    writer.number(room.clock_before_setting.0);
+    writer.number(room.pace.offers_before);
+    prefixes::encode(&mut writer, room);
     writer.0
 }
 
@@ -236,7 +245,7 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
         past,
         exit_credits,
         offers_by_hand,
-        pace: Pace { offers_made, samples }.into(),
+        pace: Pace { offers_made, samples, offers_before: 0 }.into(),
         ..Room::open(settings, clock, 0)
     };
     if format >= ROOM_FORMAT_WITH_CLOCKWORK {
@@ -249,7 +258,12 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
         stays::decode_departed(&mut reader, &mut room)?;
     }
     if format >= ROOM_FORMAT_WITH_MOVES {
-        moves::decode(&mut reader, &mut room, format >= ROOM_FORMAT)?;
+        moves::decode(&mut reader, &mut room, format >= ROOM_FORMAT_WITH_MOVERS)?;
+    }
+    if format >= ROOM_FORMAT {
+        room.clock_before_setting = UnixMillis(reader.number()?);
+        room.pace.offers_before = reader.number()?;
+        prefixes::decode(&mut reader, &mut room)?;
     }
     reader.end()?;
     Ok(room)
@@ -337,6 +351,7 @@ pub fn encode_session(session: &Session) -> Vec<u8> {
     stays::encode(&mut writer, session.stay);
     writer.byte(session.copy);
     writer.number(session.redeemed_at.0);
+    prefixes::encode_tag(&mut writer, session.prefix);
     writer.0
 }
 
@@ -365,8 +380,9 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
             None
         },
         stay: if format >= SESSION_FORMAT_WITH_STAY { stays::decode(&mut reader)? } else { None },
-        copy: if format >= SESSION_FORMAT { moves::decode_copy(&mut reader)? } else { 0 },
-        redeemed_at: UnixMillis(if format >= SESSION_FORMAT { reader.number()? } else { 0 }),
+        copy: if format >= SESSION_FORMAT_WITH_COPY { moves::decode_copy(&mut reader)? } else { 0 },
+        redeemed_at: UnixMillis(if format >= SESSION_FORMAT_WITH_COPY { reader.number()? } else { 0 }),
+        prefix: if format >= SESSION_FORMAT { prefixes::decode_tag(&mut reader)? } else { None },
     };
     Ok(session)
 }

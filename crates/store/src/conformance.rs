@@ -55,6 +55,7 @@ pub const SCENARIOS: &[NamedScenario] = crate::scenarios! {
     sessions::sessions_come_by_end_within_limit_and_generations,
     sessions::an_ended_session_leaves_the_index_but_stays_listed,
     sessions::a_stay_moves_its_session_in_the_index_both_ways,
+    sessions::where_visits_come_from_and_who_waits_for_it_are_remembered,
     sessions::a_stay_that_was_prolonged_outlives_its_first_end_by_more_than_the_retention,
     sessions::a_place_that_moved_and_a_code_that_was_redeemed_are_remembered,
     sessions::expired_passes_are_strictly_before,

@@ -223,8 +223,9 @@ impl<'a> Items<'a> {
                     }
                 }
                 other => {
-                    if let Some((id, room)) = self.unfinished.take() {
+                    if let Some((id, mut room)) = self.unfinished.take() {
                         self.held = other;
+                        room.restore_moves();
                         return Ok(Some(Item::Room { id, room }));
                     }
                     match other {

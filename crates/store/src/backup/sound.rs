@@ -9,11 +9,14 @@ use anteroom_core::estimate::SAMPLES_MAX;
 use anteroom_core::ids::{COPY_MAX, GENERATION_EPOCH_UNIX_SECONDS};
 use anteroom_core::moves::MOVED_MAX;
 use anteroom_core::operation::SERVING_MAX;
+use anteroom_core::prefixes::{DEFERRED_MAX, DeferredPlace};
 use anteroom_core::room::SEGMENTS_MAX;
 use anteroom_core::segment::STEPS_MAX;
 use anteroom_core::session::DEPARTED_MAX;
-use anteroom_core::taken_positions::chunk_of;
-use anteroom_core::{Counts, Generation, MAX_POSITION, Room, Segment, Session, SessionStatus, UnixMillis};
+use anteroom_core::taken_positions::{FIRST_MOVES_CHUNK, chunk_of, moves_chunk_of};
+use anteroom_core::{
+    Counts, Generation, MAX_POSITION, Room, Segment, Session, SessionKey, SessionStatus, UnixMillis,
+};
 
 use crate::contract::Trace;
 
@@ -51,6 +54,8 @@ pub(crate) fn unsound(room: &Room) -> Option<&'static str> {
         Some("its exits")
     } else if unsound_departed(room) {
         Some("the visits it shows as ended")
+    } else if unsound_prefixes(room) {
+        Some("where its visits come from")
     } else if room.moved.len() > MOVED_MAX || room.moved.values().any(|moved| moved.copy > COPY_MAX) {
         Some("the places that have moved")
     } else {
@@ -85,10 +90,32 @@ fn unsound_departed(room: &Room) -> bool {
         || !room.departed.iter().is_sorted_by_key(|departed| departed.at)
 }
 
+/// A deferred place is one that nobody else can have, and waits.
+fn unsound_prefixes(room: &Room) -> bool {
+    let is_wrong = |key: &SessionKey, place: &DeferredPlace| {
+        let segment = room.segments.iter().find(|segment| segment.generation == key.generation);
+        let position = key.position.get();
+        place.offered_at.is_some_and(|at| at > room.clock)
+            || segment.is_some_and(|segment| {
+                position <= segment.base
+                    || position > segment.joined
+                    || position > segment.floor && !segment.taken.contains(position)
+            })
+    };
+    let of_line = |segment: &Segment| {
+        room.deferred.keys().filter(|key| key.generation == segment.generation).count() as u64
+    };
+    room.deferred.len() > DEFERRED_MAX
+        || room.deferred.iter().any(|(key, place)| is_wrong(key, place))
+        || room.segments.iter().any(|segment| of_line(segment) > segment.waiting())
+        || room.visits_by_prefix.values().any(|visits| *visits > COUNT_MAX)
+}
+
 fn unsound_pace(room: &Room) -> bool {
     let samples = &room.pace.samples;
     let ascending = samples.iter().zip(samples.iter().skip(1));
     samples.len() > SAMPLES_MAX
+        || room.pace.offers_before > room.pace.offers_made
         || samples.iter().any(|sample| sample.at > room.clock || sample.offers_made > room.pace.offers_made)
         || ascending.into_iter().any(|(one, next)| one.at > next.at || one.offers_made > next.offers_made)
 }
@@ -102,7 +129,10 @@ fn unsound_segment(segment: &Segment, clock: UnixMillis) -> Option<&'static str>
     if unsound_counts(counts) || counts.claimed + counts.lapsed + counts.left > joined - base {
         return Some("the figures of a line");
     }
-    if segment.taken.chunks().any(|(index, _)| index > chunk_of(MAX_POSITION)) {
+    let is_out_of_range = |index: u64| {
+        index > chunk_of(MAX_POSITION) && !(FIRST_MOVES_CHUNK..=moves_chunk_of(MAX_POSITION)).contains(&index)
+    };
+    if segment.taken.chunks().any(|(index, _)| is_out_of_range(index)) {
         return Some("the places taken in a line");
     }
     let mut covered = floor;

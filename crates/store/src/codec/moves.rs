@@ -8,9 +8,10 @@ use anteroom_core::{MoveRecord, Mover, Position, Room, SessionKey};
 
 use super::{Corrupt, Reader, Writer};
 
+/// Moves are kept beside the bits of their lines, and not here; except those that were read from here.
 pub(super) fn encode(writer: &mut Writer, room: &Room) {
-    writer.number(room.moved.len() as u64);
-    for (key, moved) in &*room.moved {
+    writer.number(room.moves_beside_the_lines().count() as u64);
+    for (key, moved) in room.moves_beside_the_lines() {
         writer.generation(key.generation);
         writer.number(key.position.get());
         writer.byte(moved.copy);
@@ -48,6 +49,10 @@ mod tests {
     use crate::codec::{decode_room, decode_session, encode_room, encode_session};
 
     const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+    /// Behind the moves stand two numbers of newer formats, the visits by prefix and the deferred places: none of either.
+    const NEWER_BYTES: usize = 32;
+    /// Behind the code of a session stands where its visitor comes from.
+    const TAG_BYTES: usize = 2;
 
     fn room() -> Room {
         Room::open(Settings::default(), NOW, 3)
@@ -76,6 +81,7 @@ mod tests {
             stay: None,
             copy: 0,
             redeemed_at: UnixMillis(0),
+            prefix: None,
         }
     }
 
@@ -90,7 +96,8 @@ mod tests {
             assert!(decode_room(&bytes[..length]).is_err(), "cut at {length}");
         }
         let mut damaged = bytes;
-        let copy = damaged.len() - 9;
+        // Behind the last entry is what the clock showed once, a count of offers, and where visits come from.
+        let copy = damaged.len() - NEWER_BYTES - 9;
         damaged[copy] = COPY_MAX + 1;
         assert!(decode_room(&damaged).is_err(), "no ticket has that copy");
         room.moved =
@@ -101,17 +108,17 @@ mod tests {
     #[test]
     fn what_was_written_before_places_moved_is_read_and_written_anew() {
         let mut older = encode_room(&room());
-        older.truncate(older.len() - 8);
+        older.truncate(older.len() - NEWER_BYTES - 8);
         older[0] = 4;
         let read = decode_room(&older).unwrap();
         assert_eq!(read, room());
-        assert_eq!(encode_room(&read)[0], 6);
+        assert_eq!(encode_room(&read)[0], 7);
         let mut older = encode_session(&session());
-        older.truncate(older.len() - 9);
+        older.truncate(older.len() - TAG_BYTES - 9);
         older[0] = 3;
         let read = decode_session(&older).unwrap();
         assert_eq!(read, session());
-        assert_eq!(encode_session(&read)[0], 4);
+        assert_eq!(encode_session(&read)[0], 5);
     }
 
     #[test]
@@ -119,6 +126,7 @@ mod tests {
         let mut room = room();
         room.moved = Arc::new((1..=3).map(|position| (key(position), moved(2, 77))).collect());
         let bytes = encode_room(&room);
+        let (bytes, _) = bytes.split_at(bytes.len() - NEWER_BYTES);
         // An entry is a line, a position, a copy and the mover; the last eight bytes are new.
         let (head, entries) = bytes.split_at(bytes.len() - 3 * 26);
         let mut older = head.to_vec();
@@ -129,10 +137,21 @@ mod tests {
         let read = decode_room(&older).unwrap();
         let unnamed = MoveRecord { copy: 2, by: Mover::UNNAMED };
         assert_eq!(read.moved, Arc::new((1..=3).map(|position| (key(position), unnamed)).collect()));
-        assert_eq!(encode_room(&read)[0], 6);
+        assert_eq!(encode_room(&read)[0], 7);
         for length in 0..older.len() {
             assert!(decode_room(&older[..length]).is_err(), "cut at {length}");
         }
+    }
+
+    #[test]
+    fn what_was_written_before_clocks_could_be_set_is_read() {
+        let mut set = Room { clock_before_setting: NOW.plus(86_400_000), ..room() };
+        set.pace.offers_before = 3;
+        let bytes = encode_room(&set);
+        assert_eq!(decode_room(&bytes).unwrap(), set);
+        let mut older = bytes[..bytes.len() - NEWER_BYTES].to_vec();
+        older[0] = 6;
+        assert_eq!(decode_room(&older).unwrap(), room());
     }
 
     #[test]

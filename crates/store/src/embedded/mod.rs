@@ -50,6 +50,8 @@ pub const FILE_NAME: &str = "anteroom.redb";
 pub const WRITER_QUEUE_MAX: usize = 4096;
 /// How much of the file is kept in memory.
 pub const CACHE_MAX_BYTES: usize = 64 << 20;
+/// So many sessions are read on the thread of the caller; more on one that may block.
+const SESSIONS_READ_AT_ONCE: usize = 16;
 /// What a disk has acknowledged it keeps, so there is one history.
 const LINEAGE: Lineage = Lineage(0);
 
@@ -245,8 +247,26 @@ fn read_snapshot(
             segment.taken.restore(place.value().3, codec::decode_chunk(bytes.value()));
         }
     }
+    room.restore_moves();
     let last_number = last.get((number, node.0))?.map(|last| last.value().0);
     Ok(Some(Snapshot { room, last_number, lineage: LINEAGE, is_continuous: true }))
+}
+
+/// Sessions in the order asked for.
+fn read_sessions(
+    transaction: &ReadTransaction,
+    room: &RoomId,
+    keys: &[SessionKey],
+) -> Result<Vec<Option<Session>>, Failure> {
+    let Some(number) = number_of(transaction, room)? else {
+        return Ok(vec![None; keys.len()]);
+    };
+    let sessions = transaction.open_table(SESSIONS)?;
+    let read = |&key: &SessionKey| {
+        let stored = sessions.get(session_row_key(number, key))?;
+        Ok(stored.map(|bytes| codec::decode_session(bytes.value())).transpose()?)
+    };
+    keys.iter().map(read).collect()
 }
 
 fn number_of(transaction: &ReadTransaction, room: &RoomId) -> Result<Option<RoomNumber>, Failure> {
@@ -312,14 +332,22 @@ impl Store for EmbeddedStore {
         self.ask(|answer| Request::Join { batch, answer }).await
     }
 
+    /// A turn of a room reads thousands of them: in one transaction, and on no thread that others wait for.
+    async fn sessions(&self, room: &RoomId, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
+        if keys.len() <= SESSIONS_READ_AT_ONCE {
+            return self.read(|transaction| read_sessions(transaction, room, keys));
+        }
+        let (database, room, keys) = (self.database()?, room.clone(), keys.to_vec());
+        let reading = tokio::task::spawn_blocking(move || -> Result<_, StoreError> {
+            let transaction = database.begin_read().map_err(Failure::from)?;
+            Ok(read_sessions(&transaction, &room, &keys)?)
+        });
+        reading.await.map_err(|_| StoreError::Transient("the sessions were not read".into()))?
+    }
+
     async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
-        self.read(|transaction| {
-            let Some(number) = number_of(transaction, room)? else {
-                return Ok(None);
-            };
-            let stored = transaction.open_table(SESSIONS)?.get(session_row_key(number, key))?;
-            Ok(stored.map(|bytes| codec::decode_session(bytes.value())).transpose()?)
-        })
+        let found = self.read(|transaction| read_sessions(transaction, room, &[key]))?;
+        Ok(found.into_iter().next().flatten())
     }
 
     async fn sessions_ended(

@@ -374,5 +374,6 @@ fn room_of(state: &[u8], joined: u64, taken: &[Vec<u8>]) -> Result<Room, StoreEr
             segment.taken.restore(index, chunk);
         }
     }
+    room.restore_moves();
     Ok(room)
 }

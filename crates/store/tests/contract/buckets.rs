@@ -89,7 +89,7 @@ fn what_is_put_back_was_not_taken() {
 #[test]
 fn threads_that_take_from_several_buckets_neither_wait_in_a_circle_nor_take_too_much() {
     let buckets = MemoryBuckets::default();
-    let (policy, limit) = (policy("join"), limit(1, 31_536_000, 500));
+    let (policy, limit) = (policy("join"), limit(1, 2_592_000, 500));
     let charge = |number| BucketCharge { key: key(&policy, number), limit, cost: 1 };
     let allowed = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -29,8 +29,10 @@ pub struct Sample {
 pub struct Pace {
     /// Offers ever made.
     pub offers_made: u64,
-    /// Oldest first. One of them is older than [`SAMPLE_AGE_MAX_MILLIS`], if there was one: what was made up to then.
+    /// Oldest first.
     pub samples: VecDeque<Sample>,
+    /// Offers made up to the last sample that was forgotten for its age; 0 if none was.
+    pub offers_before: u64,
 }
 
 impl Pace {
@@ -44,8 +46,9 @@ impl Pace {
             Some(last) if now.since(last.at) < SAMPLE_SPACING_MILLIS => last.offers_made = self.offers_made,
             _ => self.samples.push_back(sample),
         }
-        while self.samples.get(1).is_some_and(|second| now.since(second.at) > SAMPLE_AGE_MAX_MILLIS) {
-            self.samples.pop_front();
+        while let Some(first) = self.samples.pop_front_if(|first| now.since(first.at) > SAMPLE_AGE_MAX_MILLIS)
+        {
+            self.offers_before = first.offers_made;
         }
         if self.samples.len() > SAMPLES_MAX {
             self.forget_closest();
@@ -83,6 +86,7 @@ impl Pace {
         let before = self.samples.iter().take_while(is_before).last();
         let (made_before, elapsed) = match (before, self.samples.front()) {
             (Some(before), _) => (before.offers_made, RECENT_MILLIS),
+            (None, Some(_)) if self.offers_before > 0 => (self.offers_before, RECENT_MILLIS),
             (None, Some(first)) => (0, now.since(first.at).clamp(RECENT_MIN_MILLIS, RECENT_MILLIS)),
             (None, None) => return 0,
         };
@@ -93,8 +97,7 @@ impl Pace {
 
     /// Offers made since the first sample, and in how many milliseconds; neither is 0.
     pub(crate) fn speed(&self, now: UnixMillis) -> Option<(u64, u64)> {
-        let newest = self.samples.back()?.at;
-        let first = self.samples.iter().find(|sample| newest.since(sample.at) <= SAMPLE_AGE_MAX_MILLIS)?;
+        let first = self.samples.front()?;
         let made = self.offers_made - first.offers_made;
         let elapsed = now.since(first.at);
         (made > 0 && elapsed > 0).then_some((made, elapsed))

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use anteroom_core::{Answer, Claim, Operation, PlaceStatus, Refusal, RequestId, Session, SessionKey, Ticket};
-use anteroom_engine::Actor;
+use anteroom_core::{
+    Answer, Claim, Operation, PlaceStatus, PrefixTag, Refusal, RequestId, Session, SessionKey, Ticket,
+};
+use anteroom_engine::{Actor, EngineError};
 use anteroom_tokens::codes::Code;
 use anteroom_tokens::pass::{self, PassClaims, Signatures, TokenSet};
 use anteroom_tokens::ticket_token;
@@ -20,6 +22,8 @@ pub struct ClaimTerms {
     pub validity_seconds: Option<u64>,
     /// How long the visit lasts without a touch, where a cookie lets its holder in.
     pub stay_millis: Option<u64>,
+    /// The address prefix that the visitor comes from, where it counts.
+    pub prefix: Option<PrefixTag>,
 }
 
 /// A claim as a front door makes it.
@@ -54,6 +58,8 @@ pub struct UnsignedSession {
     session: Session,
     /// For how many seconds its pass is good from now.
     pub expires_in: u64,
+    /// Whether the session began by this claim.
+    is_new: bool,
 }
 
 /// A new access token, as long as the session.
@@ -87,7 +93,7 @@ impl Admission {
         let validity_left = session.expires_at_seconds.saturating_sub(self.now().seconds());
         let expires_in =
             if is_new { session.expires_at_seconds - session.issued_at_seconds } else { validity_left };
-        Ok(UnsignedSession { session, expires_in })
+        Ok(UnsignedSession { session, expires_in, is_new })
     }
 
     /// The one place where a claim is built: the session of a ticket whose turn has come, and whether it began by this call.
@@ -108,24 +114,34 @@ impl Admission {
             validity_seconds: terms.validity_seconds,
             key_id: self.keys.current(self.now()).kid().to_owned(),
             stay_millis: terms.stay_millis,
+            prefix: terms.prefix,
         };
         match room.handle.operate(Operation::Claim(claim), actor).await? {
             Answer::Claimed { session, begun } => Ok((session, begun)),
+            // To its visitor it is as if the turn had not come.
+            Answer::Deferred => Err(EngineError::Refused(Refusal::NotServed).into()),
             _ => Err(AdmissionError::NotAnswered),
         }
     }
 
-    /// The second half of a claim: the tokens of a session, signed again where that gives the same bytes, put together from what is
-    /// kept where not.
+    /// The second half of a claim: the tokens of a session. They are signed at the claim that began it, and at most once more: what a
+    /// repeated claim had to sign is kept with the session. A pass that has run out is not signed at all.
     pub async fn sign(&self, room: &RoomView, unsigned: UnsignedSession) -> Result<Pass, AdmissionError> {
-        let UnsignedSession { session, expires_in } = unsigned;
+        let UnsignedSession { session, expires_in, is_new } = unsigned;
         let key = self.keys.by_kid(&session.key_id).ok_or(AdmissionError::VisitOver)?;
         let claims = claims_of(room, &session, session.issued_at_seconds);
         if let Some(kept) = Signatures::from_bytes(&session.signatures) {
             return Ok(Pass { tokens: TokenSet::assemble(&key, &claims, &kept), expires_in });
         }
+        let is_deterministic = key.algorithm().is_deterministic();
+        if is_deterministic && let Some(signed) = self.signer.remembered(&key, &claims) {
+            return Ok(Pass { tokens: signed.tokens.clone(), expires_in });
+        }
+        if session.expires_at_seconds <= self.now().seconds() {
+            return Err(AdmissionError::VisitOver);
+        }
         let signed = self.signer.sign(Arc::clone(&key), claims.clone()).await?;
-        if key.algorithm().is_deterministic() {
+        if is_deterministic && is_new {
             return Ok(Pass { tokens: signed.tokens.clone(), expires_in });
         }
         // The first signatures that are kept decide which tokens every caller gets, on every node.
@@ -151,8 +167,7 @@ impl Admission {
             |session: &Session| session.is_alive(self.now()) && session.expires_at_seconds > now_seconds;
         let session = session.filter(is_alive).ok_or(AdmissionError::VisitOver)?;
         let claims = claims_of(&room, &session, now_seconds);
-        let signed = self.signer.sign(self.keys.current(self.now()), claims).await?;
-        let access_token = signed.tokens.access_token.clone();
+        let access_token = self.signer.sign_access(self.keys.current(self.now()), claims).await?;
         Ok(RefreshedToken { access_token, expires_in: session.expires_at_seconds - now_seconds })
     }
 

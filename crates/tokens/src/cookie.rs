@@ -10,7 +10,8 @@
 //! | 0, arrived | when, in milliseconds since 1970 (8 bytes); a random number (8) |
 //! | 1, waiting | the ticket, its 122 bits as in a request id (16); how many were ahead when the place was taken (8; missing in cookies of earlier versions) |
 //! | 2, admitted | the ticket (16); when it was admitted (8); when the stay ends (8), both in milliseconds since 1970 |
-//! | 3, admitted provisionally | the same |
+//!
+//! The kind 3 was once given to visits of half a minute, and is not used again.
 //!
 //! *Boundary:* whether a ticket is of a live line, and whether a stay is over, is decided by the caller: there is no clock here.
 
@@ -27,7 +28,6 @@ pub const COOKIE_MAX_LENGTH: usize = 128;
 const ARRIVED: u8 = 0;
 const WAITING: u8 = 1;
 const ADMITTED: u8 = 2;
-const ADMITTED_PROVISIONALLY: u8 = 3;
 
 /// The longest text inside: the kind, a ticket and two moments.
 const TEXT_MAX_BYTES: usize = 1 + 16 + 8 + 8;
@@ -63,8 +63,6 @@ pub enum CookieContent {
         admitted_at: UnixMillis,
         /// From when on this cookie is worth nothing.
         ends_at: UnixMillis,
-        /// Whether it has not yet come back once.
-        provisional: bool,
     },
 }
 
@@ -107,8 +105,8 @@ fn encode_content(content: &CookieContent) -> Vec<u8> {
             text.extend_from_slice(&request_id::pack(ticket).to_be_bytes());
             text.extend_from_slice(&people_ahead_at_first.to_be_bytes());
         }
-        CookieContent::Admitted { ticket, admitted_at, ends_at, provisional } => {
-            text.push(if *provisional { ADMITTED_PROVISIONALLY } else { ADMITTED });
+        CookieContent::Admitted { ticket, admitted_at, ends_at } => {
+            text.push(ADMITTED);
             text.extend_from_slice(&request_id::pack(ticket).to_be_bytes());
             text.extend_from_slice(&admitted_at.0.to_be_bytes());
             text.extend_from_slice(&ends_at.0.to_be_bytes());
@@ -134,14 +132,13 @@ fn read(text: &[u8]) -> Option<CookieContent> {
                 if ahead.is_empty() { 0 } else { u64::from_be_bytes(ahead.try_into().ok()?) };
             Some(CookieContent::Waiting { ticket: ticket_of(*ticket)?, people_ahead_at_first })
         }
-        ADMITTED | ADMITTED_PROVISIONALLY => {
+        ADMITTED => {
             let (ticket, moments) = rest.split_first_chunk()?;
             let (admitted_at, ends_at) = moments.split_first_chunk()?;
             Some(CookieContent::Admitted {
                 ticket: ticket_of(*ticket)?,
                 admitted_at: UnixMillis(u64::from_be_bytes(*admitted_at)),
                 ends_at: UnixMillis(u64::from_be_bytes(ends_at.try_into().ok()?)),
-                provisional: kind == ADMITTED_PROVISIONALLY,
             })
         }
         _ => None,
@@ -176,13 +173,12 @@ mod tests {
         }
     }
 
-    fn one_of_each() -> [CookieContent; 4] {
+    fn one_of_each() -> [CookieContent; 3] {
         let (admitted_at, ends_at) = (UnixMillis(1_800_000_000_123), UnixMillis(1_800_000_300_123));
         [
             CookieContent::Arrived { at: UnixMillis(1_800_000_000_123), nonce: 42 },
             CookieContent::Waiting { ticket: ticket(), people_ahead_at_first: 1_234 },
-            CookieContent::Admitted { ticket: ticket(), admitted_at, ends_at, provisional: false },
-            CookieContent::Admitted { ticket: ticket(), admitted_at, ends_at, provisional: true },
+            CookieContent::Admitted { ticket: ticket(), admitted_at, ends_at },
         ]
     }
 
@@ -298,12 +294,11 @@ mod tests {
             (any_ticket(), any::<u64>()).prop_map(|(ticket, people_ahead_at_first)| {
                 CookieContent::Waiting { ticket, people_ahead_at_first }
             }),
-            (any_ticket(), any::<(u64, u64, bool)>()).prop_map(|(ticket, (admitted, ends, provisional))| {
+            (any_ticket(), any::<(u64, u64)>()).prop_map(|(ticket, (admitted, ends))| {
                 CookieContent::Admitted {
                     ticket,
                     admitted_at: UnixMillis(admitted),
                     ends_at: UnixMillis(ends),
-                    provisional,
                 }
             }),
         ]

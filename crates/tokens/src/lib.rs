@@ -18,6 +18,7 @@ pub mod ticket_token;
 
 pub mod key_ring;
 pub mod pass;
+pub mod prefix_tag;
 pub mod signer;
 pub mod signing_key;
 

@@ -80,6 +80,16 @@ pub fn sign(key: &SigningKey, claims: &PassClaims) -> Result<SignedPass, Signing
     Ok(SignedPass { tokens: messages.with(&signatures), signatures })
 }
 
+/// Signs the access token alone, for a caller that returns nothing else. The other two are empty.
+pub(crate) fn sign_access(key: &SigningKey, claims: &PassClaims) -> Result<SignedPass, SigningFailed> {
+    let messages = Messages::new(key, claims);
+    let access = key.sign(messages.access.as_bytes()).map_err(|_| SigningFailed)?;
+    let signatures = Signatures { access, refresh: vec![], id: vec![] };
+    let access_token = messages.with(&signatures).access_token;
+    let tokens = TokenSet { access_token, refresh_token: String::new(), id_token: String::new() };
+    Ok(SignedPass { tokens, signatures })
+}
+
 impl TokenSet {
     /// The tokens that had these signatures when `key` signed `claims`. Costs no signing and checks nothing.
     pub fn assemble(key: &SigningKey, claims: &PassClaims, signatures: &Signatures) -> Self {

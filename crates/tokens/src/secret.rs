@@ -56,6 +56,8 @@ pub(crate) enum Label<'room> {
     TicketToken(&'room RoomId),
     /// Key material from which each cookie of this room's visitors gets its AES-256-GCM key.
     VisitorCookie(&'room RoomId),
+    /// HMAC-SHA256 key by which the address prefixes of this room's visitors are told apart.
+    AddressPrefix(&'room RoomId),
     /// Codes that hand an admitted visitor over to a site on another host.
     HandOffCode,
     /// Codes that take a place in line to another device.
@@ -77,6 +79,7 @@ impl<'room> Label<'room> {
             Self::RequestId(room) => (b"request id", room.as_str().as_bytes()),
             Self::TicketToken(room) => (b"ticket token", room.as_str().as_bytes()),
             Self::VisitorCookie(room) => (b"visitor cookie", room.as_str().as_bytes()),
+            Self::AddressPrefix(room) => (b"address prefix", room.as_str().as_bytes()),
             Self::HandOffCode => (b"hand-off code", b""),
             Self::MoveCode => (b"move code", b""),
             Self::SigningKeysAtRest => (b"signing keys at rest", b""),

@@ -46,7 +46,8 @@ pub struct Signer {
 }
 
 /// How a pass is signed; another function only in tests.
-type SigningFunction = dyn Fn(&SigningKey, &PassClaims) -> Result<SignedPass, SigningFailed> + Send + Sync;
+type SigningFunction =
+    dyn Fn(&SigningKey, &PassClaims, Extent) -> Result<SignedPass, SigningFailed> + Send + Sync;
 
 type Outcome = Result<Arc<SignedPass>, SignError>;
 
@@ -59,11 +60,21 @@ struct Pool {
     answers_shared: AtomicU64,
 }
 
+/// How much of a pass is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Extent {
+    /// All three tokens.
+    Whole,
+    /// The access token alone.
+    Access,
+}
+
 /// Everything that decides the bytes of a pass.
 #[derive(PartialEq, Eq, Hash)]
 struct Flight {
     kid: String,
     claims: PassClaims,
+    extent: Extent,
 }
 
 #[derive(Default)]
@@ -91,7 +102,11 @@ enum Lookup {
 impl Signer {
     /// A pool of `threads` threads with `queue_length` places to wait, at least one each.
     pub fn new(threads: usize, queue_length: usize) -> io::Result<Self> {
-        Self::with_signing_function(threads, queue_length, Box::new(pass::sign))
+        let sign = |key: &SigningKey, claims: &PassClaims, extent: Extent| match extent {
+            Extent::Whole => pass::sign(key, claims),
+            Extent::Access => pass::sign_access(key, claims),
+        };
+        Self::with_signing_function(threads, queue_length, Box::new(sign))
     }
 
     fn with_signing_function(
@@ -119,7 +134,25 @@ impl Signer {
 
     /// The pass that `key` signs for `claims`.
     pub async fn sign(&self, key: Arc<SigningKey>, claims: PassClaims) -> Outcome {
-        let mut outcome = match self.find_or_begin(key, claims)? {
+        self.sign_extent(key, claims, Extent::Whole).await
+    }
+
+    /// The access token of it, at a third of the cost.
+    pub async fn sign_access(&self, key: Arc<SigningKey>, claims: PassClaims) -> Result<String, SignError> {
+        let signed = self.sign_extent(key, claims, Extent::Access).await?;
+        Ok(signed.tokens.access_token.clone())
+    }
+
+    /// The pass that `key` has signed for `claims` lately. Signs nothing.
+    pub fn remembered(&self, key: &SigningKey, claims: &PassClaims) -> Option<Arc<SignedPass>> {
+        let flight = Flight { kid: key.kid().to_owned(), claims: claims.clone(), extent: Extent::Whole };
+        let signed = self.pool.table().remembered.get(&flight).map(Arc::clone)?;
+        self.pool.answers_shared.fetch_add(1, Ordering::Relaxed);
+        Some(signed)
+    }
+
+    async fn sign_extent(&self, key: Arc<SigningKey>, claims: PassClaims, extent: Extent) -> Outcome {
+        let mut outcome = match self.find_or_begin(key, claims, extent)? {
             Lookup::Remembered(signed) => return Ok(signed),
             Lookup::InFlight(outcome) => outcome,
         };
@@ -140,8 +173,13 @@ impl Signer {
     }
 
     /// Not async, so that the lock cannot be held while waiting.
-    fn find_or_begin(&self, key: Arc<SigningKey>, claims: PassClaims) -> Result<Lookup, SignError> {
-        let flight = Flight { kid: key.kid().to_owned(), claims };
+    fn find_or_begin(
+        &self,
+        key: Arc<SigningKey>,
+        claims: PassClaims,
+        extent: Extent,
+    ) -> Result<Lookup, SignError> {
+        let flight = Flight { kid: key.kid().to_owned(), claims, extent };
         let mut table = self.pool.table();
         let known = table
             .remembered
@@ -195,7 +233,9 @@ impl Pool {
     fn execute(&self, job: &Job) {
         self.signings.fetch_add(1, Ordering::Relaxed);
         // A panic must cost one pass, not a thread of the pool.
-        let result = catch_unwind(AssertUnwindSafe(|| (self.signing_function)(&job.key, &job.flight.claims)));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            (self.signing_function)(&job.key, &job.flight.claims, job.flight.extent)
+        }));
         let outcome = match result {
             Ok(Ok(signed)) => Ok(Arc::new(signed)),
             Ok(Err(SigningFailed)) | Err(_) => Err(SignError::Failed),
@@ -258,7 +298,7 @@ mod tests {
     fn signer_with_gate(threads: usize, queue_length: usize) -> (Arc<Signer>, SyncSender<()>) {
         let (open, gate) = mpsc::sync_channel::<()>(1_000);
         let gate = Mutex::new(gate);
-        let signing_function: Box<SigningFunction> = Box::new(move |key, claims| {
+        let signing_function: Box<SigningFunction> = Box::new(move |key, claims, _| {
             gate.lock().unwrap().recv().map_err(|_| SigningFailed)?;
             pass::sign(key, claims)
         });
@@ -300,6 +340,24 @@ mod tests {
         let second = signer.sign(key, claims(1)).await.unwrap();
         assert!(first.tokens == second.tokens);
         assert_eq!((signer.signings(), signer.answers_shared()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_new_access_token_costs_one_signature() {
+        let extents = Arc::new(Mutex::new(vec![]));
+        let record = Arc::clone(&extents);
+        let signing_function: Box<SigningFunction> = Box::new(move |key, claims, extent| {
+            record.lock().unwrap().push(extent);
+            if extent == Extent::Access { pass::sign_access(key, claims) } else { pass::sign(key, claims) }
+        });
+        let signer = Signer::with_signing_function(1, 1, signing_function).unwrap();
+        let key = key(SigningAlgorithm::EdDsa);
+        let access = signer.sign_access(Arc::clone(&key), claims(1)).await.unwrap();
+        assert!(signer.remembered(&key, &claims(1)).is_none(), "it is no whole pass");
+        let whole = signer.sign(Arc::clone(&key), claims(1)).await.unwrap();
+        assert_eq!(access, whole.tokens.access_token, "the same token");
+        assert_eq!(*extents.lock().unwrap(), [Extent::Access, Extent::Whole]);
+        assert!(signer.remembered(&key, &claims(1)).is_some_and(|pass| pass.tokens == whole.tokens));
     }
 
     #[tokio::test]
@@ -347,7 +405,8 @@ mod tests {
     async fn a_full_queue_refuses_at_once_and_recovers() {
         let (signer, open) = signer_with_gate(1, 1);
         let key = key(SigningAlgorithm::EdDsa);
-        let begin = |number| signer.find_or_begin(Arc::clone(&key), claims(number)).map(|_| ());
+        let begin =
+            |number| signer.find_or_begin(Arc::clone(&key), claims(number), Extent::Whole).map(|_| ());
         begin(1).unwrap();
         wait_until(|| signer.signings() == 1).await;
         begin(2).unwrap();
@@ -386,7 +445,7 @@ mod tests {
     #[tokio::test]
     async fn a_failed_or_panicking_signing_is_reported_and_not_remembered() {
         let signing_function: Box<SigningFunction> =
-            Box::new(|key, claims| match claims.queue_position.get() {
+            Box::new(|key, claims, _| match claims.queue_position.get() {
                 1 => Err(SigningFailed),
                 2 => panic!("this panic belongs to the test"),
                 _ => pass::sign(key, claims),
@@ -405,7 +464,7 @@ mod tests {
         let (signer, open) = signer_with_gate(2, 8);
         let key = key(SigningAlgorithm::EdDsa);
         for number in 1..=8 {
-            signer.find_or_begin(Arc::clone(&key), claims(number)).unwrap();
+            signer.find_or_begin(Arc::clone(&key), claims(number), Extent::Whole).unwrap();
         }
         wait_until(|| signer.signings() == 2).await;
         let pool = Arc::clone(&signer.pool);

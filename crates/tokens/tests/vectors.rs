@@ -144,7 +144,6 @@ fn visitor_cookie_from_first_principles(case: &Value) -> String {
         "arrived" => [&[0][..], &number("at"), &number("nonce")].concat(),
         "waiting" => [&[1][..], &ticket()].concat(),
         "admitted" => [&[2][..], &ticket(), &number("admitted_at"), &number("ends_at")].concat(),
-        "provisional" => [&[3][..], &ticket(), &number("admitted_at"), &number("ends_at")].concat(),
         unknown => panic!("{unknown}"),
     };
     let random_bits = u128::from_str_radix(self::text(case, "random_bits"), 16).unwrap().to_be_bytes();
@@ -249,12 +248,12 @@ fn cookie_content(content: &Value) -> CookieContent {
             // Vectors from before cookies told it.
             people_ahead_at_first: content["people_ahead_at_first"].as_u64().unwrap_or(0),
         },
-        kind => CookieContent::Admitted {
+        "admitted" => CookieContent::Admitted {
             ticket: ticket(content),
             admitted_at: UnixMillis(number("admitted_at")),
             ends_at: UnixMillis(number("ends_at")),
-            provisional: kind == "provisional",
         },
+        unknown => panic!("{unknown}"),
     }
 }
 

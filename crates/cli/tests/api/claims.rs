@@ -214,3 +214,33 @@ fn a_private_claim_before_the_place_is_served_answers_202_and_begins_nothing() {
     assert_eq!(claimed.json()["expires_in"], 3600);
     assert_ne!(claims["iss"], "https://early.example.test");
 }
+
+#[test]
+fn passes_beyond_the_remembered_ones_are_signed_once_more_and_those_past_their_end_not_at_all() {
+    // One more than are remembered, in which no pass is found again when they are claimed in turn.
+    const PASSES: usize = 1_025;
+    const SIGNINGS_MAX: f64 = 2_051.0;
+    const CLAIMED_AGAIN: usize = 100;
+    let config = "signing_algorithm = \"EdDSA\"\n[[room]]\nid = \"Sample\"\n";
+    let server = Server::builder(BINARY).config(config).memory().start().unwrap();
+    let mut line = server.line("Sample");
+    let ids = line.join_many(PASSES + 1);
+    line.advance(i64::try_from(ids.len()).expect("few"));
+    let last = &ids[PASSES];
+    let early = line.claim_privately(last, &json!({ "validity_period": 1 }));
+    assert_eq!(early.status, 200, "{early:?}");
+    let first: Vec<[String; 3]> = ids[..PASSES].iter().map(|id| line.tokens(id)).collect();
+    let signed = |line: &mut Line| metric(&mut line.operator, "anteroom_passes_signed_total");
+    for count in [PASSES, CLAIMED_AGAIN] {
+        for (id, first) in ids.iter().zip(&first).take(count) {
+            assert!(line.tokens(id) == *first, "the same bytes");
+        }
+    }
+    let before = signed(&mut line);
+    assert!(before <= SIGNINGS_MAX, "{before} signings of {PASSES} passes that were claimed again and again");
+    wait_until("the pass is past its end", TIMEOUT, || line.expired() == [last.clone()]);
+    for _ in 0..3 {
+        assert_eq!(line.claim(last).status, 410);
+    }
+    assert!((signed(&mut line) - before).abs() < 0.5, "nobody can use it, so nobody signs it");
+}

@@ -61,7 +61,7 @@ async fn accept(listener: std::net::TcpListener, origin: &str) -> Result<()> {
         let (stream, peer) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let origins = Arc::clone(&origins);
-        let hop = Hop { client: peer.ip(), is_tls: false };
+        let hop = Hop { client: peer.ip(), is_tls: false, has_visit: true };
         tokio::spawn(async move {
             let service = service_fn(|request| answer(&origins, request, hop));
             // A client that goes away ends its connection; there is nothing to say about it.

@@ -14,7 +14,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use super::client_paced::ClientPaced;
 use super::connect::spawn_connection;
+use super::forward::note_pace;
 use super::headers::cleanse_trailers;
 use super::outgoing::Upload;
 use super::pool::{Channel, Lease};
@@ -33,6 +35,9 @@ pub enum ProxyBodyError {
     /// The origin sent nothing for too long.
     #[error("the origin's answer stood still for too long")]
     Stalled,
+    /// The client took it so slowly that another request got its connection.
+    #[error("the client took the answer too slowly while others waited for its connection")]
+    Evicted,
 }
 
 enum State {
@@ -45,9 +50,8 @@ enum State {
 struct BodyStream {
     /// What was read before the client asked for it.
     first: Option<Bytes>,
-    incoming: Incoming,
-    /// Where the connection is driven from here.
-    lease: Option<Lease>,
+    /// Has the rest, and the connection where it is driven from here.
+    paced: ClientPaced,
     /// Where it is not.
     timeout: Option<WaitTimeout>,
     is_waiting: bool,
@@ -78,26 +82,41 @@ impl ProxyBody {
             if incoming.is_end_stream() {
                 return Self(State::Whole(Some(first)));
             }
-            let mut streamed = BodyStream::new(incoming, Some(lease), settings);
+            let paced = lease.origin.client_paced.enter(lease.has_visit);
+            let mut streamed = BodyStream::new(incoming, Some(lease), paced, settings);
+            streamed.paced.note_moved(first.len() as u64);
             streamed.first = Some(first);
             return Self(State::Streamed(streamed));
         }
-        Self(State::Streamed(BodyStream::new(incoming, Some(lease), settings)))
+        let paced = lease.origin.client_paced.enter(lease.has_visit);
+        Self(State::Streamed(BodyStream::new(incoming, Some(lease), paced, settings)))
     }
 
     /// Reads the body from a connection that another task drives.
-    pub(super) fn streamed(incoming: Incoming, settings: &ProxySettings) -> Self {
-        Self(State::Streamed(BodyStream::new(incoming, None, settings)))
+    pub(super) fn streamed(incoming: Incoming, lease: &Lease, settings: &ProxySettings) -> Self {
+        Self(State::Streamed(BodyStream::new(
+            incoming,
+            None,
+            lease.origin.client_paced.enter(lease.has_visit),
+            settings,
+        )))
     }
 }
 
 impl BodyStream {
-    fn new(incoming: Incoming, lease: Option<Lease>, settings: &ProxySettings) -> Box<Self> {
+    fn new(
+        incoming: Incoming,
+        lease: Option<Lease>,
+        paced: ClientPaced,
+        settings: &ProxySettings,
+    ) -> Box<Self> {
         let is_driven_here = lease.as_ref().is_some_and(|lease| matches!(lease.channel, Channel::Http1(_)));
+        *paced.held() = Some((incoming, lease));
+        // A client without a window for it does not even ask.
+        paced.await_client();
         Box::new(Self {
             first: None,
-            incoming,
-            lease,
+            paced,
             timeout: (!is_driven_here).then(|| WaitTimeout::new(settings.stall_timeout)),
             is_waiting: false,
             stall_timeout: settings.stall_timeout,
@@ -111,9 +130,12 @@ impl BodyStream {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        let incoming = &mut self.incoming;
+        let mut held = self.paced.held();
+        let Some((incoming, lease)) = &mut *held else {
+            return Poll::Ready(Some(Err(ProxyBodyError::Evicted)));
+        };
         let mut polled = Pin::new(&mut *incoming).poll_frame(context);
-        let http1 = match &mut self.lease {
+        let http1 = match lease {
             Some(Lease { channel: Channel::Http1(http1), .. }) => Some(http1),
             _ => None,
         };
@@ -129,11 +151,13 @@ impl BodyStream {
         match polled {
             Poll::Ready(Some(Ok(frame))) => {
                 self.is_waiting = false;
+                self.paced.note_moved(frame.data_ref().map_or(0, Bytes::len) as u64);
                 Poll::Ready(Some(Ok(cleanse_trailers(frame))))
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
+                self.paced.await_origin();
                 let Some(timeout) = timeout else { return Poll::Pending };
                 if !mem::replace(&mut self.is_waiting, true) {
                     timeout.begin(self.stall_timeout);
@@ -144,16 +168,23 @@ impl BodyStream {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.incoming.is_end_stream()
+        let is_over = |held: &(Incoming, Option<Lease>)| held.0.is_end_stream();
+        self.first.is_none() && self.paced.held().as_ref().is_some_and(is_over)
     }
 
     /// The last of it was read. One more turn lets the connection see that it is over, so that it can be used again.
     fn finish(&mut self, context: &mut Context<'_>) {
-        if let Some(Lease { channel: Channel::Http1(http1), .. }) = &mut self.lease
+        if let Some((_, Some(Lease { channel: Channel::Http1(http1), .. }))) = &mut *self.paced.held()
             && !http1.is_ready()
         {
             http1.drive(context);
         }
+    }
+
+    fn exact_size(&self) -> Option<u64> {
+        let first = self.first.as_ref().map_or(0, |first| first.len() as u64);
+        let held = self.paced.held();
+        held.as_ref().and_then(|(incoming, _)| incoming.size_hint().exact()).map(|rest| rest + first)
     }
 }
 
@@ -195,11 +226,7 @@ impl Body for ProxyBody {
         match &self.0 {
             State::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             State::Streamed(streamed) => {
-                let first = streamed.first.as_ref().map_or(0, |first| first.len() as u64);
-                match streamed.incoming.size_hint().exact() {
-                    Some(rest) => SizeHint::with_exact(rest + first),
-                    None => SizeHint::new(),
-                }
+                streamed.exact_size().map_or_else(SizeHint::new, SizeHint::with_exact)
             }
         }
     }
@@ -217,16 +244,28 @@ impl fmt::Debug for ProxyBody {
 
 /// Drives a connection whose response began before its request was over. The client may read the response only after it
 /// has sent everything, so the rest of the request must not wait until the client reads.
-pub(super) fn finish_in_background(mut lease: Lease, upload: Arc<Upload>, settings: &ProxySettings) {
+pub(super) fn finish_in_background(
+    mut lease: Lease,
+    upload: Arc<Upload>,
+    paced: Option<ClientPaced>,
+    settings: &ProxySettings,
+) {
     let stall_timeout = settings.stall_timeout;
     spawn_connection(async move {
         let Channel::Http1(http1) = &mut lease.channel else { return };
         http1.timeout.begin(stall_timeout);
         let mut frames_seen = upload.frames();
+        let mut bytes_seen = upload.bytes();
         let mut was_over = false;
         poll_fn(|context| {
             if http1.poll_over(context).is_ready() {
                 return Poll::Ready(());
+            }
+            if let Some(paced) = &paced {
+                note_pace(&upload, paced, &mut bytes_seen);
+                if paced.poll_evicted(context).is_ready() {
+                    return Poll::Ready(());
+                }
             }
             let frames = upload.frames();
             if frames != frames_seen {

@@ -17,6 +17,12 @@ pub enum ProxyError {
     /// The client's body broke off, or was malformed.
     #[error("the client's body broke off")]
     ClientBroke,
+    /// The client sends too many bodies at once.
+    #[error("the client sends too many bodies at once")]
+    UploadsOfClient,
+    /// All clients together send too many bodies at once.
+    #[error("too many bodies are under way at once")]
+    UploadsFull,
     /// Every connection to the origin was taken for too long.
     #[error("no connection to {origin} became free in time")]
     Busy {
@@ -88,6 +94,9 @@ pub enum RequestFault {
     /// A target that is not a path.
     #[error("its target is not a path")]
     Target,
+    /// A path that different servers read differently.
+    #[error("its path can be read in several ways")]
+    TargetAmbiguous,
     /// A length that is malformed, given twice, or not that of the body.
     #[error("its length is contradictory")]
     Length,
@@ -117,7 +126,8 @@ impl ProxyError {
             Self::Request(RequestFault::Method) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Request(_) | Self::ClientBroke => StatusCode::BAD_REQUEST,
             Self::ClientStalled => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::UploadsOfClient => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy { .. } | Self::UploadsFull => StatusCode::SERVICE_UNAVAILABLE,
             Self::Connect { .. } | Self::Broken { .. } | Self::Response { .. } => StatusCode::BAD_GATEWAY,
             Self::ConnectTimeout { .. } | Self::ResponseTimeout { .. } | Self::OriginStalled { .. } => {
                 StatusCode::GATEWAY_TIMEOUT
@@ -132,6 +142,8 @@ impl ProxyError {
             Self::Request(_) => "request",
             Self::ClientStalled => "client_stalled",
             Self::ClientBroke => "client_broke",
+            Self::UploadsOfClient => "uploads_of_client",
+            Self::UploadsFull => "uploads_full",
             Self::Busy { .. } => "busy",
             Self::Connect { .. } => "connect",
             Self::ConnectTimeout { .. } => "connect_timeout",
@@ -148,7 +160,8 @@ impl ProxyError {
             Self::Request(fault) => fault.sentence(),
             Self::ClientStalled => "The body of the request did not arrive in time.",
             Self::ClientBroke => "The body of the request broke off or was malformed.",
-            Self::Busy { .. } => "The site is too busy to answer at the moment.",
+            Self::UploadsOfClient => "You are sending too much at once. Wait until some of it has arrived.",
+            Self::Busy { .. } | Self::UploadsFull => "The site is too busy to answer at the moment.",
             Self::Connect { .. } | Self::Broken { .. } => "The site cannot be reached at the moment.",
             Self::ConnectTimeout { .. } | Self::ResponseTimeout { .. } | Self::OriginStalled { .. } => {
                 "The site did not answer in time."
@@ -159,7 +172,14 @@ impl ProxyError {
 
     /// Whether the origin, not the client, is to blame.
     pub const fn is_of_origin(&self) -> bool {
-        !matches!(self, Self::Request(_) | Self::ClientStalled | Self::ClientBroke)
+        !matches!(
+            self,
+            Self::Request(_)
+                | Self::ClientStalled
+                | Self::ClientBroke
+                | Self::UploadsOfClient
+                | Self::UploadsFull
+        )
     }
 }
 
@@ -172,6 +192,7 @@ impl RequestFault {
             Self::HostMalformed => "The host of the request is malformed.",
             Self::HostContradicts => "The request names two different hosts.",
             Self::Target => "The target of the request is not a path.",
+            Self::TargetAmbiguous => "The path of the request can be read in several ways.",
             Self::Length => "The length of the request is contradictory.",
             Self::Loop => "The request went round in a circle.",
         }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Extensions, Method, Request, Response, Version, request};
+use http::{Extensions, Method, Request, Response, StatusCode, Version, request};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::TrySendError;
 use hyper::ext::ReasonPhrase;
@@ -16,10 +16,12 @@ use hyper::upgrade::OnUpgrade;
 use tracing::debug;
 
 use super::body::{ProxyBody, finish_in_background};
+use super::client_paced::ClientPaced;
 use super::error::{ProxyError, ResponseFault};
 use super::headers::{
     apply_http1_framing, apply_http2_framing, prepare_request, prepare_response, remove_framing,
 };
+use super::observations::Observer;
 use super::origins::Origins;
 use super::outgoing::{BoxError, Outgoing, Upload};
 use super::pool::{Channel, Lease, Origin, Wish};
@@ -34,6 +36,8 @@ pub struct Hop {
     pub client: IpAddr,
     /// Whether it speaks TLS.
     pub is_tls: bool,
+    /// Whether the request is that of a visitor who is inside.
+    pub has_visit: bool,
 }
 
 /// The response of an origin.
@@ -87,7 +91,8 @@ where
     // Without the client's end there is nothing to connect a tunnel to, and over HTTP/2 nothing to connect it with.
     let can_upgrade = on_upgrade.is_some() && settings.http2 != Http2ToOrigin::Always;
     let upgrade = upgrade.filter(|_| can_upgrade);
-    let exchange = Exchange { settings, upgrade };
+    let exchange = Exchange { settings, upgrade, has_visit: hop.has_visit };
+    let body = body.gather(hop, origins.uploads(), settings).await?;
 
     let first = origins.choose(None);
     let wish = if exchange.upgrade.is_some() { Wish::NewHttp1 } else { Wish::Any };
@@ -126,6 +131,7 @@ fn is_without_connection(error: &ProxyError) -> bool {
 struct Exchange<'a> {
     settings: &'a ProxySettings,
     upgrade: Option<HeaderValue>,
+    has_visit: bool,
 }
 
 /// An answer, and the connection that it comes over.
@@ -133,6 +139,7 @@ struct OriginResponse {
     response: Response<Incoming>,
     lease: Lease,
     upload: Option<Arc<Upload>>,
+    paced: Option<ClientPaced>,
 }
 
 /// A failed attempt.
@@ -157,6 +164,7 @@ impl Failure {
         let name = origin.address.to_string();
         let (error, remainder) = match no_response {
             NoResponse::TimedOut => (timeout_error(name, upload), Remainder::Nothing),
+            NoResponse::Evicted => (ProxyError::ClientStalled, Remainder::Nothing),
             NoResponse::Ended(mut ended) => {
                 let unsent = ended.take_message();
                 let broken = ProxyError::Broken { origin: name, source: ended.into_error() };
@@ -165,6 +173,9 @@ impl Failure {
                         let (mut parts, body) = request.into_parts();
                         remove_framing(&mut parts);
                         (broken, Remainder::Unsent(Box::new((parts, body))))
+                    }
+                    None if upload.is_some_and(Upload::is_too_slow) => {
+                        (ProxyError::ClientStalled, Remainder::Nothing)
                     }
                     None if upload.is_some_and(Upload::is_broken) => {
                         (ProxyError::ClientBroke, Remainder::Nothing)
@@ -197,7 +208,21 @@ enum Remainder {
     Nothing,
 }
 
+/// Whether an origin could not do what it is there for. That it does not know a method, or a version, is the client's mistake.
+fn is_failure(status: StatusCode) -> bool {
+    status.is_server_error()
+        && !matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED)
+}
+
 impl Exchange<'_> {
+    /// Notes how the origin fares, by requests of visitors who are inside: what is observed decides how many more are let in, and
+    /// must not be in the hands of those who are not.
+    fn observe(&self, origin: &Origin, note: impl FnOnce(&Observer)) {
+        if self.has_visit {
+            note(&origin.observer);
+        }
+    }
+
     /// Sends a request to one origin and waits for the head of the answer.
     async fn attempt(
         &self,
@@ -206,10 +231,13 @@ impl Exchange<'_> {
         mut parts: request::Parts,
         body: Outgoing,
     ) -> Result<OriginResponse, Failure> {
-        let mut lease = match origin.lease(wish).await {
+        let mut lease = match origin.lease(wish, self.has_visit).await {
             Ok(lease) => lease,
             Err(error) => {
-                origin.observer.record_failure();
+                // That all connections are in use says nothing about the origin.
+                if !matches!(error, ProxyError::Busy { .. }) {
+                    self.observe(origin, Observer::record_failure);
+                }
                 if is_without_connection(&error) {
                     origin.avoid();
                 }
@@ -220,11 +248,13 @@ impl Exchange<'_> {
             parts.headers.insert(header::HOST, origin.address.host_value());
         }
         let upload = body.upload();
+        let paced = upload.as_ref().map(|_| origin.client_paced.enter(self.has_visit));
         let sent = match &mut lease.channel {
             Channel::Http1(http1) => {
                 apply_http1_framing(&mut parts.headers, body.is_empty(), self.upgrade.as_ref());
                 let mut answer = pin!(http1.send(Request::from_parts(parts, body)));
-                let mut wait = Wait::begin(&mut http1.timeout, upload.as_deref(), self.settings);
+                let mut wait =
+                    Wait::begin(&mut http1.timeout, upload.as_deref(), paced.as_ref(), self.settings);
                 poll_fn(|context| {
                     let polled = http1.drive_for(context, |context| answer.as_mut().poll(context));
                     wait.poll_or_time_out(&mut http1.timeout, context, polled)
@@ -238,7 +268,7 @@ impl Exchange<'_> {
                 let mut answer = pin!(sender.try_send_request(Request::from_parts(parts, body)));
                 let mut timeout =
                     WaitTimeout::new(self.settings.response_timeout.min(self.settings.stall_timeout));
-                let mut wait = Wait::begin(&mut timeout, upload.as_deref(), self.settings);
+                let mut wait = Wait::begin(&mut timeout, upload.as_deref(), paced.as_ref(), self.settings);
                 poll_fn(|context| {
                     let polled = answer.as_mut().poll(context);
                     wait.poll_or_time_out(&mut timeout, context, polled)
@@ -253,15 +283,19 @@ impl Exchange<'_> {
         };
         match sent {
             Ok((response, latency)) => {
-                origin.observer.record_response(latency, response.status().is_server_error());
-                Ok(OriginResponse { response, lease, upload })
+                let is_error = is_failure(response.status());
+                self.observe(origin, |observer| observer.record_response(latency, is_error));
+                if let Some(upload) = &upload {
+                    upload.note_answered();
+                }
+                Ok(OriginResponse { response, lease, upload, paced })
             }
             Err((no_response, has_received)) => {
                 // How far the body was is asked before the connection, and the body with it, is let go.
                 let failure = Failure::of(origin, no_response, has_received, upload.as_deref());
                 lease.discard();
                 if failure.error.is_of_origin() && !matches!(failure.remainder, Remainder::Unsent(..)) {
-                    origin.observer.record_failure();
+                    self.observe(origin, Observer::record_failure);
                 }
                 Err(failure)
             }
@@ -274,7 +308,7 @@ impl Exchange<'_> {
         response: OriginResponse,
         on_upgrade: Option<OnUpgrade>,
     ) -> Result<ForwardedResponse, ProxyError> {
-        let OriginResponse { response, mut lease, upload } = response;
+        let OriginResponse { response, mut lease, upload, paced } = response;
         let (mut parts, incoming) = response.into_parts();
         if let Channel::Http1(http1) = &mut lease.channel
             && parts.version == Version::HTTP_10
@@ -316,8 +350,9 @@ impl Exchange<'_> {
                 let body = match upload {
                     // An HTTP/2 connection has a task of its own, which sends the rest.
                     Some(upload) if !upload.is_over() && matches!(lease.channel, Channel::Http1(_)) => {
-                        finish_in_background(lease, upload, self.settings);
-                        ProxyBody::streamed(incoming, self.settings)
+                        let body = ProxyBody::streamed(incoming, &lease, self.settings);
+                        finish_in_background(lease, upload, paced, self.settings);
+                        body
                     }
                     _ => {
                         let mut pieces = Some((incoming, lease));
@@ -338,23 +373,33 @@ impl Exchange<'_> {
 enum NoResponse {
     /// It took too long.
     TimedOut,
+    /// Its client was idle, and another request needed the connection.
+    Evicted,
     /// The connection ended.
     Ended(Box<TrySendError<Request<Outgoing>>>),
 }
 
 /// Waiting for a head: as long as the body moves, it may take its time.
 struct Wait<'a> {
-    upload: Option<&'a Upload>,
+    upload: Option<(&'a Upload, &'a ClientPaced)>,
     settings: &'a ProxySettings,
     frames_seen: u64,
+    bytes_seen: u64,
     was_over: bool,
 }
 
 impl<'a> Wait<'a> {
-    fn begin(timeout: &mut WaitTimeout, upload: Option<&'a Upload>, settings: &'a ProxySettings) -> Self {
+    fn begin(
+        timeout: &mut WaitTimeout,
+        upload: Option<&'a Upload>,
+        paced: Option<&'a ClientPaced>,
+        settings: &'a ProxySettings,
+    ) -> Self {
+        let upload = upload.zip(paced);
         let was_over = upload.is_none();
         timeout.begin(if was_over { settings.response_timeout } else { settings.stall_timeout });
-        Self { upload, settings, frames_seen: 0, was_over }
+        let bytes_seen = upload.map_or(0, |(upload, _)| upload.bytes());
+        Self { upload, settings, frames_seen: 0, bytes_seen, was_over }
     }
 
     fn poll_or_time_out(
@@ -366,7 +411,7 @@ impl<'a> Wait<'a> {
         if let Poll::Ready(ended) = polled {
             return Poll::Ready(ended.map_err(|ended| NoResponse::Ended(Box::new(ended))));
         }
-        if let Some(upload) = self.upload
+        if let Some((upload, paced)) = self.upload
             && !self.was_over
         {
             let frames = upload.frames();
@@ -377,7 +422,25 @@ impl<'a> Wait<'a> {
                 self.frames_seen = frames;
                 timeout.begin(self.settings.stall_timeout);
             }
+            note_pace(upload, paced, &mut self.bytes_seen);
+            if paced.poll_evicted(context).is_ready() {
+                return Poll::Ready(Err(NoResponse::Evicted));
+            }
         }
         timeout.poll_over(context).map(|()| Err(NoResponse::TimedOut))
+    }
+}
+
+/// Notes what a client has sent since the last look, and who has to do the next thing.
+pub(super) fn note_pace(upload: &Upload, paced: &ClientPaced, bytes_seen: &mut u64) {
+    let bytes = upload.bytes();
+    if bytes > *bytes_seen {
+        paced.note_moved(bytes - *bytes_seen);
+        *bytes_seen = bytes;
+    }
+    if upload.is_client_awaited() && !upload.is_over() {
+        paced.await_client();
+    } else {
+        paced.await_origin();
     }
 }

@@ -66,7 +66,25 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the fields that only we may set, and those that some origins would take for them.
+/// Fields by which some origins let a request name another target, or another host, than the one that was checked here: IIS and its
+/// rewriting modules, Symfony, Zend, Envoy, and applications that trust the proxy before them.
+const TARGET_OVERRIDES: [&str; 13] = [
+    "x-original-url",
+    "x-original-uri",
+    "x-original-path",
+    "x-original-host",
+    "x-original-request-uri",
+    "x-rewrite-url",
+    "x-rewrite-uri",
+    "x-override-url",
+    "x-forwarded-uri",
+    "x-forwarded-path",
+    "x-envoy-original-path",
+    "x-http-host-override",
+    "x-host",
+];
+
+/// Removes the fields that only we may set, those that some origins would take for them, and those that name another target.
 fn remove_impostors(headers: &mut HeaderMap) {
     if headers.keys().any(is_impostor) {
         let impostors: Vec<HeaderName> = headers.keys().filter(|name| is_impostor(name)).cloned().collect();
@@ -80,13 +98,19 @@ fn remove_impostors(headers: &mut HeaderMap) {
 fn is_impostor(name: &HeaderName) -> bool {
     let name = name.as_str();
     if !name.contains('_') {
-        return name.starts_with(OWN_PREFIX);
+        return name.starts_with(OWN_PREFIX) || is_target_override(name);
     }
     let hyphened = name.replace('_', "-");
     hyphened.starts_with(OWN_PREFIX)
+        || is_target_override(&hyphened)
         || is_forwarded(&hyphened)
         || ["content-length", "transfer-encoding", "proxy-connection", "keep-alive"]
             .contains(&hyphened.as_str())
+}
+
+/// Every one begins with `x-`, which spares the other names the comparison.
+fn is_target_override(name: &str) -> bool {
+    name.starts_with("x-") && TARGET_OVERRIDES.contains(&name)
 }
 
 /// Removes from trailers what must not come after a body: how it is framed, where it goes, and what is ours.

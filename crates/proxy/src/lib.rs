@@ -18,6 +18,8 @@
 
 mod address;
 mod body;
+mod client_paced;
+mod client_prefix;
 mod connect;
 mod error;
 mod forward;
@@ -31,10 +33,12 @@ mod pool;
 mod settings;
 mod transport;
 mod tunnel;
+mod uploads;
 mod wait_timeout;
 
 pub use address::{OriginAddress, OriginAddressError};
 pub use body::{ProxyBody, ProxyBodyError};
+pub use client_prefix::ClientCounts;
 pub use error::{ProxyError, RequestFault, ResponseFault};
 pub use forward::{ForwardedResponse, Hop, forward};
 pub use observations::Observations;

@@ -15,6 +15,7 @@ use super::health;
 use super::observations::{Observations, Observer};
 use super::pool::Origin;
 use super::settings::{OriginTrust, ProxySettings};
+use super::uploads::UploadSlots;
 
 /// How long an origin that could not be reached gets no requests while there are others.
 const AVOIDED_FOR: Duration = Duration::from_secs(2);
@@ -28,6 +29,7 @@ pub struct Origins {
     all: Vec<Arc<Origin>>,
     settings: ProxySettings,
     observer: Arc<Observer>,
+    uploads: Arc<UploadSlots>,
     /// Where the search for the least loaded one begins, so that equals take turns.
     turn: AtomicUsize,
     started: Stopwatch,
@@ -63,6 +65,12 @@ pub struct OriginView {
     pub healthy: usize,
     /// How many there are.
     pub total: usize,
+    /// Bodies under way from clients.
+    pub uploads: usize,
+    /// How many bodies were refused because too many were under way, since the start.
+    pub uploads_refused: u64,
+    /// How many exchanges with idle clients were given up for others, since the start.
+    pub evicted: u64,
 }
 
 impl Origins {
@@ -81,6 +89,7 @@ impl Origins {
         }
         Ok(Arc::new(Self {
             all: origins,
+            uploads: UploadSlots::new(&settings),
             settings,
             observer,
             turn: AtomicUsize::new(0),
@@ -102,7 +111,14 @@ impl Origins {
             connections: self.all.iter().map(|origin| origin.connections()).sum(),
             healthy: self.all.iter().filter(|origin| origin.is_healthy()).count(),
             total: self.all.len(),
+            uploads: self.uploads.count(),
+            uploads_refused: self.uploads.refused(),
+            evicted: self.all.iter().map(|origin| origin.client_paced.evicted()).sum(),
         }
+    }
+
+    pub(super) fn uploads(&self) -> &Arc<UploadSlots> {
+        &self.uploads
     }
 
     /// What was seen of them since this was last called.

@@ -2,7 +2,8 @@
 //!
 //! An unused HTTP/1 connection is a value on a stack; the one used last is used next, so that the others grow old and
 //! are closed. An HTTP/2 connection is shared and has a task of its own. A request that finds neither may open one, up
-//! to a number, and else waits in order of arrival until a connection is given back.
+//! to a number, and else waits in order of arrival until a connection is given back. Requests without a visit get a part of
+//! them, and wait apart. A request that has to wait takes the connection of an exchange whose client is idle.
 //!
 //! *Invariant:* `open` counts connections that exist or are being opened, except tunnels; it is never above the settings' `connections_max`.
 //! *Invariant:* every [`Lease`] is given back by being dropped, whatever happened to the exchange, so nothing is counted in
@@ -18,6 +19,7 @@ use anteroom_store::clock::Stopwatch;
 use hyper::client::conn::http2;
 use tokio::sync::oneshot;
 
+use super::client_paced::ClientPacedExchanges;
 use super::error::ProxyError;
 use super::http1::Http1;
 use super::observations::Observer;
@@ -29,13 +31,15 @@ use super::{OriginAddress, connect};
 const STREAMS_MAX: usize = 100;
 /// How many requests may wait for a connection to one origin.
 const WAITERS_MAX: usize = 8192;
+/// How often a request that waits looks for an exchange whose client is idle.
+const EVICTION_PERIOD: Duration = Duration::from_millis(100);
 
 /// One origin: where it is, how it is, and the connections to it.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) address: OriginAddress,
     pub(super) connector: connect::Connector,
-    pub(super) connections_max: usize,
+    limits: StockLimits,
     pub(super) connection_wait: Duration,
     pub(super) idle_timeout: Duration,
     pub(super) in_flight: AtomicUsize,
@@ -44,7 +48,17 @@ pub(super) struct Origin {
     pub(super) avoided_until_millis: AtomicU64,
     pub(super) started: Stopwatch,
     pub(super) observer: Arc<Observer>,
+    /// Exchanges that last as long as their clients like.
+    pub(super) client_paced: Arc<ClientPacedExchanges>,
     stock: Mutex<Stock>,
+}
+
+/// How much may be given out.
+#[derive(Debug, Clone, Copy)]
+struct StockLimits {
+    connections: usize,
+    /// How many of them requests without a visit hold at most.
+    without_visit: usize,
 }
 
 /// What is there to be had.
@@ -55,7 +69,11 @@ struct Stock {
     open: usize,
     /// How many of them are being opened.
     opening: usize,
+    /// How many leases are those of requests without a visit.
+    without_visit: usize,
     waiters: VecDeque<Waiter>,
+    /// Those without a visit, who come after the others.
+    waiters_without_visit: VecDeque<Waiter>,
     /// Whether the last connection turned out to speak HTTP/2, or any will, so that one more carries many.
     speaks_http2: bool,
     next_shared: u64,
@@ -101,6 +119,14 @@ enum Supply {
     QueueFull,
 }
 
+/// What there is too little of for a request.
+enum Shortage {
+    /// Connections.
+    Connections,
+    /// The part of them that requests without a visit get.
+    Share,
+}
+
 /// What a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
@@ -117,6 +143,7 @@ pub(super) enum Wish {
 pub(super) struct Lease {
     pub(super) origin: Arc<Origin>,
     pub(super) channel: Channel,
+    pub(super) has_visit: bool,
 }
 
 /// How the exchange is done.
@@ -145,7 +172,10 @@ impl Origin {
         Self {
             address,
             connector,
-            connections_max: settings.connections_max.max(1),
+            limits: StockLimits {
+                connections: settings.connections_max.max(1),
+                without_visit: settings.share_without_visit(settings.connections_max),
+            },
             connection_wait: settings.connection_wait,
             idle_timeout: settings.idle_timeout,
             in_flight: AtomicUsize::new(0),
@@ -153,6 +183,7 @@ impl Origin {
             avoided_until_millis: AtomicU64::new(0),
             started: Stopwatch::start(),
             observer,
+            client_paced: Arc::default(),
             stock: Mutex::new(Stock {
                 speaks_http2: settings.http2 == Http2ToOrigin::Always,
                 ..Stock::default()
@@ -161,14 +192,14 @@ impl Origin {
     }
 
     /// Takes a connection, opens one, or waits for one.
-    pub(super) async fn lease(self: &Arc<Self>, wish: Wish) -> Result<Lease, ProxyError> {
-        let grant = match self.ask(wish) {
+    pub(super) async fn lease(self: &Arc<Self>, wish: Wish, has_visit: bool) -> Result<Lease, ProxyError> {
+        let grant = match self.ask(wish, has_visit) {
             Supply::AtOnce(grant) => grant,
-            Supply::Queued(receiver) => self.wait(receiver).await?,
+            Supply::Queued(receiver) => self.wait(receiver, has_visit).await?,
             Supply::QueueFull => return Err(self.busy()),
         };
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let lease = |channel| Lease { origin: Arc::clone(self), channel };
+        let lease = |channel| Lease { origin: Arc::clone(self), channel, has_visit };
         match grant {
             Grant::Idle(http1) => Ok(lease(Channel::Http1(http1))),
             Grant::Stream(number, sender) => Ok(lease(Channel::Http2 { number, sender })),
@@ -183,10 +214,15 @@ impl Origin {
     }
 
     /// What is there at once, or the channel it will come over.
-    fn ask(self: &Arc<Self>, wish: Wish) -> Supply {
+    fn ask(self: &Arc<Self>, wish: Wish, has_visit: bool) -> Supply {
         let mut outdated = vec![];
         let mut stock = self.lock();
-        if wish == Wish::Any {
+        let may_take = has_visit || stock.without_visit < self.limits.without_visit(&stock);
+        if may_take {
+            // Taken back below if it has to wait.
+            stock.without_visit += usize::from(!has_visit);
+        }
+        if may_take && wish == Wish::Any {
             // The last is the youngest: where it is too old, all are.
             if let Some(idle) = stock.idle.pop() {
                 if idle.since.elapsed() < self.idle_timeout {
@@ -203,38 +239,69 @@ impl Origin {
         let is_one_coming = wish == Wish::Any
             && stock.speaks_http2
             && stock.opening > 0
-            && stock.waiters.len() < stock.opening * STREAMS_MAX;
-        if !is_one_coming {
-            if stock.open >= self.connections_max && wish != Wish::Any {
+            && stock.waiter_count() < stock.opening * STREAMS_MAX;
+        if may_take && !is_one_coming {
+            if stock.open >= self.limits.connections && wish != Wish::Any {
                 // An unused connection makes room for a new one.
                 if let Some(idle) = stock.idle.pop() {
                     stock.open -= 1;
                     outdated.push(idle);
                 }
             }
-            if stock.open < self.connections_max {
+            if stock.open < self.limits.connections {
                 stock.open += 1;
                 stock.opening += 1;
                 return Supply::AtOnce(Grant::Open);
             }
         }
-        if stock.waiters.len() >= WAITERS_MAX {
+        if may_take {
+            stock.without_visit -= usize::from(!has_visit);
+        }
+        let waiters = if has_visit { &mut stock.waiters } else { &mut stock.waiters_without_visit };
+        if waiters.len() >= WAITERS_MAX {
             return Supply::QueueFull;
         }
         let (hand_over, receiver) = oneshot::channel();
-        stock.waiters.push_back(Waiter { needs_http1: wish == Wish::NewHttp1, hand_over });
+        waiters.push_back(Waiter { needs_http1: wish == Wish::NewHttp1, hand_over });
         // Closed outside of the lock.
         drop(stock);
         drop(outdated);
         Supply::Queued(receiver)
     }
 
-    async fn wait(self: &Arc<Self>, receiver: oneshot::Receiver<Grant>) -> Result<Grant, ProxyError> {
-        let mut queued = QueuedRequest { origin: self, receiver };
-        match tokio::time::timeout(self.connection_wait, &mut queued.receiver).await {
-            Ok(Ok(grant)) => Ok(grant),
-            _ => Err(self.busy()),
+    /// Waits for a connection. One that an idle client holds is taken away, also if the client becomes idle only now.
+    async fn wait(
+        self: &Arc<Self>,
+        receiver: oneshot::Receiver<Grant>,
+        has_visit: bool,
+    ) -> Result<Grant, ProxyError> {
+        let mut queued = QueuedRequest { origin: self, receiver, has_visit };
+        let waiting = Stopwatch::start();
+        loop {
+            let left = self.connection_wait.saturating_sub(waiting.elapsed());
+            if left.is_zero() {
+                return Err(self.busy());
+            }
+            match self.shortage(has_visit) {
+                Some(Shortage::Connections) => self.client_paced.evict_idlest(false),
+                Some(Shortage::Share) => self.client_paced.evict_idlest(true),
+                None => {}
+            }
+            match tokio::time::timeout(left.min(EVICTION_PERIOD), &mut queued.receiver).await {
+                Ok(Ok(grant)) => return Ok(grant),
+                Ok(Err(_)) => return Err(self.busy()),
+                Err(_) => {}
+            }
         }
+    }
+
+    /// What a request that waits is short of; `None` if a connection for it is being opened.
+    fn shortage(&self, has_visit: bool) -> Option<Shortage> {
+        let stock = self.lock();
+        if !has_visit && stock.without_visit >= self.limits.without_visit(&stock) {
+            return Some(Shortage::Share);
+        }
+        (stock.open >= self.limits.connections).then_some(Shortage::Connections)
     }
 
     /// Closes connections that are unused for long.
@@ -263,7 +330,7 @@ impl Origin {
         let before = stock.shared.len();
         stock.shared.retain(|shared| shared.number != number);
         stock.open -= before - stock.shared.len();
-        stock.serve_waiters(self.connections_max);
+        stock.serve_waiters(self.limits);
     }
 
     fn busy(&self) -> ProxyError {
@@ -276,8 +343,9 @@ impl Origin {
     }
 
     /// Takes back a grant that will not be used.
-    fn take_back(&self, grant: Grant) {
+    fn take_back(&self, grant: Grant, has_visit: bool) {
         let mut stock = self.lock();
+        stock.without_visit -= usize::from(!has_visit);
         match grant {
             Grant::Idle(http1) => stock.idle.push(IdleConnection { http1, since: Stopwatch::start() }),
             Grant::Stream(number, _) => stock.end_stream(number),
@@ -286,7 +354,7 @@ impl Origin {
                 stock.opening -= 1;
             }
         }
-        stock.serve_waiters(self.connections_max);
+        stock.serve_waiters(self.limits);
     }
 }
 
@@ -294,13 +362,14 @@ impl Origin {
 struct QueuedRequest<'a> {
     origin: &'a Arc<Origin>,
     receiver: oneshot::Receiver<Grant>,
+    has_visit: bool,
 }
 
 impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.receiver.close();
         if let Ok(grant) = self.receiver.try_recv() {
-            self.origin.take_back(grant);
+            self.origin.take_back(grant, self.has_visit);
         }
     }
 }
@@ -324,14 +393,13 @@ impl Stock {
         }
     }
 
-    /// Hands what there is to those who wait, the first first.
-    fn serve_waiters(&mut self, connections_max: usize) {
-        while let Some(waiter) = self.waiters.front() {
-            if waiter.hand_over.is_closed() {
-                self.waiters.pop_front();
-                continue;
-            }
-            let needs_http1 = waiter.needs_http1;
+    fn waiter_count(&self) -> usize {
+        self.waiters.len() + self.waiters_without_visit.len()
+    }
+
+    /// Hands what there is to those who wait: those with a visit, then those without, the first first.
+    fn serve_waiters(&mut self, limits: StockLimits) {
+        while let Some((needs_http1, has_visit)) = self.next_waiter(limits) {
             let grant = match self.idle.pop() {
                 Some(idle) if !needs_http1 => Grant::Idle(idle.http1),
                 Some(_) => {
@@ -342,7 +410,7 @@ impl Stock {
                 None => {
                     if let Some(grant) = (!needs_http1).then(|| self.take_stream()).flatten() {
                         grant
-                    } else if self.open < connections_max {
+                    } else if self.open < limits.connections {
                         self.open += 1;
                         self.opening += 1;
                         Grant::Open
@@ -351,8 +419,11 @@ impl Stock {
                     }
                 }
             };
-            let Some(waiter) = self.waiters.pop_front() else { return };
+            let waiters = if has_visit { &mut self.waiters } else { &mut self.waiters_without_visit };
+            let Some(waiter) = waiters.pop_front() else { return };
+            self.without_visit += usize::from(!has_visit);
             if let Err(grant) = waiter.hand_over.send(grant) {
+                self.without_visit -= usize::from(!has_visit);
                 match grant {
                     Grant::Idle(http1) => self.idle.push(IdleConnection { http1, since: Stopwatch::start() }),
                     Grant::Stream(number, _) => self.end_stream(number),
@@ -363,6 +434,29 @@ impl Stock {
                 }
             }
         }
+    }
+
+    /// Who is next: whether it needs HTTP/1, and whether it has a visit.
+    fn next_waiter(&mut self, limits: StockLimits) -> Option<(bool, bool)> {
+        let may_take_without_visit = self.without_visit < limits.without_visit(self);
+        let next = |waiters: &mut VecDeque<Waiter>| {
+            while waiters.front().is_some_and(|waiter| waiter.hand_over.is_closed()) {
+                waiters.pop_front();
+            }
+            waiters.front().map(|waiter| waiter.needs_http1)
+        };
+        if let Some(needs_http1) = next(&mut self.waiters) {
+            return Some((needs_http1, true));
+        }
+        let needs_http1 = next(&mut self.waiters_without_visit).filter(|_| may_take_without_visit)?;
+        Some((needs_http1, false))
+    }
+}
+
+impl StockLimits {
+    /// How many leases requests without a visit hold at most. An HTTP/2 connection carries many.
+    fn without_visit(self, stock: &Stock) -> usize {
+        if stock.speaks_http2 { self.without_visit * STREAMS_MAX } else { self.without_visit }
     }
 }
 
@@ -379,7 +473,8 @@ impl Lease {
         self.channel = Channel::Taken;
         let mut stock = self.origin.lock();
         stock.open -= 1;
-        stock.serve_waiters(self.origin.connections_max);
+        stock.without_visit -= usize::from(!mem::replace(&mut self.has_visit, true));
+        stock.serve_waiters(self.origin.limits);
     }
 
     /// The connection that was being opened is there.
@@ -402,7 +497,7 @@ impl Lease {
                     since: Stopwatch::start(),
                 });
                 self.channel = Channel::Http2 { number, sender };
-                stock.serve_waiters(self.origin.connections_max);
+                stock.serve_waiters(self.origin.limits);
                 drop(stock);
                 // Only a weak hold: the connection ends when its origin is no longer wanted.
                 let origin = Arc::downgrade(&self.origin);
@@ -424,6 +519,7 @@ impl Drop for Lease {
         let channel = mem::replace(&mut self.channel, Channel::Gone);
         let mut ended = None;
         let mut stock = origin.lock();
+        stock.without_visit -= usize::from(!self.has_visit);
         match channel {
             Channel::Http1(http1) if http1.is_ready() => {
                 stock.idle.push(IdleConnection { http1, since: Stopwatch::start() });
@@ -440,8 +536,8 @@ impl Drop for Lease {
             Channel::Gone => stock.open -= 1,
             Channel::Taken => {}
         }
-        if !stock.waiters.is_empty() {
-            stock.serve_waiters(origin.connections_max);
+        if stock.waiter_count() > 0 {
+            stock.serve_waiters(origin.limits);
         }
         // Closed outside of the lock.
         drop(stock);

@@ -21,8 +21,18 @@ pub struct ProxySettings {
     pub tunnel_idle_timeout: Duration,
     /// How many connections one origin gets at most.
     pub connections_max: usize,
+    /// How much of them, and of `uploads_max`, requests without a visit hold at most, in percent.
+    pub without_visit_percent: usize,
     /// How long a request waits for one of them to become free.
     pub connection_wait: Duration,
+    /// How many bodies may be under way from clients at once.
+    pub uploads_max: usize,
+    /// How many of one client.
+    pub uploads_per_client_max: usize,
+    /// The least that a client must send of its body, in bytes a second.
+    pub upload_rate_min: u64,
+    /// How long a client may take for its whole body.
+    pub upload_timeout: Duration,
     /// Whether origins are spoken to in HTTP/2.
     pub http2: Http2ToOrigin,
     /// What origins learn about the client.
@@ -45,13 +55,25 @@ impl Default for ProxySettings {
             idle_timeout: Duration::from_secs(4),
             tunnel_idle_timeout: Duration::from_mins(10),
             connections_max: 256,
+            without_visit_percent: 50,
             connection_wait: Duration::from_secs(5),
+            uploads_max: 1024,
+            uploads_per_client_max: 32,
+            upload_rate_min: 1024,
+            upload_timeout: Duration::from_hours(1),
             http2: Http2ToOrigin::Never,
             forwarded: ForwardedPolicy::Replace,
             health: None,
             preserve_host: true,
             trust: OriginTrust::System,
         }
+    }
+}
+
+impl ProxySettings {
+    /// How many of so many requests without a visit may hold; one at least.
+    pub(super) fn share_without_visit(&self, of: usize) -> usize {
+        (of.saturating_mul(self.without_visit_percent) / 100).max(1)
     }
 }
 

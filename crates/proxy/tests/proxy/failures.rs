@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{DEADLINE, Front, SHORT};
+use crate::support::{DEADLINE, Front, SHORT, WITHOUT_VISIT};
 use anteroom_proxy::{HealthCheck, ProxySettings};
 use anteroom_testkit::{Answer, Client, Origin, Request, Wire, now, pause, wait_until};
 
@@ -429,7 +429,11 @@ fn where_all_are_ill_they_are_asked_all_the_same() {
 fn what_is_observed_is_what_happened() {
     let origin = Origin::playing(|connection| {
         while let Some(request) = connection.read_request()? {
-            let status = if request.target == "/bad" { "503 No" } else { "200 OK" };
+            let status = match request.target.as_str() {
+                "/bad" => "503 No",
+                "/unknown" => "501 No",
+                _ => "200 OK",
+            };
             connection.write(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes())?;
         }
         Ok(())
@@ -441,8 +445,14 @@ fn what_is_observed_is_what_happened() {
     }
     // A client's mistake is none of the origin's.
     client.send(&Request::new("TRACE", "/")).unwrap();
+    assert_eq!(client.get("/unknown").unwrap().status, 501);
+    // Those who are not inside must not decide how many are let in.
+    for _ in 0..20 {
+        let request = Request::new("GET", "/bad").header(WITHOUT_VISIT, "1");
+        assert_eq!(client.send(&request).unwrap().status, 503);
+    }
     let seen = front.origins.take_observations();
-    assert_eq!((seen.requests, seen.errors, seen.in_flight), (5, 2, 0));
+    assert_eq!((seen.requests, seen.errors, seen.in_flight), (6, 2, 0));
     assert!(seen.latency_p95.is_some());
     assert_eq!(front.origins.take_observations().requests, 0);
 }

@@ -109,11 +109,15 @@ async fn accept(listener: TcpListener, origins: Arc<Origins>) {
     }
 }
 
+/// A request with this field is that of a client who is not inside.
+pub(crate) const WITHOUT_VISIT: &str = "without-visit";
+
 async fn answer(
     origins: Arc<Origins>,
     request: Request<Incoming>,
 ) -> Result<Response<Either<ProxyBody, Full<Bytes>>>, Infallible> {
-    let hop = Hop { client: IpAddr::from([192, 0, 2, 7]), is_tls: false };
+    let has_visit = !request.headers().contains_key(WITHOUT_VISIT);
+    let hop = Hop { client: IpAddr::from([192, 0, 2, 7]), is_tls: false, has_visit };
     let mut extra = HeaderMap::new();
     extra.insert("anteroom-visit", "ours".parse().unwrap());
     match forward(&origins, request, &hop, &extra).await {

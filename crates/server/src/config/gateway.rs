@@ -91,6 +91,14 @@ one_of! {
     }
 }
 
+one_of! {
+    /// Whether a host that no room names is passed on.
+    UnknownHosts -> bool {
+        "refuse" => false,
+        "pass" => true,
+    }
+}
+
 impl Config {
     /// How origins are spoken to.
     pub(crate) fn proxy_settings(&self) -> anyhow::Result<ProxySettings> {
@@ -107,6 +115,11 @@ impl Config {
             response_timeout: self.origin_response_timeout_seconds,
             idle_timeout: self.origin_idle_timeout_seconds,
             connections_max: usize::try_from(self.origin_connections_max)?,
+            without_visit_percent: usize::try_from(self.origin_connections_without_visit_percent)?,
+            uploads_max: usize::try_from(self.uploads_max)?,
+            uploads_per_client_max: usize::try_from(self.uploads_per_client_max)?,
+            upload_rate_min: self.upload_bytes_per_second_min,
+            upload_timeout: self.upload_timeout_seconds,
             http2: self.origin_http2,
             forwarded: self.forwarded_headers,
             health,

@@ -4,12 +4,16 @@
 //! that asks for HTML is a navigation; `curl`, probes and monitors do not ask for it. Crawlers do, and are known by their names: one
 //! that hides its name is turned away by its missing cookie.
 
+pub(crate) mod path_readings;
 pub(crate) mod plain_path;
+pub(crate) mod protected_paths;
 pub(crate) mod request_target;
 pub(crate) mod rooms;
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Request};
+
+use crate::line::SEC_FETCH_SITE;
 
 pub(crate) const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
@@ -61,6 +65,12 @@ pub(crate) fn kind<B>(request: &Request<B>) -> Kind {
     }
     match (fetches(&SEC_FETCH_MODE), fetches(&SEC_FETCH_DEST)) {
         (Some(b"navigate"), Some(b"document") | None) if !is_crawler(headers) => Kind::Navigation,
+        // A frame in a page of this very site: there the visitor has their cookie, and sees the waiting page.
+        (Some(b"navigate"), Some(b"iframe" | b"frame"))
+            if fetches(&SEC_FETCH_SITE) == Some(b"same-origin") && !is_crawler(headers) =>
+        {
+            Kind::Navigation
+        }
         (_, Some(b"empty")) | (Some(_), None) => Kind::Read,
         (_, Some(_)) => Kind::SubResource,
         (None, None) if asks_for(headers, "text/html") && !is_crawler(headers) => Kind::Navigation,
@@ -127,7 +137,15 @@ mod tests {
             kind_of("GET", &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")]),
             Kind::SubResource
         );
-        assert_eq!(kind_of("GET", &[html, mode, ("sec-fetch-dest", "iframe")]), Kind::SubResource);
+        let frame = ("sec-fetch-dest", "iframe");
+        assert_eq!(kind_of("GET", &[html, mode, frame]), Kind::SubResource);
+        for (site, kind) in [
+            ("same-origin", Kind::Navigation),
+            ("same-site", Kind::SubResource),
+            ("cross-site", Kind::SubResource),
+        ] {
+            assert_eq!(kind_of("GET", &[html, mode, frame, ("sec-fetch-site", site)]), kind, "{site}");
+        }
         assert_eq!(kind_of("GET", &[("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")]), Kind::Read);
         assert_eq!(
             kind_of("GET", &[html, mode, dest, ("sec-purpose", "prefetch;prerender")]),

@@ -72,7 +72,9 @@ impl Rejection {
     /// As which it counts.
     pub(crate) const fn verdict(&self) -> Verdict {
         match self {
-            Self::Limited(_) => Verdict::Limited,
+            Self::Limited(_) | Self::Origin(ProxyError::UploadsOfClient | ProxyError::UploadsFull) => {
+                Verdict::Limited
+            }
             Self::Closed | Self::TurnedAway => Verdict::Closed,
             Self::NotInside { .. } => Verdict::NotInside,
             Self::Misdirected => Verdict::Misdirected,
@@ -143,7 +145,14 @@ impl Rejection {
 
     /// Whether it is an expected refusal: the client asked too often, or an operator keeps it outside.
     const fn is_expected(&self) -> bool {
-        matches!(self, Self::Limited(_) | Self::Closed | Self::TurnedAway | Self::NotInside { .. })
+        matches!(
+            self,
+            Self::Limited(_)
+                | Self::Closed
+                | Self::TurnedAway
+                | Self::NotInside { .. }
+                | Self::Origin(ProxyError::UploadsOfClient | ProxyError::UploadsFull)
+        )
     }
 
     /// After how many seconds a page about it asks again by itself.
@@ -159,7 +168,12 @@ impl Rejection {
         match self {
             Self::Closed | Self::TurnedAway => Some(CLOSED_RETRY_AFTER_SECONDS),
             Self::NotInside { .. } | Self::NotReady => Some(RETRY_AFTER_SECONDS),
-            Self::Origin(error) if error.status() == StatusCode::SERVICE_UNAVAILABLE => {
+            Self::Origin(error)
+                if matches!(
+                    error.status(),
+                    StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS
+                ) =>
+            {
                 Some(RETRY_AFTER_SECONDS)
             }
             Self::Line(status, _) if *status == StatusCode::SERVICE_UNAVAILABLE => Some(RETRY_AFTER_SECONDS),

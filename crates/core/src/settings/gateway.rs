@@ -106,6 +106,11 @@ impl PathPrefix {
         &self.0
     }
 
+    /// A prefix in a spelling that no operator could write, because it has other characters.
+    pub const fn of_decoded(text: String) -> Self {
+        Self(text)
+    }
+
     /// Whether a path is this one or lies below it: `/shop` covers `/shop` and `/shop/cart`, not `/shopping`.
     pub fn covers(&self, path: &str) -> bool {
         let rest = path.strip_prefix(&self.0);
@@ -351,6 +356,15 @@ words! {
 }
 
 words! {
+    /// Who may take a place in line.
+    JoinMode, "\"page\" or \"open\"":
+    /// Visitors who open a page, once their cookie has come back.
+    Page = "page",
+    /// Also programs, by the API.
+    Open = "open",
+}
+
+words! {
     /// What becomes of new visitors while the store cannot be reached.
     OnStoreLoss, "\"hold\", \"steady\" or \"open\"":
     /// They wait.
@@ -520,9 +534,9 @@ mod tests {
         let mut settings = Settings::default();
         for (name, values) in [
             ("queueing_method", QueueingMethod::ALL.iter().map(|one| one.as_str()).collect::<Vec<_>>()),
+            ("join", JoinMode::ALL.iter().map(|one| one.as_str()).collect()),
             ("on_store_loss", OnStoreLoss::ALL.iter().map(|one| one.as_str()).collect()),
         ] {
-            assert_eq!(values.len(), 3);
             for value in values {
                 settings.set(name, &Value::Text(value.to_owned())).unwrap();
             }

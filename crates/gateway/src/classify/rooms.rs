@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anteroom_admission::{Admission, RoomView};
-use anteroom_core::settings::BypassRule;
+use anteroom_core::settings::{BypassRule, JoinMode};
 use anteroom_core::{Board, RoomId, SessionKey, Settings, UnixMillis};
 use anteroom_tokens::cookie::VisitorCookies;
 use arc_swap::ArcSwap;
@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 
 use crate::account::origin_reports::Site;
 use crate::account::{RoomVerdicts, Verdicts};
-use crate::classify::request_target::Path;
+use crate::classify::path_readings::PathReadings;
+use crate::classify::protected_paths::ProtectedPaths;
 use crate::gateway::LogThrottle;
 use crate::gateway::background;
 use crate::verdict::cookies::CookieNames;
@@ -36,7 +37,6 @@ pub(crate) struct GatewayRoom {
     pub(crate) cookies: VisitorCookies,
     pub(crate) cookie_names: CookieNames,
     pub(crate) visits: Visits,
-    pub(crate) instant_admissions: InstantAdmissions,
     pub(crate) verdicts: RoomVerdicts,
     pub(crate) loss: LossMode,
     /// When a command of the origin that means nothing is logged again.
@@ -69,6 +69,7 @@ impl GatewayRoom {
 pub(crate) struct Rule {
     pub(crate) room: Arc<GatewayRoom>,
     pub(crate) settings: Arc<Settings>,
+    paths: ProtectedPaths,
     /// The version of the board that had these settings, so that a look tells whether there is anything to compare.
     seen_version: AtomicU64,
     /// Whether the gateway stands before it. The line of any room can be asked about.
@@ -77,6 +78,11 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
+    /// Whether a place is taken only by a visitor whose cookie has come back.
+    pub(crate) fn joins_by_page(&self) -> bool {
+        self.settings.join.map_or(self.is_protected, |mode| mode == JoinMode::Page)
+    }
+
     fn serves(&self, host: &str) -> bool {
         self.settings.hosts.as_slice().is_empty() || self.names(host)
     }
@@ -86,21 +92,9 @@ impl Rule {
         self.settings.hosts.as_slice().iter().any(|named| named.as_str().eq_ignore_ascii_case(host))
     }
 
-    /// How well a request fits: whether its host is named, and how much of its path.
-    fn matches(&self, host: &str, path: &Path<'_>) -> Option<(bool, usize)> {
-        if !self.serves(host) {
-            return None;
-        }
-        let paths = self.settings.paths.as_slice();
-        let longest = if paths.is_empty() {
-            0
-        } else {
-            paths
-                .iter()
-                .filter(|prefix| path.may_be(|path| prefix.covers(path)))
-                .map(|prefix| prefix.as_str().len())
-                .max()?
-        };
+    /// How well a reading of a path fits: whether the host is named, and how much of the path.
+    fn matches(&self, host: &str, longest: Option<usize>) -> Option<(bool, usize)> {
+        let longest = longest.filter(|_| self.serves(host))?;
         Some((!self.settings.hosts.as_slice().is_empty(), longest))
     }
 
@@ -122,14 +116,17 @@ impl Rule {
     pub(crate) fn bypasses(
         &self,
         method: &Method,
-        path: &Path<'_>,
+        path: &PathReadings<'_>,
         headers: &HeaderMap,
         client: IpAddr,
     ) -> bool {
         self.settings.bypass.as_slice().iter().any(|rule| match rule {
-            BypassRule::Path(prefix) => path.can_only_be(|path| prefix.covers(path)),
+            // Only what can be read in no other way.
+            BypassRule::Path(prefix) => {
+                !path.is_unbounded && path.iter().all(|reading| prefix.covers(reading))
+            }
             BypassRule::Cidr(network) => network.contains(client),
-            BypassRule::Method(name) => method.as_str() == name,
+            BypassRule::Method(name) => method.as_str() == name && !overrides_method(headers),
             BypassRule::Header(named) => {
                 let mut values = headers.get_all(named.name.as_str()).iter();
                 values.any(|value| value.to_str().is_ok_and(|value| named.accepts(value)))
@@ -147,6 +144,10 @@ pub(crate) enum Route {
     Room(Arc<Rule>),
     /// None, and the site is served all the same.
     Unprotected(Arc<Origins>),
+    /// Rooms name their hosts, and none of them this one.
+    UnknownHost,
+    /// Different servers read the path differently, and take it to different rooms.
+    Ambiguous,
     /// A room that must exist is not known yet, so it is not known which requests it protects.
     NotReady,
     /// The gateway has nothing to do with it.
@@ -164,6 +165,46 @@ impl RuleTable {
     fn protected(&self) -> impl Iterator<Item = &Arc<Rule>> {
         self.rules.iter().filter(|rule| rule.is_protected)
     }
+
+    /// The room that a request belongs to and how well it fits, where `longest_match` says how much of its path a room names.
+    fn best(
+        &self,
+        host: &str,
+        longest_match: impl Fn(&ProtectedPaths) -> Option<usize>,
+    ) -> Option<((bool, usize), &Arc<Rule>)> {
+        let fitting = self.protected().filter_map(|rule| {
+            let fits = rule.matches(host, longest_match(&rule.paths))?;
+            Some((fits, rule))
+        });
+        fitting.max_by_key(|(fits, _)| *fits)
+    }
+
+    /// Whether different servers may take a path to different rooms. A visit to one of them must not open the other.
+    fn is_ambiguous(&self, host: &str, path: &PathReadings<'_>) -> bool {
+        if path.is_unbounded {
+            return self.protected().next().is_some();
+        }
+        if !path.has_dot_dot && !path.has_authority {
+            return false;
+        }
+        let fitting = path.iter().filter_map(|reading| self.best(host, |paths| paths.longest_match(reading)));
+        // Two slashes come from sloppy links too, so there a room of all paths is no second room.
+        let mut rules = fitting.filter(|((_, length), _)| path.has_dot_dot || *length > 0);
+        let first = rules.next();
+        first.is_some_and(|(_, first)| rules.any(|(_, other)| !Arc::ptr_eq(first, other)))
+    }
+
+    /// Whether rooms name their hosts, and none of them this one.
+    fn is_unknown(&self, host: &str) -> bool {
+        let mut is_any_named = false;
+        for rule in self.protected() {
+            if rule.names(host) {
+                return false;
+            }
+            is_any_named |= !rule.settings.hosts.as_slice().is_empty();
+        }
+        is_any_named
+    }
 }
 
 /// The rooms of the gateway, following those of the engine.
@@ -176,6 +217,8 @@ pub(crate) struct GatewayRooms {
     proxy: ProxySettings,
     /// Where requests go whose room names no origins.
     default_origins: Option<Arc<Origins>>,
+    /// Whether a host that no room names is passed on, although rooms name theirs.
+    passes_unknown_hosts: bool,
     verdicts: Verdicts,
     table: ArcSwap<RuleTable>,
     /// Held while the table is made.
@@ -188,6 +231,7 @@ impl GatewayRooms {
         expected: Vec<RoomId>,
         proxy: ProxySettings,
         default_origins: Option<Arc<Origins>>,
+        passes_unknown_hosts: bool,
         verdicts: Verdicts,
     ) -> Self {
         let rooms = Self {
@@ -196,6 +240,7 @@ impl GatewayRooms {
             awaited: Mutex::new(expected),
             proxy,
             default_origins,
+            passes_unknown_hosts,
             verdicts,
             table: ArcSwap::default(),
             replacing: Mutex::default(),
@@ -205,16 +250,20 @@ impl GatewayRooms {
     }
 
     /// Where a request belongs.
-    pub(crate) fn find(&self, host: &str, path: &Path<'_>) -> Route {
+    pub(crate) fn find(&self, host: &str, path: &PathReadings<'_>) -> Route {
         self.follow_changed_settings();
         let table = self.table.load();
-        let best = table
-            .protected()
-            .filter_map(|rule| rule.matches(host, path).map(|fits| (fits, rule)))
-            .max_by_key(|(fits, _)| *fits);
-        match (best, &self.default_origins) {
+        let is_ready = !self.is_waiting_for_rooms.load(Ordering::Acquire);
+        if self.default_origins.is_some() && is_ready && !self.passes_unknown_hosts && table.is_unknown(host)
+        {
+            return Route::UnknownHost;
+        }
+        if table.is_ambiguous(host, path) {
+            return Route::Ambiguous;
+        }
+        match (table.best(host, |paths| paths.best_match(path)), &self.default_origins) {
             (Some((_, rule)), _) => Route::Room(Arc::clone(rule)),
-            (None, Some(_)) if self.is_waiting_for_rooms.load(Ordering::Acquire) => Route::NotReady,
+            (None, Some(_)) if !is_ready => Route::NotReady,
             (None, Some(origins)) => Route::Unprotected(Arc::clone(origins)),
             (None, None) => Route::Nothing,
         }
@@ -342,14 +391,15 @@ impl GatewayRooms {
                 cookies: VisitorCookies::new(self.admission.rooms.secrets(), view.handle.id()),
                 cookie_names: CookieNames::of(view.handle.id()),
                 visits: Visits::default(),
-                instant_admissions: InstantAdmissions::default(),
                 verdicts: self.verdicts.of(view.handle.id().as_str()),
                 loss: LossMode::default(),
                 ignored_commands: LogThrottle::default(),
                 view,
             }),
         };
-        Rule { room, settings, seen_version: AtomicU64::new(board.version), is_protected: false, origins }
+        let paths = ProtectedPaths::of(&settings);
+        let seen_version = AtomicU64::new(board.version);
+        Rule { room, settings, paths, seen_version, is_protected: false, origins }
     }
 
     /// The periodic work. `store`: whether it answers, and whether it did not a moment ago.
@@ -380,36 +430,14 @@ pub(crate) enum StoreState {
     Lost,
 }
 
+/// Whether a request asks its origin to take it for one of another method.
+fn overrides_method(headers: &HeaderMap) -> bool {
+    const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
+    headers.keys().any(|name| OVERRIDES.contains(&name.as_str().replace('_', "-").as_str()))
+}
+
 fn has_origins(settings: &Settings) -> bool {
     !settings.origins.as_slice().is_empty()
-}
-
-/// Immediate admissions in flight: never more than the board shows free slots, so that no visitor without a cookie gets
-/// into the line by accident.
-#[derive(Debug, Default)]
-pub(crate) struct InstantAdmissions(AtomicU64);
-
-impl InstantAdmissions {
-    /// The right to try, if there is a slot for it.
-    pub(crate) fn try_take(&self, free: u64) -> Option<InstantAdmissionPermit<'_>> {
-        let mut taken = self.0.load(Ordering::Acquire);
-        while taken < free {
-            match self.0.compare_exchange_weak(taken, taken + 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(InstantAdmissionPermit(self)),
-                Err(now) => taken = now,
-            }
-        }
-        None
-    }
-}
-
-/// The right to try; given back when dropped.
-pub(crate) struct InstantAdmissionPermit<'admissions>(&'admissions InstantAdmissions);
-
-impl Drop for InstantAdmissionPermit<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 #[cfg(test)]
@@ -449,9 +477,10 @@ mod tests {
             vec![hall.clone()],
             ProxySettings::default(),
             Some(origins),
+            false,
             Verdicts::default(),
         );
-        let find = || rooms.find("shop.example", &Path::of("/"));
+        let find = || rooms.find("shop.example", &PathReadings::of("/"));
         assert!(matches!(find(), Route::NotReady));
         rooms.follow();
         assert!(matches!(find(), Route::NotReady), "another look does not make the room known");
@@ -464,15 +493,5 @@ mod tests {
         rooms.follow();
         assert!(matches!(find(), Route::Unprotected(_)), "a room that was known and is gone was deleted");
         engine.stop().await;
-    }
-
-    #[test]
-    fn no_more_tries_than_free_slots() {
-        let admissions = InstantAdmissions::default();
-        let one = admissions.try_take(2).unwrap();
-        let _two = admissions.try_take(2).unwrap();
-        assert!(admissions.try_take(2).is_none());
-        drop(one);
-        assert!(admissions.try_take(2).is_some());
     }
 }

@@ -5,8 +5,9 @@
 //! while a cookie for it still works; and a node that has lost its store extends no visit, and ends none early.
 //!
 //! A visit that has ended early (by the origin, an operator, or the visitor) stands on the board for a while before its
-//! slot is free. Each node adds it to its own list of revoked visits, where it stays until the cookie would have ended
-//! by itself.
+//! slot is free. Each node adds it to its own list of revoked visits, for as long as most cookies last. A cookie can last much
+//! longer, as long as the pass that goes with it, and a node may have started since: so a visit that this node has not heard of is
+//! let in only when the store has said that it goes on.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +50,24 @@ struct Visit {
     asked_at: UnixMillis,
     /// Until when its cookie may last, by what the store last said; `None` before it has said anything.
     ends_at: Option<UnixMillis>,
+    last_answer: LastAnswer,
+}
+
+/// What the store has said about a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastAnswer {
+    /// Nothing yet.
+    Nothing,
+    /// It goes on.
+    GoesOn,
+    /// The store does not know it: it was lost, or ended so long ago that it was forgotten.
+    Unknown,
+}
+
+impl Visit {
+    const fn first_seen(now: UnixMillis) -> Self {
+        Self { asked_at: now, ends_at: None, last_answer: LastAnswer::Nothing }
+    }
 }
 
 /// What is to be done about a visit now.
@@ -123,7 +142,7 @@ impl Visits {
             }
             // Not seen here before: only the store knows whether it is still there.
             None => {
-                known.insert(key, Visit { asked_at: now, ends_at: None });
+                known.insert(key, Visit::first_seen(now));
                 Due::Touch
             }
         }
@@ -134,35 +153,41 @@ impl Visits {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.ends_at
     }
 
+    /// What the store has said about a visit, as far as this node remembers.
+    pub(crate) fn last_answer(&self, key: SessionKey) -> LastAnswer {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&key).map_or(LastAnswer::Nothing, |visit| visit.last_answer)
+    }
+
     /// What was known of visits counts no more: this node was away, and may have missed who has departed meanwhile.
     pub(crate) fn forget(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// A visit that has just begun: the store has said so.
-    pub(crate) fn begin(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis, is_provisional: bool) {
-        if is_provisional {
-            // Its cookie coming back is what the next touch is for.
-            return;
-        }
+    pub(crate) fn begin(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at) });
+        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at), last_answer: LastAnswer::GoesOn });
     }
 
     /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.
     pub(crate) async fn touch(&self, handle: &RoomHandle, key: SessionKey, touch: Touch) {
-        let Touch { now, session_millis, confirms } = touch;
-        let operation = Operation::Touch { key, stay_millis: session_millis + STAY_GRACE_MILLIS, confirms };
+        let Touch { now, session_millis } = touch;
+        let operation = Operation::Touch { key, stay_millis: session_millis + STAY_GRACE_MILLIS };
         match handle.operate(operation, Actor::Visitor).await {
             Ok(Answer::Session(session)) => {
                 let ends_at = UnixMillis(session.ends_at().0.saturating_sub(STAY_GRACE_MILLIS));
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                let visit = known.entry(key).or_insert(Visit { asked_at: now, ends_at: None });
+                let visit = known.entry(key).or_insert(Visit::first_seen(now));
+                visit.last_answer = LastAnswer::GoesOn;
                 visit.ends_at = Some(visit.ends_at.map_or(ends_at, |before| before.max(ends_at)));
             }
             Err(EngineError::Refused(Refusal::AlreadyEnded)) => self.revoke(key, now, session_millis),
             // A store that has lost the session extends it no more, and takes nothing away that was promised.
-            Ok(_) | Err(EngineError::Refused(_)) => {}
+            Ok(_) | Err(EngineError::Refused(_)) => {
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                known.entry(key).or_insert(Visit::first_seen(now)).last_answer = LastAnswer::Unknown;
+            }
             Err(_) => {
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(visit) = known.get_mut(&key) {
@@ -192,17 +217,32 @@ impl Visits {
 pub(crate) struct Touch {
     pub(crate) now: UnixMillis,
     pub(crate) session_millis: u64,
-    /// Whether the cookie has just come back for the first time.
-    pub(crate) confirms: bool,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
 
+    use anteroom_admission::signing_keys::SigningKeys;
+    use anteroom_admission::{Admission, AdmissionParts, ClaimRequest, ClaimTerms};
     use anteroom_core::session::Departed;
-    use anteroom_core::{Generation, Position, Room, Settings};
+    use anteroom_core::settings::Value;
+    use anteroom_core::{Generation, Outcome, Position, Room, RoomId, RoomState, Settings};
+    use anteroom_engine::Engine;
+    use anteroom_proxy::ProxySettings;
+    use anteroom_store::clock::ManualClock;
+    use anteroom_store::{Clock, MemoryStore, NodeId, Store};
+    use anteroom_tokens::cookie::CookieContent;
+    use anteroom_tokens::secret::MasterSecrets;
+    use anteroom_tokens::signer::Signer;
+    use anteroom_tokens::signing_key::SigningAlgorithm;
+
+    use super::*;
+    use crate::account::Verdicts;
+    use crate::classify::Kind;
+    use crate::classify::rooms::{GatewayRooms, StoreState};
+    use crate::verdict::{Case, EntryTrigger};
 
     fn key(position: u64) -> SessionKey {
         SessionKey {
@@ -253,5 +293,155 @@ mod tests {
             visits.sweep(now, SESSION_MILLIS);
             assert!(visits.is_revoked(key(1)), "forgotten after {seconds} seconds");
         }
+    }
+
+    /// A room, the gateway's view of it on several nodes, and a clock of the test's own.
+    struct Scene {
+        clock: Arc<ManualClock>,
+        store: Arc<MemoryStore>,
+        engine: Arc<Engine>,
+        admission: Arc<Admission>,
+    }
+
+    const DAY_MILLIS: u64 = 86_400_000;
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    impl Scene {
+        /// An engine on what the store has.
+        async fn start(store: Arc<MemoryStore>, clock: Arc<ManualClock>) -> Self {
+            let clock_of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
+            let store_of_engine = Arc::clone(&store) as Arc<dyn Store>;
+            let engine = Engine::start(store_of_engine, clock_of_engine, NodeId(1)).await.unwrap();
+            let secret = "a-master-secret-of-more-than-32-characters";
+            let secrets = Arc::new(MasterSecrets::parse(secret).unwrap());
+            let algorithm = SigningAlgorithm::EdDsa;
+            let keys = SigningKeys::open(&**engine.store(), &secrets, algorithm, engine.now()).await.unwrap();
+            let admission = Arc::new(Admission::new(AdmissionParts {
+                engine: Arc::clone(&engine),
+                secrets,
+                keys,
+                signer: Signer::new(1, 1).unwrap(),
+                default_issuer: "https://shop.example".into(),
+                default_room: None,
+            }));
+            Self { clock, store, engine, admission }
+        }
+
+        /// The same after a restart.
+        async fn restart(self) -> Self {
+            self.engine.stop().await;
+            Self::start(self.store, self.clock).await
+        }
+
+        async fn open() -> Self {
+            let clock = Arc::new(ManualClock::at(UnixMillis(1_700_000_000_000)));
+            let scene = Self::start(Arc::default(), clock).await;
+            let mut settings = Settings::default();
+            for (name, value) in [
+                ("session_max", Value::Number(345_600)),
+                ("validity_period", Value::Number(172_800)),
+                ("inlet", Value::Text("max-size".into())),
+                ("total_active_users", Value::Number(10)),
+                ("origins", Value::List(vec!["http://127.0.0.1:9".into()])),
+            ] {
+                settings.set(name, &value).unwrap();
+            }
+            let hall = RoomId::parse("Hall").unwrap();
+            scene.engine.create_room(hall, settings, RoomState::Open, 1, Actor::Clockwork).await.unwrap();
+            scene
+        }
+
+        /// The rooms as a node sees them that has just started.
+        fn node(&self) -> GatewayRooms {
+            let admission = Arc::clone(&self.admission);
+            let proxy = ProxySettings::default();
+            GatewayRooms::new(admission, vec![], proxy, None, false, Verdicts::default())
+        }
+
+        /// A visitor who comes in, and the cookie for it.
+        async fn enter(&self, node: &GatewayRooms) -> (Ticket, CookieContent) {
+            let rule = node.by_name("Hall").unwrap();
+            let ticket = rule.room.join(None, CLIENT, self.engine.now()).await.unwrap();
+            // As long as a pass that goes with the visit may make it.
+            let stay_millis = Some(2 * DAY_MILLIS + STAY_GRACE_MILLIS);
+            let terms = ClaimTerms { stay_millis, ..ClaimTerms::default() };
+            let id = rule.room.request_ids.seal(&ticket);
+            let request = ClaimRequest { terms, ..ClaimRequest::of_visitor(ticket, id) };
+            let (session, _) = self.admission.claim_session(&rule.room, request).await.unwrap();
+            let ends_at = UnixMillis(session.ends_at().0 - STAY_GRACE_MILLIS);
+            let admitted_at = self.engine.now();
+            (ticket, CookieContent::Admitted { ticket, admitted_at, ends_at })
+        }
+
+        async fn is_inside(&self, node: &GatewayRooms, cookie: &CookieContent) -> bool {
+            let rule = node.by_name("Hall").unwrap();
+            let case = Case {
+                client: CLIENT,
+                rule: &rule,
+                kind: Kind::Read,
+                entry_trigger: EntryTrigger::Request,
+                cookie: Some(*cookie),
+                loss_cookie: None,
+                now: self.engine.now(),
+                store_is_lost: false,
+                admission: &self.admission,
+            };
+            case.visitor_inside(&rule.room.handle.board()).await.is_some()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_ended_visit_stays_ended_for_as_long_as_its_cookie_lasts() {
+        let mut scene = Scene::open().await;
+        let (mut first, mut second) = (scene.node(), scene.node());
+        let handle = Arc::clone(&first.by_name("Hall").unwrap().room.handle);
+        let (_, kept) = scene.enter(&first).await;
+        let mut ended = vec![];
+        for way in ["complete", "abandon", "revoke", "leave"] {
+            let (ticket, cookie) = scene.enter(&first).await;
+            for node in [&first, &second] {
+                assert!(scene.is_inside(node, &cookie).await, "{way}");
+            }
+            let outcome = if way == "complete" { Outcome::Completed } else { Outcome::Abandoned };
+            let now = scene.engine.now();
+            if way == "revoke" {
+                // By the word of the origin, which this node obeys at once.
+                first.by_name("Hall").unwrap().room.visits.revoke(key_of(&ticket), now, 300_000);
+            }
+            let end = Operation::Close { key: key_of(&ticket), outcome };
+            handle.operate(end, Actor::Visitor).await.unwrap();
+            ended.push((way, cookie));
+        }
+        // In steps of seven minutes, so that everything that is remembered for minutes or for a day is forgotten between two of them.
+        for step in 0..(46 * 60 / 7) {
+            for (way, cookie) in &ended {
+                for (which, node) in [("first", &first), ("second", &second), ("restarted", &scene.node())] {
+                    let is_inside = scene.is_inside(node, cookie).await;
+                    assert!(!is_inside, "{way}, {} minutes later, on the {which} node", step * 7);
+                }
+            }
+            scene.clock.advance(7 * 60_000);
+            for node in [&first, &second] {
+                node.maintain(scene.engine.now(), StoreState::There);
+            }
+            if [1, 20, 200].contains(&step) {
+                scene = scene.restart().await;
+                (first, second) = (scene.node(), scene.node());
+            }
+        }
+        let handle = Arc::clone(&first.by_name("Hall").unwrap().room.handle);
+        assert!(scene.engine.now().0 > 1_700_000_000_000 + DAY_MILLIS);
+        for node in [&first, &second, &scene.node()] {
+            assert!(scene.is_inside(node, &kept).await, "a visit that goes on is not forgotten");
+        }
+        handle.operate(Operation::Reset { incarnation: 7 }, Actor::Clockwork).await.unwrap();
+        for _ in 0..200 {
+            for node in [&first, &second, &scene.node()] {
+                assert!(!scene.is_inside(node, &kept).await, "the line was reset");
+            }
+            scene.clock.advance(7 * 60_000);
+            first.maintain(scene.engine.now(), StoreState::There);
+        }
+        scene.engine.stop().await;
     }
 }

@@ -1,11 +1,15 @@
 //! "Slow headers, half-open connections: … a closed connection, … nothing changed": connections that say too little or
 //! nothing are closed in time, and the server goes on answering everybody else meanwhile and afterwards.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use anteroom_testkit::{Client, Server, Wire, aws, now, pause, wait_until};
+use anteroom_testkit::{Client, Server, Wire, aws, full, now, pause, wait_until};
+use socket2::{Domain, Socket, Type};
 
 use crate::support::BINARY;
+use crate::support::metrics::{metric, wait_for_metric};
 
 /// The server is told to wait one second; the rest is for a busy machine.
 const CLOSED_WITHIN: Duration = Duration::from_secs(15);
@@ -150,4 +154,44 @@ fn more_silent_connections_than_the_cap_allows_do_not_lock_visitors_out() {
     let mut line = server.line("Sample");
     line.join();
     assert_eq!(line.waiting(), 1);
+}
+
+/// A connection from this address of the machine.
+fn connect_from(server: &Server, source: [u8; 4]) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((source, 0)).into()).expect("an address of this machine");
+    socket.connect(&server.public().into()).expect("the server accepts");
+    TcpStream::from(socket)
+}
+
+#[test]
+fn one_address_with_many_connections_leaves_the_others_theirs() {
+    // As many connections as there are, and some more.
+    let (connections, slots) = if full() { (10_000, 9_000) } else { (450, 400) };
+    rlimit::increase_nofile_limit(u64::MAX).expect("the limit can be read");
+    let config = format!(
+        "max_connections = {slots}\nlimits_exempt = \"none\"\nheader_read_timeout_seconds = 300\n\
+         idle_timeout_seconds = 300\n[[room]]\nid = \"Hall\"\n"
+    );
+    let server = Server::builder(BINARY).config(config).memory().start().unwrap();
+    let held: Vec<TcpStream> = (0..connections).map(|_| connect_from(&server, [127, 0, 0, 9])).collect();
+    let refused = "anteroom_public_connections_refused_of_client_total";
+    let share = slots / 4;
+    wait_for_metric(&server, refused, |refused| refused == connections - share);
+    // Three others, each with as many as the first one has.
+    let others: Vec<TcpStream> = (0..share * 3 - 1)
+        .map(|number| connect_from(&server, [127, 0, 1, u8::try_from(1 + number % 3).expect("few")]))
+        .collect();
+    let open = "anteroom_public_connections_open";
+    wait_for_metric(&server, open, |open| open == share * 4 - 1);
+    assert_eq!(server.visitor().get("/rooms/Hall").expect("an answer").status, 200, "the last slot");
+    assert_eq!(metric(&server, refused), connections - share, "nobody else was refused");
+    drop(held);
+    wait_for_metric(&server, open, |open| open < share * 3);
+    let mut again = connect_from(&server, [127, 0, 0, 9]);
+    again.write_all(b"GET /rooms/Hall HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("a request");
+    let mut answer = String::new();
+    again.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(others);
 }

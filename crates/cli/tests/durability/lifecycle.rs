@@ -1,8 +1,10 @@
 //! Starting and ending: graceful drain on SIGTERM and SIGINT with a request in flight, what survives a restart, and one
 //! clear line with a hint when a server cannot start.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use anteroom_testkit::{Builder, ProcessExit, Server, Wire, wait_until};
@@ -123,6 +125,69 @@ fn without_a_secret_one_is_made_and_found_again() {
     let id = server.line("Sample").join();
     server.restart().unwrap();
     assert_eq!(server.line("Sample").position(&id), 1);
+}
+
+/// Name, length and content of every file in a directory but the database, which notes each start.
+fn files_of(directory: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let file = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let content = (name != "anteroom.redb").then(|| fs::read(&path).expect("a file"));
+        (name, content)
+    };
+    entries.map(file).collect()
+}
+
+#[test]
+fn a_database_without_its_master_secret_is_left_as_it_is() {
+    let mut server = Server::builder(BINARY).without_env("ANTEROOM_SECRET").start().unwrap();
+    let id = server.line("Sample").join();
+    server.terminate().unwrap();
+    let file = server.data_directory().join("master-secret");
+    let secret = fs::read(&file).expect("it was made here");
+    fs::remove_file(&file).expect("it can be lost");
+    let before = files_of(&server.data_directory());
+    for _ in 0..2 {
+        let error = server.restart().unwrap_err().to_string();
+        assert!(error.contains("master-secret") && error.contains("put the file back"), "{error}");
+        assert_eq!(files_of(&server.data_directory()), before, "nothing is made in place of what was lost");
+    }
+    fs::write(&file, secret).expect("it can be put back");
+    server.restart().unwrap();
+    assert_eq!(server.line("Sample").position(&id), 1);
+}
+
+#[test]
+fn a_master_secret_without_its_database_is_left_alone_until_it_is_named() {
+    let mut server = Server::builder(BINARY).without_env("ANTEROOM_SECRET").start().unwrap();
+    server.terminate().unwrap();
+    let (directory, elsewhere) = (server.data_directory(), server.directory().join("kept.redb"));
+    let database = directory.join("anteroom.redb");
+    fs::rename(&database, &elsewhere).expect("it can be lost");
+    let before = files_of(&directory);
+    assert_eq!(before.keys().map(String::as_str).collect::<Vec<_>>(), ["master-secret"]);
+    let error = server.restart().unwrap_err().to_string();
+    assert!(error.contains("anteroom.redb") && error.contains("put the database back"), "{error}");
+    assert_eq!(files_of(&directory), before, "nothing is made in place of what was lost");
+    // An operator who names the secret wants to begin with an empty database, as before a restore.
+    server.set_env("ANTEROOM_SECRET_FILE", directory.join("master-secret").to_string_lossy());
+    server.restart().unwrap();
+    assert!(database.exists());
+}
+
+#[test]
+fn a_secret_file_that_is_missing_leaves_no_database_behind() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let missing = directory.path().join("no-such-file");
+    let started = Server::builder(BINARY)
+        .directory(directory.path())
+        .without_env("ANTEROOM_SECRET")
+        .env("ANTEROOM_SECRET_FILE", missing.to_string_lossy())
+        .start();
+    let error = started.expect_err("it does not start").to_string();
+    assert!(error.contains("no-such-file"), "{error}");
+    assert!(!directory.path().join("data").exists(), "nothing is made");
 }
 
 #[test]

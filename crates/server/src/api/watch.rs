@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anteroom_gateway::identify::{Peer, identify};
 use anteroom_tokens::random;
 use axum::body::Body;
 use axum::extract::State;
@@ -39,6 +40,7 @@ use self::hub::{Adoption, Hub};
 use self::wheel::{Bells, tick_length};
 use crate::app::{App, ServedRoom};
 use crate::http::error::ApiError;
+use crate::http::listener::client_slots::ClientSlots;
 use crate::http::listener::takeout::Takeout;
 use crate::http::problem::Problem;
 use crate::http::request::Parameters;
@@ -75,6 +77,8 @@ pub(crate) struct StreamLimits {
     pub(crate) tls_max: u64,
     /// Streams at once of each kind, so that they leave connections for other requests.
     pub(crate) streams_max: u64,
+    /// How many of those over TLS one client has: a connection of HTTP/2 carries many.
+    pub(crate) clients: Arc<ClientSlots>,
 }
 
 /// Everything behind `/watch`.
@@ -151,8 +155,7 @@ impl Watch {
             Kind::Taken => self.limits.streams_max,
             Kind::Tls => self.limits.tls_max.min(self.limits.streams_max),
         };
-        feed.enter(kind, max)
-            .ok_or_else(|| ApiError::unavailable("Too many live streams; poll instead, or try again shortly"))
+        feed.enter(kind, max).ok_or_else(too_many_streams)
     }
 
     fn number(&self) -> u64 {
@@ -218,6 +221,10 @@ pub(crate) async fn watch(
         let hub = hubs[next].clone();
         match takeout.take(move |socket| hub.adopt(socket, adoption)).await {}
     }
+    let client = request.extensions().get::<Peer>();
+    let client = client.map(|peer| identify(peer, request.headers(), &app.identification).address);
+    let client = client.map(|address| app.watch.limits.clients.take(address).ok_or_else(too_many_streams));
+    let client = client.transpose()?;
     let watching = app.watch.enter(&feed, Kind::Tls)?;
     let frames = feed.subscribe();
     let frame = feed.present();
@@ -233,8 +240,13 @@ pub(crate) async fn watch(
         bell,
         counts: Arc::clone(&app.watch.counts),
         _watching: watching,
+        _client: client,
     };
     Ok(streaming(Body::new(WatchBody::new(source, app.watch.limits.keep_alive))))
+}
+
+fn too_many_streams() -> ApiError {
+    ApiError::unavailable("Too many live streams; poll instead, or try again shortly")
 }
 
 /// Whether the client takes a stream of events; the most specific range of its `Accept` decides.

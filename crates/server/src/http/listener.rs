@@ -8,6 +8,7 @@
 //! *Invariant:* `open` counts sockets that exist, those taken out included. Its slot travels with the socket, so no path can
 //! leak or double it.
 
+pub mod client_slots;
 pub mod connection;
 mod heads;
 pub mod takeout;
@@ -32,6 +33,7 @@ use tracing::{debug, info, warn};
 
 use crate::http::tls::Certificates;
 use crate::ops::shutdown::Shutdown;
+use client_slots::{ClientSlot, ClientSlots};
 use transport::Transport;
 
 /// How long a client may take to send a request's header.
@@ -55,6 +57,10 @@ pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long one response of an HTTP/2 connection may stand still, on either side, before the connection is closed. A
 /// stream of events has to send something more often than this.
 pub const RESPONSE_STALL_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// How long a client may leave a response of an HTTP/2 connection untouched, with no window for its first byte, before the connection is
+/// closed. Meanwhile the response is held here as a whole.
+pub const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait before the next accept when the last one failed for want of descriptors or memory.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(50);
@@ -92,6 +98,10 @@ pub struct Limits {
     pub write_stall_timeout: Duration,
     /// See [`RESPONSE_STALL_TIMEOUT`].
     pub response_stall_timeout: Duration,
+    /// See [`UNTAKEN_TIMEOUT`].
+    pub untaken_timeout: Duration,
+    /// How many connections one client holds; `None`: as many as there are.
+    pub clients: Option<Arc<ClientSlots>>,
     /// The paths whose handlers may take a clear HTTP/1.1 socket out of hyper; see [`takeout`].
     pub takeout_paths: &'static [&'static str],
 }
@@ -108,6 +118,8 @@ impl Default for Limits {
             drain_timeout: DRAIN_TIMEOUT,
             write_stall_timeout: WRITE_STALL_TIMEOUT,
             response_stall_timeout: RESPONSE_STALL_TIMEOUT,
+            untaken_timeout: UNTAKEN_TIMEOUT,
+            clients: None,
             takeout_paths: &[],
         }
     }
@@ -119,6 +131,7 @@ pub struct Connections {
     open: AtomicU64,
     accepted: AtomicU64,
     refused: AtomicU64,
+    refused_of_client: AtomicU64,
     refused_lingering: AtomicU64,
     handshake_failures: AtomicU64,
     accept_errors: AtomicU64,
@@ -141,6 +154,11 @@ impl Connections {
         self.refused.load(Ordering::Relaxed)
     }
 
+    /// Connections turned away because their client held as many as it may.
+    pub fn refused_of_client(&self) -> u64 {
+        self.refused_of_client.load(Ordering::Relaxed)
+    }
+
     /// TLS handshakes that failed or took too long.
     pub fn handshake_failures(&self) -> u64 {
         self.handshake_failures.load(Ordering::Relaxed)
@@ -161,17 +179,21 @@ impl Connections {
         let more = |open: u64| (open < max_connections).then_some(open + 1);
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        Some(Slot(Arc::clone(self)))
+        Some(Slot { connections: Arc::clone(self), client: None })
     }
 }
 
-/// One of a listener's slots. Given back when dropped.
+/// One of a listener's slots, and of its client's. Given back when dropped.
 #[derive(Debug)]
-pub struct Slot(Arc<Connections>);
+pub struct Slot {
+    connections: Arc<Connections>,
+    client: Option<ClientSlot>,
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        drop(self.client.take());
+        self.connections.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -242,13 +264,22 @@ where
                 continue;
             }
         };
-        let Some(slot) = counters.take_slot(limits.max_connections) else {
+        let client = limits.clients.as_ref().map(|clients| clients.take(peer.ip()).ok_or(()));
+        let Ok(client) = client.transpose() else {
+            counters.refused_of_client.fetch_add(1, Ordering::Relaxed);
+            if tls.is_none() {
+                refuse(stream, &counters);
+            }
+            continue;
+        };
+        let Some(mut slot) = counters.take_slot(limits.max_connections) else {
             counters.refused.fetch_add(1, Ordering::Relaxed);
             if tls.is_none() {
                 refuse(stream, &counters);
             }
             continue;
         };
+        slot.client = client;
         // A response is written whole, so waiting for more to send would only delay it. Failure means a broken socket.
         let _ = stream.set_nodelay(true);
         let transport = Transport::new(stream, slot, limits.write_stall_timeout);

@@ -21,6 +21,11 @@ pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, secrets: &MasterSecrets
     Ok(())
 }
 
+/// Whether something in the store was sealed with a master secret.
+pub(crate) async fn is_made_with_one(store: &dyn Store) -> anyhow::Result<bool> {
+    Ok(store.value(CHECK_VALUE).await?.is_some())
+}
+
 /// A node with another master secret would hand out tickets nobody else can open, so it does not start. Otherwise its first
 /// secret is the one that counts from now on.
 pub(crate) async fn check_secrets(store: &dyn Store, secrets: &MasterSecrets) -> anyhow::Result<()> {

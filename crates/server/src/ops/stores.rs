@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anteroom_store::clock::SteadyClock;
 use anteroom_store::embedded::OpenError;
 use anteroom_store::redis::{Ordering, RedisCertificates, RedisOptions, Replicas};
 use anteroom_store::{EmbeddedStore, MemoryStore, RedisStore, Seal, Store, StoreError, SystemClock};
@@ -12,7 +13,9 @@ use anteroom_tokens::secret::MasterSecrets;
 use anyhow::Context;
 use secrecy::ExposeSecret;
 
+use crate::STORE_FILE_NAME;
 use crate::config::{Config, RedisUrl, Secrets, StoreOrdering, StoreReplicas, StoreUrl, redis_danger};
+use crate::ops::master_secret;
 use crate::run::Hinted;
 
 const SECRET_FILE_NAME: &str = "master-secret";
@@ -28,7 +31,13 @@ pub(crate) struct OpenStore {
 pub(crate) async fn open(config: &Config, secrets: &Secrets) -> anyhow::Result<OpenStore> {
     let store: Arc<dyn Store> = match &config.store_url {
         StoreUrl::Memory => Arc::new(MemoryStore::default()),
-        StoreUrl::File(directory) => Arc::new(open_embedded(directory)?),
+        StoreUrl::File(directory) => {
+            // Before a database is made: a secret that cannot be read leaves nothing behind.
+            if given_secrets(config, secrets)?.is_none() {
+                refuse_secret_without_database(directory)?;
+            }
+            Arc::new(open_embedded(directory)?)
+        }
         StoreUrl::Redis(url) => {
             let redis = Arc::new(open_redis(url, config, secrets).await?);
             return Ok(OpenStore { store: redis.clone(), redis: Some(redis) });
@@ -38,7 +47,7 @@ pub(crate) async fn open(config: &Config, secrets: &Secrets) -> anyhow::Result<O
 }
 
 fn open_embedded(directory: &Path) -> anyhow::Result<EmbeddedStore> {
-    let store = EmbeddedStore::open(directory, Arc::new(SystemClock));
+    let store = EmbeddedStore::open(directory, Arc::new(SteadyClock::new(SystemClock)));
     let hint = match &store {
         Err(OpenError::InUse) => "one server at a time can have a data directory; stop the other one first",
         Err(OpenError::Newer { .. }) => "use the newer version, or another directory in `store_url`",
@@ -50,8 +59,26 @@ fn open_embedded(directory: &Path) -> anyhow::Result<EmbeddedStore> {
     })
 }
 
+/// A master secret is made after its database, so a directory that has only the secret has lost the database. An empty one in its place
+/// would know no ticket and no key.
+fn refuse_secret_without_database(directory: &Path) -> anyhow::Result<()> {
+    let (database, secret) = (directory.join(STORE_FILE_NAME), directory.join(SECRET_FILE_NAME));
+    if database.try_exists().unwrap_or(true) || !secret.try_exists().unwrap_or(false) {
+        return Ok(());
+    }
+    Err(Hinted {
+        what: format!("{} is missing, and the master secret beside it was made for it", database.display()),
+        hint: format!(
+            "put the database back. Nothing was changed. To begin with an empty one under this secret, for example \
+             to restore a backup, name the secret: secret_file = \"{}\"",
+            secret.display()
+        ),
+    }
+    .into())
+}
+
 async fn open_redis(url: &RedisUrl, config: &Config, secrets: &Secrets) -> anyhow::Result<RedisStore> {
-    let seal = MasterSeal(StoreSeal::new(&master_secrets(config, secrets)?));
+    let seal = MasterSeal(StoreSeal::new(&shared_secrets(config, secrets)?));
     warn_of_danger(url);
     let mut options = redis_options(url, config)?;
     options.prefix.clone_from(&config.store_prefix);
@@ -118,32 +145,65 @@ impl Seal for MasterSeal {
     }
 }
 
-/// The master secret: from the environment, from the named file, or made in the data directory.
-pub(crate) fn master_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
+/// The master secret that was given: in the environment, or in the named file.
+fn given_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<Option<MasterSecrets>> {
     if let Some(secret) = &secrets.secret {
-        return MasterSecrets::parse(secret.expose_secret()).with_context(|| Hinted {
+        let parsed = MasterSecrets::parse(secret.expose_secret()).with_context(|| Hinted {
             what: "ANTEROOM_SECRET".into(),
             hint: "make one with `openssl rand -base64 32`".into(),
         });
+        return parsed.map(Some);
     }
-    if let Some(path) = &config.secret_file {
-        return MasterSecrets::from_file(path).with_context(|| Hinted {
-            what: format!("secret_file {}", path.display()),
-            hint:
-                "a file with one secret a line, the first one seals; make one with `openssl rand -base64 32`"
-                    .into(),
-        });
-    }
-    match &config.store_url {
-        StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),
-        StoreUrl::File(directory) => load_or_generate(&directory.join(SECRET_FILE_NAME)),
-        StoreUrl::Redis(_) => Err(Hinted {
+    let Some(path) = &config.secret_file else { return Ok(None) };
+    let read = MasterSecrets::from_file(path).with_context(|| Hinted {
+        what: format!("secret_file {}", path.display()),
+        hint: "a file with one secret a line, the first one seals; make one with `openssl rand -base64 32`"
+            .into(),
+    });
+    read.map(Some)
+}
+
+/// The master secret of nodes that share a store.
+pub(crate) fn shared_secrets(config: &Config, secrets: &Secrets) -> anyhow::Result<MasterSecrets> {
+    given_secrets(config, secrets)?.ok_or_else(|| {
+        Hinted {
             what: "store_url names a Redis, but no master secret is given".into(),
             hint: "every node needs the same one: make it with `openssl rand -base64 32`, and give it to each as \
                    ANTEROOM_SECRET or in the file that `secret_file` names"
                 .into(),
         }
-        .into()),
+        .into()
+    })
+}
+
+/// The master secret: as given, or as it lies in the data directory. It is made there for a store that has never had one, and only then:
+/// a new one would open nothing of what an older one has sealed.
+pub(crate) async fn master_secrets(
+    config: &Config,
+    secrets: &Secrets,
+    store: &dyn Store,
+) -> anyhow::Result<MasterSecrets> {
+    if let Some(given) = given_secrets(config, secrets)? {
+        return Ok(given);
+    }
+    match &config.store_url {
+        StoreUrl::Memory => Ok(MasterSecrets::parse(&random::text(32))?),
+        StoreUrl::Redis(_) => shared_secrets(config, secrets),
+        StoreUrl::File(directory) => {
+            let path = directory.join(SECRET_FILE_NAME);
+            let is_missing = !path.try_exists().unwrap_or(true);
+            if is_missing && master_secret::is_made_with_one(store).await? {
+                return Err(Hinted {
+                    what: format!("{} is missing, and the database beside it was made with it", path.display()),
+                    hint: "put the file back from where you keep a copy, or give the secret as ANTEROOM_SECRET or \
+                           `secret_file`. Nothing was changed. Without it no ticket, cookie or key of this database \
+                           can be read; to begin anew, name another directory in `store_url`"
+                        .into(),
+                }
+                .into());
+            }
+            load_or_generate(&path)
+        }
     }
 }
 

@@ -452,6 +452,46 @@ async fn one_response_that_stands_still_closes_a_busy_http2_connection() {
 }
 
 #[tokio::test]
+async fn responses_for_which_an_http2_client_opens_no_window_are_few_and_end_soon() {
+    let pair = pair();
+    let files = Files::of(&pair);
+    let limits = Limits { untaken_timeout: SHORT, ..Limits::default() };
+    let server = Server::start(limits, Some(files.load())).await;
+    let mut client = Stingy::connect(&server, &pair).await;
+    let many: Vec<u8> = (0..60).flat_map(|number| frame(HEADERS, 0x5, 1 + 2 * number, &GET_ROOT)).collect();
+    within_deadline(client.0.write_all(&many)).await.unwrap();
+    let kinds = client.kinds_to_close().await;
+    assert!(!kinds.contains(&DATA), "{kinds:?}");
+    let responses = kinds.into_iter().filter(|kind| *kind == HEADERS).count();
+    assert_eq!(responses, 16, "the others wait until something is taken");
+    eventually("the slot is free", || server.counters.open() == 0).await;
+}
+
+#[tokio::test]
+async fn an_http2_client_that_takes_its_responses_may_ask_for_more_at_once() {
+    let pair = pair();
+    let files = Files::of(&pair);
+    let server = Server::start(Limits::default(), Some(files.load())).await;
+    let mut client = Stingy::connect(&server, &pair).await;
+    let ask = |first: u32, count: u32| -> Vec<u8> {
+        (0..count).flat_map(|number| frame(HEADERS, 0x5, first + 2 * number, &GET_ROOT)).collect()
+    };
+    within_deadline(client.0.write_all(&ask(1, 16))).await.unwrap();
+    for number in 0..16 {
+        assert!(client.open_window(1 + 2 * number, 1024).await);
+    }
+    for _ in 0..16 {
+        client.next_of(DATA).await;
+    }
+    within_deadline(client.0.write_all(&ask(33, 40))).await.unwrap();
+    eventually("twice as many are worked on", || server.calls.started() == 16 + 32).await;
+    for number in 0..8 {
+        assert!(client.open_window(33 + 2 * number, 1024).await);
+    }
+    eventually("all are worked on", || server.calls.started() == 16 + 40).await;
+}
+
+#[tokio::test]
 async fn an_answer_that_never_comes_ends_its_http2_connection() {
     let pair = pair();
     let files = Files::of(&pair);

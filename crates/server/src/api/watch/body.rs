@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::counts::{Counts, add};
 use super::feed::{ALIVE, Frame, Watching};
 use super::wheel::{Tick, is_quiet};
+use crate::http::listener::client_slots::ClientSlot;
 
 /// What the body waits for.
 pub(super) struct Source {
@@ -30,6 +31,7 @@ pub(super) struct Source {
     pub(super) last_sent: Tick,
     pub(super) counts: Arc<Counts>,
     pub(super) _watching: Watching,
+    pub(super) _client: Option<ClientSlot>,
 }
 
 impl Source {

@@ -17,12 +17,15 @@ use crate::http::listener::Connections;
 use crate::http::listener::takeout::Socket;
 
 const DEADLINE: Duration = Duration::from_secs(20);
-const LIMITS: StreamLimits = StreamLimits {
-    interval: Duration::from_millis(50),
-    keep_alive: Duration::from_secs(15),
-    tls_max: 10,
-    streams_max: 10,
-};
+fn limits() -> StreamLimits {
+    StreamLimits {
+        interval: Duration::from_millis(50),
+        keep_alive: Duration::from_secs(15),
+        tls_max: 10,
+        streams_max: 10,
+        clients: ClientSlots::new(10, vec![]),
+    }
+}
 
 struct WatchedRoom {
     engine: Arc<Engine>,
@@ -41,7 +44,7 @@ impl WatchedRoom {
         let secrets = MasterSecrets::parse("a-master-secret-of-more-than-32-characters").unwrap();
         let room =
             Arc::new(ServedRoom::new(Arc::new(anteroom_admission::RoomView::new(created.0, &secrets))));
-        Self { engine, room, watch: Watch::start(LIMITS).unwrap(), connections: Arc::default() }
+        Self { engine, room, watch: Watch::start(limits()).unwrap(), connections: Arc::default() }
     }
 
     /// A stream as the handler begins it; returns the client's end.
@@ -160,7 +163,7 @@ async fn however_often_a_room_changes_the_last_state_arrives_and_few_others() {
     }
     let events = text.matches("event: board").count() as u128;
     // The greeting, one at once, and one in each interval that was begun.
-    let most = 3 + took.as_millis() / LIMITS.interval.as_millis();
+    let most = 3 + took.as_millis() / limits().interval.as_millis();
     assert!(events <= most, "{events} events in {took:?}");
     let versions: Vec<u64> = text
         .split("\"version\":")

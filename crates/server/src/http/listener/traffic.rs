@@ -4,10 +4,11 @@
 //! its responses; pings answered by such a client would keep its slot taken for ever. So every request is entered here
 //! ([`Watched`]) together with the moment its response last moved, and [`Traffic::verdict`] says what that makes of the
 //! connection. hyper asks a body for its next frame only once the client has room for the one before, which is how a
-//! response that waits for its client is told from one that waits for us.
+//! response that waits for its client is told from one that waits for us. The first frame it asks for at once.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -18,12 +19,20 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
+use tokio::sync::Notify;
 
 use super::Limits;
 
 /// The most of a body that is handed to hyper at once. It keeps what it was handed until the client has taken it all, so
 /// a larger piece would hide for too long whether the client takes anything.
 const PIECE_MAX_BYTES: usize = 16 * 1024;
+
+/// How many requests of a new connection are worked on, or have a response of which the client has taken nothing, at once. Each response
+/// that the client takes allows one more, so a client that takes its responses is soon bounded by its streams alone. Other requests wait
+/// before they are looked at.
+const UNTAKEN_MAX_AT_FIRST: usize = 16;
+/// How long a request waits for others that are worked on. Longer only for responses that the client does not take.
+const WORK_WAIT: Duration = Duration::from_secs(1);
 
 /// What is to be done with a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +47,11 @@ pub(super) enum Verdict {
 
 /// The requests of one connection.
 #[derive(Debug)]
-pub(super) struct Traffic(Mutex<State>);
+pub(super) struct Traffic {
+    state: Mutex<State>,
+    /// The client has begun to take a response, or a request has ended.
+    progress: Notify,
+}
 
 #[derive(Debug)]
 struct State {
@@ -46,6 +59,10 @@ struct State {
     requests: u64,
     /// Since the last request began or a response moved; before the first one, since the connection began.
     last_move: Stopwatch,
+    /// Since the client last took something of a response; before that, since the connection began.
+    last_taken: Stopwatch,
+    /// How many responses it has begun to take, those included that were over with their first piece.
+    responses_taken: usize,
     in_flight: HashMap<u64, InFlight>,
 }
 
@@ -54,16 +71,42 @@ struct InFlight {
     last_move: Stopwatch,
     /// Who has to do the next thing: the client, by taking what there is for it, or we.
     waits_for_client: bool,
+    stage: Stage,
+}
+
+/// How far a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It waits until the client takes more of what there is for it.
+    Queued,
+    /// It is worked on.
+    Working,
+    /// There is a response, of which the client has taken nothing as far as we know.
+    Untaken,
+    /// The client has begun to take the response.
+    Taken,
 }
 
 impl Traffic {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State { requests: 0, last_move: Stopwatch::start(), in_flight: HashMap::new() }))
+        let now = Stopwatch::start();
+        let state = State {
+            requests: 0,
+            last_move: now,
+            last_taken: now,
+            responses_taken: 0,
+            in_flight: HashMap::new(),
+        };
+        Self { state: Mutex::new(state), progress: Notify::new() }
     }
 
     /// How long after a connection's begin it has to be judged for the first time: nothing can be overdue before.
     pub(super) fn first_look(limits: &Limits) -> Duration {
-        limits.header_read_timeout.min(limits.idle_timeout).min(limits.response_stall_timeout)
+        limits
+            .header_read_timeout
+            .min(limits.idle_timeout)
+            .min(limits.response_stall_timeout)
+            .min(limits.untaken_timeout)
     }
 
     /// Judges the connection; `asked_to_go` runs since [`Verdict::AskToGo`] was followed.
@@ -77,10 +120,19 @@ impl Traffic {
             };
         }
         // A response that begins after this look cannot stand still too long before the next one.
-        let mut wait = limits.response_stall_timeout;
+        let mut wait = limits.response_stall_timeout.min(limits.untaken_timeout);
         for response in state.in_flight.values() {
-            match limits.response_stall_timeout.checked_sub(response.last_move.elapsed()) {
+            let still = response.last_move.elapsed();
+            match limits.response_stall_timeout.checked_sub(still) {
                 None | Some(Duration::ZERO) => return Verdict::Close("a response stood still"),
+                Some(rest) => wait = wait.min(rest),
+            }
+            if response.stage != Stage::Untaken {
+                continue;
+            }
+            // A slow client may be busy with another response.
+            match limits.untaken_timeout.checked_sub(still.min(state.last_taken.elapsed())) {
+                None | Some(Duration::ZERO) => return Verdict::Close("the client takes no response"),
                 Some(rest) => wait = wait.min(rest),
             }
         }
@@ -106,13 +158,15 @@ impl Traffic {
         let key = state.requests;
         state.requests += 1;
         state.last_move = now;
-        state.in_flight.insert(key, InFlight { last_move: now, waits_for_client: false });
+        state
+            .in_flight
+            .insert(key, InFlight { last_move: now, waits_for_client: false, stage: Stage::Queued });
         Ticket { traffic: Arc::clone(self), key }
     }
 
     /// No invariant spans two statements, so a panic elsewhere leaves nothing half done.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,25 +178,89 @@ struct Ticket {
 }
 
 impl Ticket {
-    /// The response got one step further, and the client is to take it.
+    /// Waits until the client has taken something of most of the responses that there are for it.
+    async fn wait_for_client(&self) {
+        let waiting = Stopwatch::start();
+        loop {
+            let mut progress = std::pin::pin!(self.traffic.progress.notified());
+            progress.as_mut().enable();
+            if self.begin_work(waiting.elapsed() >= WORK_WAIT) {
+                return;
+            }
+            // Without progress the count is looked at again all the same.
+            let _ = tokio::time::timeout(WORK_WAIT, progress).await;
+        }
+    }
+
+    /// Whether the request may be worked on now. `ignores_work`: whether others that are worked on do not count.
+    fn begin_work(&self, ignores_work: bool) -> bool {
+        let mut state = self.traffic.state();
+        let is_counted = |stage| stage == Stage::Untaken || stage == Stage::Working && !ignores_work;
+        let count = state.in_flight.values().filter(|request| is_counted(request.stage)).count();
+        let is_allowed = count < UNTAKEN_MAX_AT_FIRST.saturating_add(state.responses_taken);
+        if is_allowed && let Some(request) = state.in_flight.get_mut(&self.key) {
+            request.stage = Stage::Working;
+        }
+        is_allowed
+    }
+
+    /// There is a response, and the client is to take it.
+    fn answered(&self) {
+        let mut state = self.traffic.state();
+        let now = Stopwatch::start();
+        state.last_move = now;
+        state
+            .in_flight
+            .insert(self.key, InFlight { last_move: now, waits_for_client: true, stage: Stage::Untaken });
+    }
+
+    /// The response got one step further, and the client is to take more.
     fn moved(&self) {
         let mut state = self.traffic.state();
         let now = Stopwatch::start();
         state.last_move = now;
-        state.in_flight.insert(self.key, InFlight { last_move: now, waits_for_client: true });
+        if let Some(request) = state.in_flight.get_mut(&self.key) {
+            request.last_move = now;
+            request.waits_for_client = true;
+        }
+    }
+
+    /// The client has room for more than what it was given.
+    fn taken(&self) {
+        let mut state = self.traffic.state();
+        state.last_taken = Stopwatch::start();
+        let Some(request) = state.in_flight.get_mut(&self.key) else { return };
+        if request.stage != Stage::Taken {
+            request.stage = Stage::Taken;
+            state.responses_taken = state.responses_taken.saturating_add(1);
+            drop(state);
+            self.traffic.progress.notify_waiters();
+        }
     }
 
     /// The client has taken what there was, and we have nothing more yet.
     fn waits_for_us(&self) {
-        if let Some(response) = self.traffic.state().in_flight.get_mut(&self.key) {
-            response.waits_for_client = false;
+        if let Some(request) = self.traffic.state().in_flight.get_mut(&self.key) {
+            request.waits_for_client = false;
+            if request.stage == Stage::Untaken {
+                // Nothing of it is here.
+                request.stage = Stage::Working;
+            }
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.traffic.state().in_flight.remove(&self.key);
+        let mut state = self.traffic.state();
+        let Some(ended) = state.in_flight.remove(&self.key) else { return };
+        if ended.stage == Stage::Untaken {
+            state.responses_taken = state.responses_taken.saturating_add(1);
+        }
+        drop(state);
+        if ended.stage != Stage::Taken {
+            self.traffic.progress.notify_waiters();
+        }
     }
 }
 
@@ -154,7 +272,7 @@ pub(super) struct Watched<S> {
 
 impl<S, B> Service<Request<Incoming>> for Watched<S>
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
     type Response = Response<WatchedBody<B>>;
@@ -163,11 +281,15 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let ticket = self.traffic.enter();
-        let answer = self.inner.call(request);
+        let inner = self.inner.clone();
         Box::pin(async move {
-            let response = answer.await?;
-            ticket.moved();
-            Ok(response.map(|body| WatchedBody { inner: Box::pin(body), rest: Bytes::new(), ticket }))
+            // A response that the client has no window for is held here as a whole, so there are few of them.
+            ticket.wait_for_client().await;
+            let response = inner.call(request).await?;
+            ticket.answered();
+            let watched =
+                |body| WatchedBody { inner: Box::pin(body), rest: Bytes::new(), is_piece_out: false, ticket };
+            Ok(response.map(watched))
         })
     }
 }
@@ -177,6 +299,8 @@ pub(super) struct WatchedBody<B> {
     inner: Pin<Box<B>>,
     /// What is left of the last frame.
     rest: Bytes,
+    /// Whether the client was given something since the last look.
+    is_piece_out: bool,
     ticket: Ticket,
 }
 
@@ -189,6 +313,9 @@ impl<B: Body<Data = Bytes>> Body for WatchedBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.get_mut();
+        if mem::take(&mut this.is_piece_out) {
+            this.ticket.taken();
+        }
         if this.rest.is_empty() {
             match this.inner.as_mut().poll_frame(context) {
                 Poll::Pending => {
@@ -206,6 +333,7 @@ impl<B: Body<Data = Bytes>> Body for WatchedBody<B> {
             }
         }
         this.ticket.moved();
+        this.is_piece_out = true;
         let piece = this.rest.split_to(this.rest.len().min(PIECE_MAX_BYTES));
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }

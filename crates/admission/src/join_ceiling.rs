@@ -11,7 +11,6 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anteroom_core::UnixMillis;
@@ -33,7 +32,6 @@ const RETRY_AFTER_MAX_SECONDS: u64 = 30;
 #[derive(Debug, Default)]
 pub struct JoinCeiling {
     window: Mutex<Window>,
-    refused: AtomicU64,
 }
 
 /// A network: IPv4 by /24, IPv6 by /48. `None` stands for all beyond those that are told apart.
@@ -63,11 +61,6 @@ struct Demand {
 }
 
 impl JoinCeiling {
-    /// How many joins were refused.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-
     /// Whether a client may join now. `room_joined` is how many have joined the room in all, by its board.
     pub fn try_join(
         &self,
@@ -78,10 +71,8 @@ impl JoinCeiling {
     ) -> Result<(), AdmissionError> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         window.advance(joins_per_second, room_joined, now);
-        window.join(Some(network_of(client))).map_err(|retry_after_seconds| {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            AdmissionError::ManyArriving { retry_after_seconds }
-        })
+        let joined = window.join(Some(network_of(client)));
+        joined.map_err(|retry_after_seconds| AdmissionError::ManyArriving { retry_after_seconds })
     }
 }
 
@@ -184,7 +175,6 @@ mod tests {
             matches!(refused, Err(AdmissionError::ManyArriving { retry_after_seconds: 2 })),
             "{refused:?}"
         );
-        assert_eq!(ceiling.refused(), 151);
         assert_eq!(joined(&ceiling, 1_002, &[(1, 100)], &mut room), [100]);
         assert_eq!(joined(&ceiling, 2_000, &[(1, 100)], &mut room), [100]);
     }

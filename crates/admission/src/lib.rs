@@ -3,6 +3,7 @@
 //!
 //! *Boundary:* it changes rooms through `RoomHandle` only and decides nothing; the rules are in `core`. It knows no HTTP.
 
+pub mod arrivals;
 pub mod auction;
 mod directory;
 mod error;
@@ -64,6 +65,8 @@ pub struct Admission {
     pub codes: Codes,
     /// The rounds of rooms that hold auctions.
     pub auctions: Auctions,
+    /// What tickets are sealed with.
+    secrets: Arc<MasterSecrets>,
     default_issuer: String,
     default_room: Option<RoomId>,
 }
@@ -72,10 +75,12 @@ impl Admission {
     /// Knows every room that the engine has.
     pub fn new(parts: AdmissionParts) -> Self {
         let codes = Codes::new(&parts.secrets);
+        let secrets = Arc::clone(&parts.secrets);
         let rooms = RoomDirectory::new(parts.secrets);
         rooms.follow(&parts.engine);
         Self {
             engine: parts.engine,
+            secrets,
             rooms,
             keys: parts.keys,
             signer: parts.signer,

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use anteroom_core::{Board, Recognition, RequestId, Ticket, UnixMillis};
 use anteroom_engine::{EngineError, RoomHandle};
+use anteroom_tokens::prefix_tag::PrefixTags;
 use anteroom_tokens::request_id::RequestIds;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::ticket_token::TicketTokens;
 
+use crate::arrivals::Arrivals;
 use crate::auction::RoundTable;
 use crate::error::AdmissionError;
 use crate::idempotent_joins::{IdempotentJoins, JoinKey};
@@ -23,12 +25,16 @@ pub struct RoomView {
     pub request_ids: RequestIds,
     /// Tickets as tokens.
     pub ticket_tokens: TicketTokens,
+    /// Which address prefix a visitor comes from, as the room knows it.
+    pub prefix_tags: PrefixTags,
     /// Reads of the store for tickets that the board does not know.
     pub refreshes: StoreRefreshes,
     /// Those present at its open round, where it holds auctions.
     pub round_table: Arc<RoundTable>,
     /// Who may join while more want to than the room takes.
     pub join_ceiling: JoinCeiling,
+    /// Who has joined on this node, and why others could not.
+    pub arrivals: Arrivals,
     joins: Arc<IdempotentJoins>,
 }
 
@@ -38,9 +44,11 @@ impl RoomView {
         Self {
             request_ids: RequestIds::new(secrets, handle.id()),
             ticket_tokens: TicketTokens::new(secrets, handle.id()),
+            prefix_tags: PrefixTags::new(secrets, handle.id()),
             refreshes: StoreRefreshes::default(),
             round_table: Arc::default(),
             join_ceiling: JoinCeiling::default(),
+            arrivals: Arrivals::default(),
             joins: Arc::default(),
             handle,
         }
@@ -49,6 +57,17 @@ impl RoomView {
     /// A place in line for a client at this address; with a key, the one that key got before. New places are held to the room's
     /// `join_rate_max`.
     pub async fn join(
+        &self,
+        key: Option<JoinKey>,
+        client: IpAddr,
+        now: UnixMillis,
+    ) -> Result<Ticket, AdmissionError> {
+        let result = self.place(key, client, now).await;
+        self.arrivals.note(client, now, &result);
+        result
+    }
+
+    async fn place(
         &self,
         key: Option<JoinKey>,
         client: IpAddr,

@@ -1,5 +1,6 @@
 //! `anteroom room …`: rooms of a running server, seen and changed by an operator.
 
+mod arrivals;
 mod assignment;
 mod capacity;
 mod change;
@@ -117,6 +118,12 @@ enum RoomCommand {
         #[command(flatten)]
         said: Box<capacity::ReportArguments>,
     },
+    /// Show who joins: the address prefixes with the most joins, and why others were refused
+    #[command(after_help = "Examples:\n  anteroom room arrivals Hall")]
+    Arrivals(RoomName),
+    /// Take the room's clock back to the server's, after that was ahead; nobody loses a place
+    #[command(after_help = "Examples:\n  anteroom room set-clock Hall")]
+    SetClock(RoomName),
     /// Begin the line anew: every place and every session of the room is gone
     #[command(after_help = "Examples:\n  anteroom room reset Hall --yes")]
     Reset {
@@ -208,6 +215,12 @@ pub(crate) fn run(arguments: RoomArguments) -> anyhow::Result<()> {
         }
         RoomCommand::Report { room, said } => {
             connection.run(async |operator| capacity::report(operator, &room.id, &said).await)
+        }
+        RoomCommand::Arrivals(room) => {
+            connection.run(async |operator| arrivals::show(operator, &room.id).await)
+        }
+        RoomCommand::SetClock(room) => {
+            connection.run(async |operator| change::set_clock(operator, &room.id).await)
         }
         RoomCommand::Reset { room, sure } => {
             confirm(

@@ -130,6 +130,23 @@ pub(super) async fn reset(operator: Operator, id: &RoomId) -> anyhow::Result<()>
     print(&operator, &answer, &[format!("room {id}: a new line has begun")])
 }
 
+/// Takes the room's clock back to the server's.
+pub(super) async fn set_clock(operator: Operator, id: &RoomId) -> anyhow::Result<()> {
+    let call = Call::new(Method::POST, format!("/rooms/{id}/clock"), Permission::Operate);
+    let called = operator.call(call).await;
+    let answer = view::named(&operator, id, called).await?;
+    let set: Value = serde_json::from_str(&answer.text)?;
+    let line = match (&set["before"], &set["clock"]) {
+        (before, clock) if before == clock => format!("room {id}: the clock is right, nothing changed"),
+        (before, clock) => format!("room {id}: clock {} -> {}", text_of(before), text_of(clock)),
+    };
+    print(&operator, &answer, &[line])
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
 /// Deletes a room.
 pub(super) async fn delete(operator: Operator, id: &RoomId, if_match: Option<String>) -> anyhow::Result<()> {
     let mut call = Call::new(Method::DELETE, format!("/rooms/{id}"), Permission::Operate);

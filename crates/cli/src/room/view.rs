@@ -7,6 +7,7 @@ use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::arrivals;
 use super::frontier::Frontier;
 use crate::connection::{Answer, Call, Operator, nearest};
 use crate::failure::{self, Exit, Failure};
@@ -85,7 +86,8 @@ pub(super) async fn show(operator: Operator, id: &RoomId, etag_alone: bool) -> a
     if operator.format == Format::Json {
         return output::data(&answer.text);
     }
-    output::data(&to_text(&read(&operator, &answer)?, &etag))
+    let arrivals = arrivals::to_text_if_known(&operator, id).await?;
+    output::data(&format!("{}{arrivals}", to_text(&read(&operator, &answer)?, &etag)))
 }
 
 async fn all(operator: &Operator) -> anyhow::Result<Answer> {

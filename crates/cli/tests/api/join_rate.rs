@@ -31,7 +31,7 @@ fn more_joins_than_a_room_takes_in_a_second_are_told_that_many_arrive_and_when_t
         assert_eq!(join_with_key(&mut client, "a-key-that-has-a-place").json(), kept.json());
     }
     wait_until("a later second", TIMEOUT, || join(&mut client, "203.0.113.7").status == 200);
-    assert!(metric(&server, "anteroom_room_join_rate_refusals_total{room=\"Hall\"}") > 0);
+    assert!(metric(&server, "anteroom_room_join_refusals_total{room=\"Hall\",reason=\"many-arriving\"}") > 0);
     let aws = (0..TRIES).map(|_| {
         let request = Request::post_json("/assign_queue_num", &json!({ "event_id": "Hall" }));
         client.send(&request.header("X-Forwarded-For", "203.0.113.7")).expect("an answer")

@@ -4,6 +4,7 @@
 mod support;
 
 mod alarms;
+mod arrivals;
 mod check_config;
 mod cli_backup;
 mod cli_capacity;
@@ -11,6 +12,7 @@ mod cli_exit_codes;
 mod cli_help;
 mod cli_key;
 mod cli_room;
+mod clock;
 mod demo;
 mod demo_terminal;
 mod load;

@@ -5,6 +5,8 @@ mod rooms;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use anteroom_core::UnixMillis;
+use anteroom_engine::RoomHandle;
 use anteroom_proxy::OriginView;
 use anteroom_store::redis::Guarantee;
 use http::StatusCode;
@@ -163,7 +165,11 @@ impl Collector for Figures {
         counter("joins", "Places handed out", load(&engine.joins))?;
         counter("place_lookups", "Looks at places of served tickets", load(&engine.place_looks))?;
         counter("sessions_begun", "Sessions begun", load(&engine.sessions_begun))?;
-        counter("passes_signed", "Passes signed, three signatures each", app.admission.signer.signings())?;
+        counter(
+            "passes_signed",
+            "Passes signed, of three signatures each, and access tokens alone",
+            app.admission.signer.signings(),
+        )?;
         counter(
             "passes_shared",
             "Passes given to somebody who asked while or after they were signed",
@@ -177,6 +183,11 @@ impl Collector for Figures {
             load(&engine.conflicts),
         )?;
         counter("store_failures", "Commits that failed or whose outcome is unknown", load(&engine.failures))?;
+        counter(
+            "room_panics",
+            "Turns of a room that stopped at a mistake and were tried again from the store",
+            load(&engine.panics),
+        )?;
         counter("overloads", "Operations refused because a room's queue was full", load(&engine.overloads))?;
         let watch = app.watch.counts();
         counter("watch_events", "Events sent on live streams", load(&watch.events))?;
@@ -196,45 +207,22 @@ impl Collector for Figures {
             "Check-ins that were told to come back",
             load(&auctions.refused_until_later),
         )?;
-        for (listener, connections) in
-            [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]
-        {
-            let mut counter =
-                |name: &str, help: &str, value: u64| counter(&format!("{listener}_{name}"), help, value);
-            counter("connections_accepted", "Connections accepted", connections.accepted())?;
-            counter("connections_refused", "Connections refused at the cap", connections.refused())?;
-            counter("connections_cut", "Connections cut at the end of a drain", connections.cut())?;
-            counter("handshake_failures", "TLS handshakes that failed", connections.handshake_failures())?;
-            counter("accept_errors", "Errors while accepting", connections.accept_errors())?;
-        }
-        let mut connections_open = |listener: &str, connections: &Connections| {
-            let name = format!("{listener}_connections_open");
-            let metric = encoder.encode_descriptor(&name, "Connections open", None, MetricType::Gauge)?;
-            gauge(connections.open()).encode(metric)
-        };
-        connections_open("public", &app.metrics.public_connections)?;
-        connections_open("private", &app.metrics.private_connections)?;
+        encode_connections(&mut encoder, app)?;
         let mut metric =
             encoder.encode_descriptor("watch_connections", "Live streams open", None, MetricType::Gauge)?;
         for kind in Kind::ALL {
             gauge(watch.open(kind)).encode(metric.encode_family(&[("kind", kind.as_str())])?)?;
         }
         let rooms = app.engine.rooms();
-        rooms::encode(&mut encoder, &rooms, &app.admission.rooms.all())?;
+        let now = app.now();
+        rooms::encode(&mut encoder, &rooms, &app.admission.rooms.all(), now)?;
         let help = "People present at the open round of the room's auction, on this node";
         let mut metric = encoder.encode_descriptor("auction_present", help, None, MetricType::Gauge)?;
         for room in app.rooms.all() {
             let labels = [("room", room.handle.id().as_str())];
             gauge(room.round_table.present_count()).encode(metric.encode_family(&labels)?)?;
         }
-        let now = app.now();
-        let help = "How far the room's clock is ahead of this machine's: it never goes back";
-        let mut metric =
-            encoder.encode_descriptor("room_clock_ahead_seconds", help, None, MetricType::Gauge)?;
-        for room in &rooms {
-            let ahead = room.with_board(|board| board.clock.since(now)) / 1000;
-            gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
-        }
+        encode_clocks(&mut encoder, app, &rooms, now)?;
         app.alarms.encode(&mut encoder, now)?;
         app.limiter.encode(&mut encoder)?;
         encode_store(&mut encoder, app)?;
@@ -256,6 +244,48 @@ impl Collector for Figures {
     }
 }
 
+/// How far clocks differ.
+fn encode_clocks(
+    encoder: &mut DescriptorEncoder<'_>,
+    app: &App,
+    rooms: &[Arc<RoomHandle>],
+    now: UnixMillis,
+) -> Result<(), std::fmt::Error> {
+    let help = "How far the room's clock is ahead of this machine's: it never goes back";
+    let mut metric = encoder.encode_descriptor("room_clock_ahead_seconds", help, None, MetricType::Gauge)?;
+    for room in rooms {
+        let ahead = room.with_board(|board| board.clock.since(now)) / 1000;
+        gauge(ahead).encode(metric.encode_family(&[("room", room.id().as_str())])?)?;
+    }
+    let help = "How far the clock of the machine, or of the Redis, has jumped from the time that is held; 0 while it is followed";
+    let metric = encoder.encode_descriptor("clock_off_seconds", help, None, MetricType::Gauge)?;
+    ConstGauge::new(app.engine.clock_off_by_millis() / 1000).encode(metric)
+}
+
+/// The connections of each listener.
+fn encode_connections(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
+    for (listener, connections) in
+        [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]
+    {
+        let mut counter = |name: &str, help: &str, value: u64| {
+            let name = format!("{listener}_{name}");
+            let metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            ConstCounter::new(value).encode(metric)
+        };
+        counter("connections_accepted", "Connections accepted", connections.accepted())?;
+        counter("connections_refused", "Connections refused at the cap", connections.refused())?;
+        let help = "Connections refused because their client had as many as it may";
+        counter("connections_refused_of_client", help, connections.refused_of_client())?;
+        counter("connections_cut", "Connections cut at the end of a drain", connections.cut())?;
+        counter("handshake_failures", "TLS handshakes that failed", connections.handshake_failures())?;
+        counter("accept_errors", "Errors while accepting", connections.accept_errors())?;
+        let name = format!("{listener}_connections_open");
+        let metric = encoder.encode_descriptor(&name, "Connections open", None, MetricType::Gauge)?;
+        gauge(connections.open()).encode(metric)?;
+    }
+    Ok(())
+}
+
 /// What only a store has that several nodes share.
 fn encode_store(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
     let help = "Time since a shared store last answered; 0 on a store that no other node changes";
@@ -274,15 +304,37 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), st
 fn encode_gateway(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
     let views: Vec<_> = app.gateway.origins().iter().map(|origins| origins.view()).collect();
     let sum = |figure: fn(&OriginView) -> usize| views.iter().map(|view| figure(view) as u64).sum();
-    let figures: [(&str, &str, u64); 5] = [
+    let figures: [(&str, &str, u64); 6] = [
         ("gateway_tunnels", "Upgraded connections open", app.gateway.tunnels()),
         ("gateway_origins", "Origins behind the gateway", sum(|view| view.total)),
         ("gateway_origins_healthy", "Those of them that are well", sum(|view| view.healthy)),
         ("gateway_origin_connections", "Connections to origins", sum(|view| view.connections)),
         ("gateway_origin_requests", "Requests at origins now", sum(|view| view.in_flight)),
+        ("gateway_uploads", "Request bodies on their way from clients", sum(|view| view.uploads)),
     ];
     for (name, help, value) in figures {
         gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+    }
+    let sum = |figure: fn(&OriginView) -> u64| views.iter().map(figure).sum();
+    let figures: [(&str, &str, u64); 2] = [
+        (
+            "gateway_uploads_refused",
+            "Request bodies refused because too many were under way",
+            sum(|view| view.uploads_refused),
+        ),
+        (
+            "gateway_origin_exchanges_evicted",
+            "Exchanges with idle clients given up for other requests",
+            sum(|view| view.evicted),
+        ),
+    ];
+    for (name, help, value) in figures {
+        ConstCounter::new(value).encode(encoder.encode_descriptor(
+            name,
+            help,
+            None,
+            MetricType::Counter,
+        )?)?;
     }
     Ok(())
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use anteroom_admission::RoomView;
-use anteroom_core::{Adjustment, Board, MovedBy, Standstill};
+use anteroom_admission::arrivals::JoinRefusal;
+use anteroom_core::{Adjustment, Board, MovedBy, Standstill, UnixMillis};
 use anteroom_engine::RoomHandle;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -49,6 +50,11 @@ const GAUGES: &[Figure] = &[
     ("room_free", "Free slots as reported, less passes in flight and offers", |board| {
         ReportsView::of(board).free.unwrap_or(0)
     }),
+    (
+        "room_deferred",
+        "Places whose visitors wait because their address prefix has its share of the slots",
+        |board| board.deferred.len() as u64,
+    ),
     ("room_passes_in_flight", "Passes the origin may not have seen yet when it counted", |board| {
         ReportsView::of(board).passes_in_flight
     }),
@@ -77,6 +83,7 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     rooms: &[Arc<RoomHandle>],
     views: &[Arc<RoomView>],
+    now: UnixMillis,
 ) -> fmt::Result {
     for (name, help, figure) in GAUGES {
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -117,7 +124,7 @@ pub(super) fn encode(
         }
     }
     encode_adaptive(encoder, rooms)?;
-    encode_join_ceilings(encoder, views)?;
+    encode_arrivals(encoder, views, now)?;
     let help = "The wait as it was over what was foretold, the median of the last ones: 1 is exact";
     let mut metric = encoder.encode_descriptor("room_estimate_quotient", help, None, MetricType::Gauge)?;
     for room in rooms {
@@ -130,13 +137,29 @@ pub(super) fn encode(
     Ok(())
 }
 
-/// What this node refused because too many arrived at once.
-fn encode_join_ceilings(encoder: &mut DescriptorEncoder<'_>, rooms: &[Arc<RoomView>]) -> fmt::Result {
-    let help = "Joins that this node refused because the room takes no more in a second (join_rate_max)";
-    let mut metric = encoder.encode_descriptor("room_join_rate_refusals", help, None, MetricType::Counter)?;
+/// Who joined on this node, and why others could not. A prefix is named by its rank alone: addresses are no business of those who
+/// read metrics.
+fn encode_arrivals(
+    encoder: &mut DescriptorEncoder<'_>,
+    rooms: &[Arc<RoomView>],
+    now: UnixMillis,
+) -> fmt::Result {
+    let help = "Joins that this node refused, by reason";
+    let mut metric = encoder.encode_descriptor("room_join_refusals", help, None, MetricType::Counter)?;
     for room in rooms {
-        let labels = [("room", room.handle.id().as_str())];
-        ConstCounter::new(room.join_ceiling.refused()).encode(metric.encode_family(&labels)?)?;
+        for reason in JoinRefusal::ALL {
+            let labels = [("room", room.handle.id().as_str()), ("reason", reason.as_str())];
+            ConstCounter::new(room.arrivals.refusals(reason)).encode(metric.encode_family(&labels)?)?;
+        }
+    }
+    let help =
+        "Joins on this node in the last 10 to 20 minutes, of the address prefixes with the most of them";
+    let mut metric = encoder.encode_descriptor("room_joins_by_prefix", help, None, MetricType::Gauge)?;
+    for room in rooms {
+        for (rank, counted) in (1_u64..).zip(room.arrivals.most_joins(now)) {
+            let labels = [("room", room.handle.id().as_str()), ("rank", &rank.to_string())];
+            gauge(counted.joins - counted.error).encode(metric.encode_family(&labels)?)?;
+        }
     }
     Ok(())
 }

@@ -19,9 +19,13 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
         .map_err(|error| anyhow::anyhow!("logging is already running: {error}"))
 }
 
+/// Crates that read what clients send, and warn about it: a client must not be able to fill the log.
+const CRATES_THAT_READ_CLIENTS: [&str; 4] = ["h2", "hyper", "hyper_util", "rustls"];
+
 /// A bare level speaks of our crates; everybody else stays at warnings at most.
 fn limit_to_own_crates(filter: &str) -> String {
     let mut directives = vec!["warn".to_owned()];
+    directives.extend(CRATES_THAT_READ_CLIENTS.map(|name| format!("{name}=error")));
     for directive in filter.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
         if directive.contains('=') {
             let ours = directive.starts_with("anteroom");
@@ -38,12 +42,49 @@ fn limit_to_own_crates(filter: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    const OTHERS: &str = "warn,h2=error,hyper=error,hyper_util=error,rustls=error";
 
     #[test]
     fn no_directive_makes_other_crates_talkative() {
-        assert_eq!(limit_to_own_crates("hyper=trace,h2=trace"), "warn");
-        assert_eq!(limit_to_own_crates("trace"), "warn,anteroom=trace");
-        assert_eq!(limit_to_own_crates("anteroom_store=debug"), "warn,anteroom_store=debug");
+        assert_eq!(limit_to_own_crates("hyper=trace,h2=trace"), OTHERS);
+        assert_eq!(limit_to_own_crates("trace"), format!("{OTHERS},anteroom=trace"));
+        assert_eq!(limit_to_own_crates("anteroom_store=debug"), format!("{OTHERS},anteroom_store=debug"));
+    }
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_client_that_sends_unasked_ping_acknowledgements_writes_no_log() {
+        let written = Written::default();
+        let to = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(limit_to_own_crates("trace")))
+            .with_writer(move || to.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: "h2::proto::ping_pong", "recv PING ack that we never sent");
+            tracing::warn!(target: "redis::client", "of somebody else");
+            tracing::info!(target: "anteroom_store", "of ours");
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("of somebody else") && text.contains("of ours"), "{text}");
+        assert!(!text.contains("PING"), "{text}");
     }
 }

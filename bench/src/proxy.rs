@@ -116,21 +116,23 @@ fn configuration(origin: SocketAddr) -> String {
 fn visitor(anteroom: &Anteroom) -> Result<Requests> {
     let head = "user-agent: Mozilla/5.0 (X11; Linux x86_64) bench\r\naccept: text/html,application/xhtml+xml\r\n\
         accept-encoding: gzip, deflate, br\r\naccept-language: en\r\n";
-    let first = Requests::with_head("/", head);
-    let cookie = block_on(async {
-        let mut connection = Connection::open(anteroom.public()).await?;
-        let (status, body_at) = connection.call(&first).await?;
-        let (answer, body) = connection.last(body_at)?;
-        ensure!(status == 200 && body.len() == BODY_BYTES, "the visitor was not let in: {answer}");
-        let line = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
-        let cookie =
-            line.and_then(|line| line.split(';').next()).with_context(|| format!("no cookie in {answer}"))?;
-        Ok(cookie.to_owned())
-    })?;
-    let inside = Requests::with_head("/", &format!("{head}cookie: {cookie}\r\n"));
-    // It comes back once, so that the visit is no longer provisional.
-    anteroom.call(&inside)?;
-    Ok(inside)
+    let asks = |request: Requests| {
+        block_on(async {
+            let mut connection = Connection::open(anteroom.public()).await?;
+            let (status, body_at) = connection.call(&request).await?;
+            let (answer, body) = connection.last(body_at)?;
+            let line = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+            let cookie = line.and_then(|line| line.split(';').next());
+            let cookie = cookie.with_context(|| format!("no cookie in {answer}"))?.to_owned();
+            Ok((cookie, status == 200 && body.len() == BODY_BYTES))
+        })
+    };
+    let with_cookie = |cookie: &str| Requests::with_head("/", &format!("{head}cookie: {cookie}\r\n"));
+    // The first cookie says that the visitor has arrived; when it comes back the visitor is let in.
+    let (arrived, _) = asks(Requests::with_head("/", head))?;
+    let (cookie, is_inside) = asks(with_cookie(&arrived))?;
+    ensure!(is_inside, "the visitor was not let in");
+    Ok(with_cookie(&cookie))
 }
 
 /// CPU time that a process and its children have used.

@@ -145,7 +145,7 @@ pub(crate) fn demo(arguments: &Arguments) -> anyhow::Result<()> {
 fn rooms(plan: Plan, shop: &Shop) -> String {
     let (address, capacity) = (shop.address(), plan.capacity);
     format!(
-        "[[room]]\nid = \"{ROOM}\"\norigins = [\"http://{address}\"]\ninlet = \"max-size\"\n\
+        "[[room]]\nid = \"{ROOM}\"\norigins = [\"http://{address}\"]\njoin = \"open\"\ninlet = \"max-size\"\n\
          total_active_users = {capacity}\nsession_duration = {SESSION_SECONDS}\nvalidity_period = {PASS_SECONDS}\n\
          page_heading = \"The Sample Theatre\"\n\
          [[room]]\nid = \"{ROOM_OF_OTHER_HOST}\"\ninlet = \"window\"\nwindow_size = {OTHER_HOST_STEP_PEOPLE}\n\

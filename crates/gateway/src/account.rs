@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 pub enum Verdict {
     /// Proxied: a visitor inside.
     Session,
-    /// Proxied: a visitor who was let in by this very request.
+    /// A visitor who was let in by this very request: proxied, or at the door redirected to the page.
     Admitted,
     /// Proxied: a rule of the room lets it by.
     Bypassed,
@@ -28,7 +28,7 @@ pub enum Verdict {
     LetInByLossMode,
     /// Shown the line: a visitor with a place in it.
     Waiting,
-    /// Shown the line: a visitor who gets a place when their cookie comes back.
+    /// Redirected through the door, or told there that cookies are needed: the cookie has not come back yet.
     Arrived,
     /// Shown the line without a place: the store is lost, and the room holds all visitors.
     Held,

@@ -19,6 +19,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use anteroom_admission::arrivals::JoinRefusal;
 use anteroom_pages::Pages;
 
 pub(crate) use self::forwarding::LogThrottle;
@@ -27,19 +28,21 @@ use crate::account::figures::Figures;
 use crate::account::origin_reports;
 use crate::account::{Account, RoomVerdicts, Verdict, Verdicts};
 use crate::body::GatewayBody;
-use crate::classify::request_target::{Path, host_of};
+use crate::classify::path_readings::PathReadings;
+use crate::classify::request_target::host_of;
 use crate::classify::rooms::{GatewayRooms, Route, Rule, StoreState};
 use crate::classify::{self, Kind};
 use crate::identify::{self, Client, Identification, Peer};
 use crate::limiter::{Class, Decision, Limiter, RequestDescriptor};
 use crate::line;
+use crate::line::door::{self, is_door};
 use crate::line::page::{Reader, Writer, path_and_query};
 use crate::line::query::room_named;
 use crate::line::wait::{self, Wait, WaitView, Waiter, WayIn};
 use crate::reject::{self, Branding, Rejection};
 use crate::verdict::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
 use crate::verdict::{self, Case, Entry, EntryTrigger, Judgement};
-use anteroom_proxy::{OriginAddress, Origins, OriginsError, ProxySettings};
+use anteroom_proxy::{OriginAddress, Origins, OriginsError, ProxySettings, RequestFault};
 
 /// Under which paths the gateway answers for its lines, on every protected host.
 pub const LINE_PATH: &str = "/.anteroom/line";
@@ -64,6 +67,8 @@ pub struct GatewayParts {
     pub origins: Vec<OriginAddress>,
     /// How origins are spoken to.
     pub proxy: ProxySettings,
+    /// Whether a host that no room names is passed on, although rooms name theirs.
+    pub passes_unknown_hosts: bool,
     /// How a client is known.
     pub identification: Arc<Identification>,
     /// Budgets of clients.
@@ -113,6 +118,7 @@ impl Gateway {
             parts.expected_rooms,
             parts.proxy,
             default_origins,
+            parts.passes_unknown_hosts,
             verdicts.clone(),
         );
         Ok(Arc::new(Self {
@@ -133,13 +139,14 @@ impl Gateway {
         }))
     }
 
-    /// Whether a request is the gateway's. Its own prefix on a protected host is the API's, except for the line.
+    /// Whether a request is the gateway's. Its own prefix on a protected host is the API's, except for the line and the
+    /// door.
     pub fn covers<B>(&self, request: &Request<B>) -> bool {
         if self.rooms.is_empty() {
             return false;
         }
         let path = request.uri().path();
-        if path.starts_with(OWN_PREFIX) && !is_about_a_line(path) {
+        if path.starts_with(OWN_PREFIX) && !is_about_a_line(path) && !is_door(path) {
             return false;
         }
         self.rooms.serves_host(host_of(request))
@@ -247,23 +254,29 @@ impl Gateway {
         let is_tls = peer.is_tls || self.public_is_tls;
         let now = self.engine.now();
         // phase: classify
-        let rule = match self.find(&request) {
-            Route::Room(rule) => Some(rule),
+        let target = request.uri().clone();
+        let path = PathReadings::of(target.path());
+        let rule = match self.find(&request, &path) {
+            Route::Room(rule) => rule,
+            Route::Unprotected(_) if is_door(request.uri().path()) => {
+                Account::open(&self.no_room).settle(Verdict::Line);
+                return door::pass_on(&door::destination(request.uri().query()));
+            }
             Route::Unprotected(origins) => {
                 return self.forward_unprotected(request, &client, is_tls, &origins).await;
             }
-            Route::NotReady => {
-                let (mut account, reader) =
-                    (Account::open(&self.no_room), Reader::of(&self.writer, &request));
-                return refuse(&Rejection::NotReady, &reader, None, &mut account);
+            Route::NotReady => return self.refuse_without_room(&request, &Rejection::NotReady),
+            Route::Ambiguous => {
+                let ambiguous = Rejection::Origin(RequestFault::TargetAmbiguous.into());
+                return self.refuse_without_room(&request, &ambiguous);
             }
-            Route::Nothing => None,
+            Route::Nothing | Route::UnknownHost => {
+                return self.refuse_without_room(&request, &Rejection::Misdirected);
+            }
         };
-        let mut account = Account::open(rule.as_ref().map_or(&self.no_room, |rule| &rule.room.verdicts));
+        let mut account = Account::open(&rule.room.verdicts);
         let reader = Reader::of(&self.writer, &request);
-        let Some(rule) = &rule else {
-            return refuse(&Rejection::Misdirected, &reader, None, &mut account);
-        };
+        let rule = &rule;
         // phase: limit
         if let Some(rejection) = self.charge(Class::Gateway, &request, &client).await {
             return refuse(&rejection, &reader, Some(rule), &mut account);
@@ -272,21 +285,34 @@ impl Gateway {
         if is_about_a_line(request.uri().path()) {
             account.settle(Verdict::Line);
             if let Some(class) = line::line_call_class(&request)
-                && let Some(rejection) = self.charge(class, &request, &client).await
+                && let Some(rejection) = self.charge_in(rule, class, &request, &client).await
             {
                 return refuse(&rejection, &reader, Some(rule), &mut account);
             }
             return line::answer(self.line_call(case, reader, is_tls), &request).await;
         }
+        if is_door(request.uri().path()) {
+            let joins = case.would_join();
+            let call = self.line_call(case, reader, is_tls);
+            if joins && let Some(rejection) = self.charge_in(rule, Class::Join, &request, &client).await {
+                account.settle(rejection.verdict());
+                return call.limited_at_door(&request);
+            }
+            let (response, verdict) = call.answer_at_door(&request).await;
+            account.settle(verdict);
+            return response;
+        }
         // phase: verdict
-        let path = Path::of(request.uri().path());
         let judgement = if rule.bypasses(request.method(), &path, request.headers(), client.address) {
             // Its cookie may be that of a visit all the same.
             let inside = case.visitor_inside(&rule.room.handle.board()).await;
             Judgement::Proxy(Entry { inside, ..Entry::without_visit(Verdict::Bypassed) })
         } else {
-            let rejection =
-                if case.would_join() { self.charge(Class::Join, &request, &client).await } else { None };
+            let rejection = if case.would_join() {
+                self.charge_in(rule, Class::Join, &request, &client).await
+            } else {
+                None
+            };
             match rejection {
                 Some(rejection) => Judgement::Reject(rejection),
                 None => verdict::judge(&case).await,
@@ -300,14 +326,7 @@ impl Gateway {
             }
             // phase: wait
             Judgement::Wait(wait, cookie) => {
-                account.settle(match wait {
-                    Wait::Arriving => Verdict::Arrived,
-                    Wait::ManyArriving { .. } => Verdict::Limited,
-                    Wait::Held(_) => Verdict::Held,
-                    Wait::InLine(_) | Wait::Turn(_) | Wait::Closed | Wait::Gone | Wait::Moved => {
-                        Verdict::Waiting
-                    }
-                });
+                account.settle(wait.verdict());
                 self.note_presence(&case, wait);
                 let board = rule.room.handle.board();
                 let address = path_and_query(&request);
@@ -325,9 +344,36 @@ impl Gateway {
                 }
                 response
             }
+            Judgement::Arrive(arrived) => {
+                account.settle(Verdict::Arrived);
+                let mut response = door::redirect_newcomer(&request);
+                set_cookie(rule, &mut response, (CookieKind::Place, &arrived), is_tls, now);
+                response
+            }
             // phase: reject
             Judgement::Reject(rejection) => refuse(&rejection, &reader, Some(rule), &mut account),
         }
+    }
+
+    /// Refuses a request that belongs to no room, or not to a single one.
+    fn refuse_without_room<B>(&self, request: &Request<B>, rejection: &Rejection) -> Response<GatewayBody> {
+        let (mut account, reader) = (Account::open(&self.no_room), Reader::of(&self.writer, request));
+        refuse(rejection, &reader, None, &mut account)
+    }
+
+    /// The same as [`Self::charge`], noted for the operators of a room where it refuses a join.
+    async fn charge_in<B>(
+        &self,
+        rule: &Rule,
+        class: Class,
+        request: &Request<B>,
+        client: &Client,
+    ) -> Option<Rejection> {
+        let rejection = self.charge(class, request, client).await?;
+        if class == Class::Join {
+            rule.room.arrivals.note_refusal(JoinRefusal::Limited);
+        }
+        Some(rejection)
     }
 
     /// In an auction, a visitor who waits and opens a page counts as present: without a script there is no other way to
@@ -357,15 +403,21 @@ impl Gateway {
         }
     }
 
-    /// Where a request belongs. A call about a line names its room, because its own path says nothing.
-    fn find<B>(&self, request: &Request<B>) -> Route {
-        let (host, path) = (host_of(request), request.uri().path());
-        if is_about_a_line(path)
+    /// Where a request belongs. A call about a line names its room, because its own path says nothing; at the door the
+    /// page that the visitor wants does.
+    fn find<B>(&self, request: &Request<B>, path: &PathReadings<'_>) -> Route {
+        let host = host_of(request);
+        if is_about_a_line(request.uri().path())
             && let Some(name) = room_named(request.uri().query())
         {
             return self.rooms.by_name(name).map_or(Route::Nothing, Route::Room);
         }
-        self.rooms.find(host, &Path::of(path))
+        if is_door(request.uri().path()) {
+            let destination = door::destination(request.uri().query());
+            let path = destination.split('?').next().unwrap_or_default();
+            return self.rooms.find(host, &PathReadings::of(path));
+        }
+        self.rooms.find(host, path)
     }
 
     fn case<'request>(
@@ -464,8 +516,8 @@ pub(crate) fn set_cookie(
     let max_age_seconds = match cookie {
         CookieContent::Arrived { .. } => cookies::ARRIVED_MAX_AGE_SECONDS,
         CookieContent::Waiting { .. } => WAITING_MAX_AGE_SECONDS,
-        // Until it has come back once, and without a slot, it is good for what it says.
-        CookieContent::Admitted { ends_at, provisional, .. } if *provisional || kind == CookieKind::Loss => {
+        // Without a slot it is good for what it says.
+        CookieContent::Admitted { ends_at, .. } if kind == CookieKind::Loss => {
             ends_at.since(now).div_ceil(1000)
         }
         // The visit may be extended without an answer to tell the browser.

@@ -1,6 +1,7 @@
 //! Calls about the line itself, on every host and for every room: join it, leave it, come in, ask where one stands, take one's place
 //! to another device (`move_place`). The cookie says who asks.
 
+pub(crate) mod door;
 pub(crate) mod hand_off;
 pub(crate) mod move_place;
 pub(crate) mod page;
@@ -12,7 +13,6 @@ use anteroom_engine::{Actor, EngineError};
 use anteroom_pages::{Page, Situation};
 use anteroom_tokens::codes::Codes;
 use anteroom_tokens::cookie::CookieContent;
-use anteroom_tokens::random;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use serde_json::json;
@@ -63,13 +63,11 @@ pub(crate) fn call_of(path: &str) -> Option<&str> {
 
 /// The budget that a call is charged to beside that of its site; none for those that take, give and change nothing.
 pub fn line_call_class<B>(request: &Request<B>) -> Option<Class> {
-    if request.method() != Method::POST {
-        return None;
-    }
-    match call_of(request.uri().path())? {
-        JOIN => Some(Class::Join),
-        ENTER | LEAVE => Some(Class::Claim),
-        TAKE => Some(Class::Move),
+    match (call_of(request.uri().path())?, request.method()) {
+        (JOIN, &Method::POST) => Some(Class::Join),
+        (ENTER | LEAVE, &Method::POST) => Some(Class::Claim),
+        // A link to another device is a picture that is drawn each time.
+        (TAKE, &Method::POST) | (MOVE, _) => Some(Class::Move),
         _ => None,
     }
 }
@@ -152,22 +150,18 @@ impl LineCall<'_> {
     /// Takes a place, or finds the one that the cookie has. A form is sent on to where its visitor wanted to go.
     async fn join<B>(&mut self, request: &Request<B>) -> Response<GatewayBody> {
         self.case.kind = Kind::Navigation;
-        // A client that asks for a place by name can keep it: it gets one also without a cookie that came back.
-        if self.case.cookie.is_none() {
-            self.case.cookie = Some(self.new_arrival());
+        // Where programs may join, a client that asks for a place by name gets one also without a cookie that came back.
+        if self.case.cookie.is_none() && !self.case.rule.joins_by_page() {
+            self.case.cookie = Some(self.case.new_arrival());
         }
         let mut judgement = verdict::judge(&self.case).await;
         // A visitor who has moved their place to another device gets another one here. Only the verdict knows: a board
         // forgets.
         if matches!(judgement, Judgement::Wait(Wait::Moved, _)) {
-            self.case.cookie = Some(self.new_arrival());
+            self.case.cookie = Some(self.case.new_arrival());
             judgement = verdict::judge(&self.case).await;
         }
         self.respond_to(request, judgement)
-    }
-
-    fn new_arrival(&self) -> CookieContent {
-        CookieContent::Arrived { at: self.case.now, nonce: u64::from_le_bytes(random::bytes()) }
     }
 
     /// Enters, if it is the visitor's turn.
@@ -194,6 +188,15 @@ impl LineCall<'_> {
         let (mut response, cookie) = match judgement {
             Judgement::Reject(rejection) => return self.reject(&rejection),
             Judgement::Proxy(entry) => (self.admitted_response(request), entry.cookie),
+            // A form goes on through the door; a program repeats its call with the cookie.
+            Judgement::Arrive(arrived) => {
+                let response = if self.reader.wants_page && self.case.rule.is_protected {
+                    door::redirect(&self.address(request))
+                } else {
+                    self.wait_response(Wait::Arriving, request)
+                };
+                (response, Some((CookieKind::Place, arrived)))
+            }
             Judgement::Wait(wait, cookie) => {
                 let response = if self.reader.wants_page {
                     self.admitted_response(request)

@@ -1,9 +1,9 @@
 //! The verdict on one request: in, wait, or no.
 //!
 //! A visitor inside is known by their cookie alone. A visitor in line is let in when the frontier has reached them, by
-//! the very request that asks. A newcomer is admitted immediately while there is room, and else gets a place, but not
-//! before their cookie has come back once: a client that keeps no cookies could not hold a place, and must not hold up
-//! others.
+//! the very request that asks. A newcomer holds nothing before their cookie has come back once: a client that keeps no
+//! cookies could hold neither a place nor a visit, and must not hold up others. So a newcomer who opens a page is
+//! redirected through `/.anteroom/enter` (`line/door.rs`), where the cookie has to be.
 
 pub(crate) mod cookies;
 pub(crate) mod loss_mode;
@@ -17,10 +17,11 @@ use anteroom_admission::{Admission, AdmissionError, ClaimRequest, ClaimTerms};
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::QueueingMethod;
 use anteroom_core::{
-    Board, Operation, PlaceStatus, Position, Recognition, Refusal, RoomState, SessionStatus, Standing,
-    Standstill, Ticket, UnixMillis,
+    Board, PlaceStatus, Position, Recognition, Refusal, RoomState, SessionKey, SessionStatus, Standing,
+    Ticket, UnixMillis,
 };
-use anteroom_engine::{Actor, EngineError};
+use anteroom_engine::EngineError;
+use anteroom_store::contract::SESSION_RETENTION_MILLIS;
 use anteroom_tokens::cookie::CookieContent;
 use anteroom_tokens::random;
 
@@ -30,10 +31,8 @@ use crate::classify::rooms::Rule;
 use crate::line::wait::{self, Wait, Waiter};
 use crate::reject::Rejection;
 use crate::verdict::cookies::{ARRIVED_MAX_AGE_SECONDS, CookieKind};
-use crate::verdict::visits::{Touch, key_of};
+use crate::verdict::visits::{LastAnswer, Touch, key_of};
 
-/// How long a visitor may take to come back with the cookie of their admission.
-pub(crate) const PROVISIONAL_MILLIS: u64 = 30_000;
 /// Marks the ticket of a visitor let in while the store was lost: it stands in no line.
 pub(crate) const LOSS_LANE: u8 = 15;
 
@@ -44,6 +43,8 @@ pub(crate) enum Judgement {
     Proxy(Entry),
     /// Show the line, with this cookie.
     Wait(Wait, Option<CookieContent>),
+    /// Nothing before this cookie has come back.
+    Arrive(CookieContent),
     /// Refuse it.
     Reject(Rejection),
 }
@@ -72,8 +73,6 @@ pub(crate) struct InsideVisitor {
     pub(crate) ticket: Ticket,
     pub(crate) admitted_at: UnixMillis,
     pub(crate) ends_at: UnixMillis,
-    /// Whether the cookie has never come back before.
-    pub(crate) is_provisional: bool,
 }
 
 /// What lets a visitor enter whose turn it is.
@@ -96,7 +95,7 @@ pub(crate) struct Case<'request> {
     pub(crate) cookie: Option<CookieContent>,
     /// The cookie of a visitor let in while the store was lost.
     pub(crate) loss_cookie: Option<CookieContent>,
-    /// Where the visitor asks from.
+    /// Where the visitor comes from.
     pub(crate) client: IpAddr,
     pub(crate) now: UnixMillis,
     /// Whether the store has not answered for a while.
@@ -131,7 +130,7 @@ pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
 impl Case<'_> {
     /// The visitor, if inside.
     pub(crate) async fn visitor_inside(&self, board: &Board) -> Option<InsideVisitor> {
-        let Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional }) = self.cookie else {
+        let Some(CookieContent::Admitted { ticket, admitted_at, ends_at }) = self.cookie else {
             return None;
         };
         let (room, key) = (&self.rule.room, key_of(&ticket));
@@ -140,26 +139,43 @@ impl Case<'_> {
             return None;
         }
         room.visits.follow(board, self.now);
-        if room.visits.is_revoked(key) {
+        if room.visits.is_revoked(key) || !self.goes_on(key, admitted_at).await {
             return None;
         }
-        let inside = InsideVisitor { ticket, admitted_at, ends_at, is_provisional: provisional };
+        let inside = InsideVisitor { ticket, admitted_at, ends_at };
         if self.now < ends_at || room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at) {
             return Some(inside);
         }
         // Overdue by the cookie. The store may have extended the visit without a new cookie: a connection that was
         // upgraded does so, or a response was lost.
         let latest = admitted_at.plus((self.rule.settings.session_max.get() + 1) * 1000);
-        if provisional || self.store_is_lost || self.now >= latest {
+        if self.store_is_lost || self.now >= latest {
             return None;
         }
         let session_millis = self.session_millis();
-        room.touch_detached(key, Touch { now: self.now, session_millis, confirms: false }).await;
+        room.touch_detached(key, Touch { now: self.now, session_millis }).await;
         room.visits.ends_at(key).is_some_and(|ends_at| self.now < ends_at).then_some(inside)
     }
 
-    /// Whether the visitor would take a place, if this is a navigation: they have none, and are not inside as far as can
-    /// be seen without the store.
+    /// Whether a visit whose cookie is good goes on. One that this node has not heard of may have ended long ago, on another node or before
+    /// a restart: the store is asked before the request is passed on.
+    async fn goes_on(&self, key: SessionKey, admitted_at: UnixMillis) -> bool {
+        let room = &self.rule.room;
+        if self.store_is_lost {
+            return true;
+        }
+        if room.visits.last_answer(key) == LastAnswer::Nothing {
+            let touch = Touch { now: self.now, session_millis: self.session_millis() };
+            room.touch_detached(key, touch).await;
+        }
+        // A visit that was ended is forgotten by the store a day later, at the earliest.
+        let may_be_forgotten = self.now.since(admitted_at) >= SESSION_RETENTION_MILLIS;
+        let is_unknown = room.visits.last_answer(key) == LastAnswer::Unknown;
+        !(room.visits.is_revoked(key) || may_be_forgotten && is_unknown)
+    }
+
+    /// Whether the visitor would take a place, if this is a navigation: they have none, are not inside as far as can be
+    /// seen without the store, and their cookie has come back.
     pub(crate) fn would_join(&self) -> bool {
         let is_ours = |ticket: &Ticket| {
             self.rule.room.handle.with_board(|board| board.recognise(ticket, self.now))
@@ -177,7 +193,12 @@ impl Case<'_> {
             }
             Some(CookieContent::Arrived { .. }) | None => false,
         };
-        self.kind == Kind::Navigation && !holds
+        self.kind == Kind::Navigation && !holds && self.join_key().is_some()
+    }
+
+    /// How long a slot is held without a request.
+    pub(crate) fn stay_millis(&self) -> u64 {
+        self.session_millis() + STAY_GRACE_MILLIS
     }
 
     fn session_millis(&self) -> u64 {
@@ -227,7 +248,7 @@ impl Case<'_> {
                     && !self.store_is_lost
                     && board.auction.as_ref().is_some_and(|auction| auction.spare > 0) =>
             {
-                self.enter(waiter, false).await
+                self.enter(waiter).await
             }
             _ => match self.inside_by_loss_mode(&board) {
                 Some(inside) => inside,
@@ -245,7 +266,7 @@ impl Case<'_> {
             EntryTrigger::HandOff => false,
         };
         if claims {
-            return self.enter(waiter, false).await;
+            return self.enter(waiter).await;
         }
         let (room, ticket) = (&self.rule.room, waiter.ticket);
         match room.handle.place_status(ticket, self.now).await {
@@ -256,7 +277,7 @@ impl Case<'_> {
                 if self.entry_trigger == EntryTrigger::HandOff {
                     self.offer_entry(waiter)
                 } else {
-                    self.enter(waiter, false).await
+                    self.enter(waiter).await
                 }
             }
             Ok(PlaceStatus::Claimed(_)) => self.after_visit(&room.handle.board()).await,
@@ -319,8 +340,8 @@ impl Case<'_> {
         Some(key)
     }
 
-    /// A visitor who stands in no line. They get a place if their cookie has come back; else they are let in while there
-    /// is room.
+    /// A visitor who stands in no line. They get a place if their cookie has come back, and come in by it at once while
+    /// there is room.
     async fn judge_newcomer(&self, board: &Arc<Board>) -> Judgement {
         if let Some(inside) = self.inside_by_loss_mode(board) {
             return inside;
@@ -337,31 +358,17 @@ impl Case<'_> {
         if self.store_is_lost {
             return self.without_store(board, None);
         }
-        let room = &self.rule.room;
-        if let Some(key) = self.join_key() {
-            return match room.join(Some(key), self.client, self.now).await {
-                Ok(ticket) => self.after_join(ticket).await,
-                Err(AdmissionError::Engine(EngineError::Refused(Refusal::Moved))) => self.place_moved(),
-                Err(error) => self.join_failed(board, &error),
-            };
-        }
-        // A visitor who comes in by hand-off needs their cookie there.
-        if self.entry_trigger == EntryTrigger::HandOff {
-            return self.arrive();
-        }
-        let Some(_permit) = room.instant_admissions.try_take(free_slots(board)) else {
-            return self.arrive();
-        };
-        match room.join(None, self.client, self.now).await {
-            Ok(ticket) => self.admit_instantly(ticket).await,
+        let Some(key) = self.join_key() else { return Judgement::Arrive(self.new_arrival()) };
+        match self.rule.room.join(Some(key), self.client, self.now).await {
+            Ok(ticket) => self.after_join(ticket).await,
+            Err(AdmissionError::Engine(EngineError::Refused(Refusal::Moved))) => self.place_moved(),
             Err(error) => self.join_failed(board, &error),
         }
     }
 
-    /// The visitor gets a place when the cookie comes back.
-    fn arrive(&self) -> Judgement {
-        let arrived = CookieContent::Arrived { at: self.now, nonce: u64::from_le_bytes(random::bytes()) };
-        Judgement::Wait(Wait::Arriving, Some(arrived))
+    /// What a client that keeps cookies brings back. It is good for one place.
+    pub(crate) fn new_arrival(&self) -> CookieContent {
+        CookieContent::Arrived { at: self.now, nonce: u64::from_le_bytes(random::bytes()) }
     }
 
     /// A place was taken by a visitor who keeps cookies: it is entered at once where it is served already.
@@ -369,21 +376,8 @@ impl Case<'_> {
         let standing = self.rule.room.handle.with_board(|board| board.standing(&ticket, self.now));
         match standing {
             Standing::Waiting { .. } => self.keep_waiting(Waiter::new(ticket)),
-            _ => self.enter(Waiter::new(ticket), false).await,
+            _ => self.enter(Waiter::new(ticket)).await,
         }
-    }
-
-    /// A place was taken by a visitor who may not keep cookies: if its slot went to another one meanwhile, the place is
-    /// given up again.
-    async fn admit_instantly(&self, ticket: Ticket) -> Judgement {
-        let room = &self.rule.room;
-        let standing = room.handle.with_board(|board| board.standing(&ticket, self.now));
-        if matches!(standing, Standing::Offered { .. }) {
-            return self.enter(Waiter::new(ticket), true).await;
-        }
-        // If it cannot be given up it lapses.
-        let _ = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
-        self.arrive()
     }
 
     fn join_failed(&self, board: &Arc<Board>, error: &AdmissionError) -> Judgement {
@@ -399,19 +393,17 @@ impl Case<'_> {
     }
 
     /// Claims a place and lets its holder in.
-    async fn enter(&self, waiter: Waiter, is_provisional: bool) -> Judgement {
+    async fn enter(&self, waiter: Waiter) -> Judgement {
         if self.entry_trigger == EntryTrigger::HandOff {
             return self.offer_entry(waiter);
         }
         let ticket = waiter.ticket;
         let room = &self.rule.room;
         let board = room.handle.board();
-        // Where visits are shorter than that, so is a provisional one.
-        let provisional_millis = PROVISIONAL_MILLIS.min(self.session_millis());
-        let lasts_millis = if is_provisional { provisional_millis } else { self.session_millis() };
         let request_id = room.request_ids.seal(&ticket);
-        let stay_millis = Some(lasts_millis + STAY_GRACE_MILLIS);
-        let terms = ClaimTerms { stay_millis, ..ClaimTerms::default() };
+        let stay_millis = Some(self.stay_millis());
+        let prefix = room.prefix_tags.tag(self.client);
+        let terms = ClaimTerms { stay_millis, prefix, ..ClaimTerms::default() };
         let request = ClaimRequest { terms, ..ClaimRequest::of_visitor(ticket, request_id) };
         let claim = self.admission.claim_session(room, request);
         let session = match claim.await {
@@ -435,9 +427,9 @@ impl Case<'_> {
             return self.place_gone();
         }
         let admitted_at = UnixMillis(session.issued_at_seconds * 1000);
-        room.visits.begin(session.key, self.now, ends_at, is_provisional);
-        let inside = InsideVisitor { ticket, admitted_at, ends_at, is_provisional };
-        let cookie = CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: is_provisional };
+        room.visits.begin(session.key, self.now, ends_at);
+        let inside = InsideVisitor { ticket, admitted_at, ends_at };
+        let cookie = CookieContent::Admitted { ticket, admitted_at, ends_at };
         let entry = Entry::without_visit(Verdict::Admitted);
         Judgement::Proxy(Entry { inside: Some(inside), cookie: Some((CookieKind::Place, cookie)), ..entry })
     }
@@ -445,10 +437,7 @@ impl Case<'_> {
     /// The place is gone. The cookie that says so lets the next visit take another one.
     fn place_gone(&self) -> Judgement {
         match self.kind {
-            Kind::Navigation | Kind::Read => {
-                let nonce = u64::from_le_bytes(random::bytes());
-                Judgement::Wait(Wait::Gone, Some(CookieContent::Arrived { at: self.now, nonce }))
-            }
+            Kind::Navigation | Kind::Read => Judgement::Wait(Wait::Gone, Some(self.new_arrival())),
             Kind::SubResource | Kind::Change => not_inside(self.kind),
         }
     }
@@ -469,7 +458,7 @@ impl Case<'_> {
         {
             let ticket = Ticket { lane: LOSS_LANE, generation, position, entered: 0, copy: 0 };
             let (admitted_at, ends_at) = (self.now, self.now.plus(self.session_millis()));
-            let cookie = CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: false };
+            let cookie = CookieContent::Admitted { ticket, admitted_at, ends_at };
             return Judgement::Proxy(Entry {
                 cookie: Some((CookieKind::Loss, cookie)),
                 ends_at: Some(ends_at),
@@ -482,22 +471,4 @@ impl Case<'_> {
 
 const fn not_inside(kind: Kind) -> Judgement {
     Judgement::Reject(Rejection::NotInside { is_change: matches!(kind, Kind::Change) })
-}
-
-/// How many people who join now would be served at once.
-fn free_slots(board: &Board) -> u64 {
-    let moves_for_newcomers =
-        matches!(board.standstill, None | Some(Standstill::NobodyWaiting | Standstill::ByHandOnly));
-    let has_waiters = board.waiting > board.offers;
-    if has_waiters || board.settings.is_auction() || !board.state.admits() || !moves_for_newcomers {
-        return 0;
-    }
-    match board.capacity {
-        Some(capacity) => {
-            let free = capacity.saturating_sub(board.active + board.offers);
-            free.min(board.rate_budget.unwrap_or(u64::MAX))
-        }
-        // Without a capacity, what the frontier has run ahead of the line is free.
-        None => board.segments.last().map_or(0, |newest| newest.serving.saturating_sub(newest.joined)),
-    }
 }

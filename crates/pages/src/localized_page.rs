@@ -159,6 +159,16 @@ impl<'page> LocalizedPage<'page> {
         remarks
     }
 
+    /// When a browser without scripts asks again, and where. The address is named: where it has a fragment, a browser that is
+    /// told to load the same one again loads nothing.
+    pub(crate) fn refresh(&self) -> Option<String> {
+        let seconds = self.page.refresh_seconds?;
+        Some(match &self.page.home {
+            Some(address) => format!("{seconds};url={address}"),
+            None => seconds.to_string(),
+        })
+    }
+
     /// "This page asks again by itself every 20 seconds."
     pub(crate) fn refresh_remark(&self) -> Option<String> {
         let seconds = self.page.refresh_seconds.filter(|_| self.place.is_some())?;
@@ -175,6 +185,7 @@ impl<'page> LocalizedPage<'page> {
             Situation::Waiting
             | Situation::Arriving
             | Situation::ManyArriving
+            | Situation::CookiesNeeded
             | Situation::Held
             | Situation::Limited
             | Situation::Failed
@@ -229,8 +240,9 @@ impl<'page> LocalizedPage<'page> {
     /// place where it does not run or does not come.
     pub(crate) fn script_tags(&self) -> String {
         let mut tags = String::new();
-        if let Some(seconds) = self.page.refresh_seconds {
-            let _ = write!(tags, "<noscript><meta http-equiv=\"refresh\" content=\"{seconds}\"></noscript>");
+        if let Some(refresh) = self.refresh() {
+            let refresh = refresh.replace('&', "&amp;").replace('"', "&quot;");
+            let _ = write!(tags, "<noscript><meta http-equiv=\"refresh\" content=\"{refresh}\"></noscript>");
         }
         if !self.data.is_empty() {
             let (nonce, address, data) = (self.nonce, Self::script_address(), &self.data);

@@ -10,6 +10,8 @@ pub enum Situation {
     Arriving,
     /// The visitor gets a place when fewer arrive at once.
     ManyArriving,
+    /// The visitor's cookie does not come back, so they get no place.
+    CookiesNeeded,
     /// The visitor stands in line.
     Waiting,
     /// The visitor may come in.
@@ -52,9 +54,10 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Arriving,
         Self::ManyArriving,
+        Self::CookiesNeeded,
         Self::Waiting,
         Self::Turn,
         Self::Held,
@@ -81,6 +84,7 @@ impl Situation {
         match self {
             Self::Arriving => "arriving",
             Self::ManyArriving => "many-arriving",
+            Self::CookiesNeeded => "cookies-needed",
             Self::Waiting => "waiting",
             Self::Turn => "turn",
             Self::Held => "held",
@@ -113,6 +117,7 @@ impl Situation {
         match self {
             Self::Arriving => ("arriving-title", "arriving-lead"),
             Self::ManyArriving => ("many-arriving-title", "many-arriving-lead"),
+            Self::CookiesNeeded => ("cookies-needed-title", "cookies-needed-lead"),
             Self::Waiting => ("waiting-title", "waiting-lead"),
             Self::Turn => ("turn-title", "turn-lead"),
             Self::Held => ("held-title", "held-lead"),

@@ -5,6 +5,7 @@
 
 pub(crate) mod administration;
 pub(crate) mod alarms;
+pub(crate) mod arrivals;
 pub(crate) mod auction;
 pub(crate) mod aws;
 pub(crate) mod backup;

@@ -13,6 +13,7 @@ use anteroom_gateway::identify::Identification;
 use anteroom_gateway::limiter::{Limiter, Policy};
 use anteroom_gateway::{Gateway, GatewayParts};
 use anteroom_pages::Pages;
+use anteroom_store::clock::SteadyClock;
 use anteroom_store::{NodeId, SystemClock};
 use anteroom_tokens::api_key::ApiKeyDigest;
 use anteroom_tokens::random;
@@ -29,6 +30,7 @@ use crate::access::{Authenticator, OriginSecret};
 use crate::api::watch::{StreamLimits, WATCH_PATHS, Watch};
 use crate::app::App;
 use crate::config::{Config, Loaded, Secrets};
+use crate::http::listener::client_slots::ClientSlots;
 use crate::http::listener::{self, Limits};
 use crate::http::problem;
 use crate::http::rate_limits;
@@ -58,6 +60,8 @@ const PRIVATE_SHARE: u64 = 1;
 /// Live streams leave one in so many of the public connections to other requests, so that watching cannot keep visitors
 /// from joining.
 const WATCH_RESERVE_SHARE: u64 = 20;
+/// How many slots every client has, however few there are.
+const CLIENT_SLOTS_MIN: u64 = 16;
 /// The shortest admin key that is taken: short ones can be guessed.
 const ADMIN_KEY_MIN_CHARACTERS: usize = 16;
 /// Passes that may wait for a signing thread.
@@ -143,6 +147,7 @@ pub async fn run(
         keep_alive: config.watch_keep_alive_seconds,
         tls_max: config.watch_tls_max,
         streams_max: public_connections - public_connections.div_ceil(WATCH_RESERVE_SHARE),
+        clients: client_slots(&config, config.watch_tls_max),
     })
     .context("the threads for live streams do not start")?;
     let (pages, templates) = page_templates::open(&config).map_err(|error| Hinted {
@@ -167,7 +172,11 @@ pub async fn run(
         "public",
         bound.public,
         public_tls.clone(),
-        Limits { takeout_paths: WATCH_PATHS, ..limits(public_connections) },
+        Limits {
+            takeout_paths: WATCH_PATHS,
+            clients: Some(client_slots(&config, public_connections)),
+            ..limits(public_connections)
+        },
         Arc::clone(&app.metrics.public_connections),
         move |peer| public_services.of(peer),
         shutdown.clone(),
@@ -230,12 +239,13 @@ async fn compose(
     (watch, pages): (Watch, Arc<Pages>),
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
     let stores::OpenStore { store, redis } = stores::open(config, secrets).await?;
-    let master = Arc::new(master_secrets(config, secrets)?);
+    let master = Arc::new(master_secrets(config, secrets, &*store).await?);
     // Before anything else is read: what another secret has sealed cannot be opened, and a clear sentence says why.
     master_secret::check_secrets(&*store, &master).await?;
-    let clock = store.clock().unwrap_or_else(|| Arc::new(SystemClock));
+    let clock = store.clock().unwrap_or_else(|| Arc::new(SteadyClock::new(SystemClock)));
     let node = NodeId(random::uuid_v4().as_u128());
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
+    engine.set_recovery_hold(config.store_recovery_seconds);
     let keys = SigningKeys::open(&*store, &master, config.signing_algorithm, engine.now()).await?;
     let mut expected_rooms = vec![];
     for room in rooms {
@@ -300,6 +310,7 @@ fn gateway(
         expected_rooms,
         origins: config.origin.clone().unwrap_or_default(),
         proxy: config.proxy_settings()?,
+        passes_unknown_hosts: config.unknown_hosts,
         identification: Arc::clone(identification),
         limiter: Arc::clone(limiter),
         public_is_tls: public_url.starts_with("https://"),
@@ -372,6 +383,14 @@ fn url(tls: bool, address: SocketAddr) -> String {
 /// How many connections a listener holds: what was configured, or its share of the files.
 fn connections(config: &Config, connections_max: u64, share: u64) -> u64 {
     config.max_connections.unwrap_or((connections_max / 10 * share).clamp(16, CONNECTIONS_DERIVED_MAX))
+}
+
+/// How many of so many slots each client holds. A handful at least, which one browser needs.
+fn client_slots(config: &Config, slots: u64) -> Arc<ClientSlots> {
+    let share = slots.saturating_mul(config.connections_per_client_percent) / 100;
+    let share = usize::try_from(share.max(CLIENT_SLOTS_MIN)).unwrap_or(usize::MAX);
+    let exempt = [Some(config.limits_exempt.clone()), config.trusted_proxies.clone()];
+    ClientSlots::new(share, exempt.into_iter().flatten().collect())
 }
 
 /// Raises the soft limit on open files to the hard one; returns how many connections that allows.

@@ -25,6 +25,8 @@ pub const NAVIGATION: [(&str, &str); 6] = [
     ("Sec-Fetch-Dest", "document"),
     ("Sec-Fetch-User", "?1"),
 ];
+/// Where the gateway has a newcomer bring the cookie back.
+pub const DOOR: &str = "/.anteroom/enter";
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 10;
 
@@ -78,15 +80,32 @@ impl Browser {
         Self { client: Client::new(address), ..self.copy() }
     }
 
-    /// A person opens a page. Redirects are not followed.
+    /// A person opens a page. Redirects through the door of the gateway are followed, others are not.
     #[track_caller]
     pub fn open(&mut self, target: &str) -> Answer {
-        self.send(with(Request::new("GET", target), &NAVIGATION))
+        self.try_open(target).unwrap_or_else(|error| panic!("no answer: {error:#}"))
     }
 
     /// The same; an error says that there was no answer.
     pub fn try_open(&mut self, target: &str) -> anyhow::Result<Answer> {
-        self.try_send(with(Request::new("GET", target), &NAVIGATION))
+        let mut target = target.to_owned();
+        for _ in 0..REDIRECTS_MAX {
+            let answer = self.try_send(with(Request::new("GET", &target), &NAVIGATION))?;
+            let location = answer.header("Location").filter(|_| answer.status == 303);
+            match location {
+                Some(location) if target.starts_with(DOOR) || location.starts_with(DOOR) => {
+                    location.clone_into(&mut target);
+                }
+                _ => return Ok(answer),
+            }
+        }
+        anyhow::bail!("{REDIRECTS_MAX} redirects in a row, the last to {target}")
+    }
+
+    /// A person opens a page, and no redirect is followed.
+    #[track_caller]
+    pub fn open_once(&mut self, target: &str) -> Answer {
+        self.send(with(Request::new("GET", target), &NAVIGATION))
     }
 
     /// A page loads a part of itself: `image`, `script`, `style`, `iframe`.
@@ -238,7 +257,7 @@ impl Answer {
     pub fn refresh_seconds(&self) -> Option<u64> {
         let text = self.text();
         let after = text.split_once("<meta http-equiv=\"refresh\" content=\"")?.1;
-        after.split_once('"')?.0.parse().ok()
+        after.split_once('"')?.0.split(';').next()?.parse().ok()
     }
 
     /// Where the page's forms post to.
@@ -299,7 +318,7 @@ mod tests {
     #[test]
     fn it_opens_pages_keeps_cookies_and_presses_buttons() {
         let site = Site::open();
-        let page = "<meta http-equiv=\"refresh\" content=\"7\"><dd id=\"position\" data-value=\"1234\">1,234</dd>\
+        let page = "<meta http-equiv=\"refresh\" content=\"7;url=/a\"><dd id=\"position\" data-value=\"1234\">1,234</dd>\
             <form class=\"a\" method=\"post\" action=\"/go?a=1&#38;b=2\"><button>Go</button></form>";
         let reply = Reply::new(200).header("Set-Cookie", "a=b; Path=/; HttpOnly").header("Retry-After", "7");
         site.answer("/wait", reply.body(page));

@@ -27,7 +27,7 @@ mod signal;
 mod site;
 mod wait;
 
-pub use browser::{Asking, Browser, CookieJar, NAVIGATION, PAGE_ACCEPT, SetCookie, USER_AGENT};
+pub use browser::{Asking, Browser, CookieJar, DOOR, NAVIGATION, PAGE_ACCEPT, SetCookie, USER_AGENT};
 pub use chaos::{ChaosProxy, Counts, Direction, Fault, Mode, Odds};
 pub use chromium::{
     Chromium, ChromiumBuilder, Key, LoadedResource, LogEntry, Scheme, Tab, axe_core, require_chromium,

@@ -172,6 +172,8 @@ impl Server {
             .env("ANTEROOM_PUBLIC_ADDR", "127.0.0.1:0")
             .env("ANTEROOM_PRIVATE_ADDR", "127.0.0.1:0")
             .env("ANTEROOM_SECRET", DEFAULT_SECRET)
+            // Every test begins with a new store, and none but those of lost stores waits for tickets from before.
+            .env("ANTEROOM_STORE_RECOVERY_SECONDS", "0")
             .env("ANTEROOM_ADMIN_KEY", DEFAULT_ADMIN_KEY)
     }
 

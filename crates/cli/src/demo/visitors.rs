@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use anteroom_tokens::random;
 use bytes::Bytes;
-use hyper::Method;
-use hyper::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -48,6 +48,8 @@ const BUYERS: f64 = 0.85;
 const PAGES_MAX: u64 = 3;
 /// How long to wait before trying again after an answer that nobody expected.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+/// How many redirects are followed.
+const REDIRECTS_MAX: usize = 4;
 /// How often a visitor tries in vain before going away.
 const FAILURES_MAX: u32 = 5;
 
@@ -187,7 +189,7 @@ impl Visitor<'_> {
             let reply = self.open("/").await;
             match reply {
                 Ok(reply) if is_from_shop(&reply) => return Ok(()),
-                // The visitor was given a cookie, or a place.
+                // The visitor was given a place.
                 Ok(reply) if reply.status.is_success() => tokio::time::sleep(retry_after(&reply)).await,
                 _ => {
                     failures += 1;
@@ -215,8 +217,8 @@ impl Visitor<'_> {
             };
             match standing.status.as_str() {
                 "waiting" | "held" => tokio::time::sleep(self.pause_before_asking(&standing)).await,
-                // The visitor's turn, or the cookie has to be sent once more; the page will tell.
-                "active" | "admitted" | "arriving" => return Ok(()),
+                // The visitor's turn; the page will tell.
+                "active" | "admitted" => return Ok(()),
                 // The place is gone; the next visit is that of a new visitor.
                 _ => return Err(VisitFailed),
             }
@@ -230,9 +232,17 @@ impl Visitor<'_> {
         if is_far { far } else { told }
     }
 
-    /// Opens a page as a browser does.
+    /// Opens a page as a browser does, and follows redirects: a newcomer is redirected through the door, and back.
     async fn open(&mut self, path: &str) -> Result<Reply, VisitFailed> {
-        self.send(Method::GET, path, PAGE_ACCEPT, None).await
+        let mut reply = self.send(Method::GET, path, PAGE_ACCEPT, None).await?;
+        for _ in 0..REDIRECTS_MAX {
+            let location = reply.headers.get(LOCATION).filter(|_| reply.status == StatusCode::SEE_OTHER);
+            let Some(path) = location.and_then(|location| location.to_str().ok()).map(str::to_owned) else {
+                break;
+            };
+            reply = self.send(Method::GET, &path, PAGE_ACCEPT, None).await?;
+        }
+        Ok(reply)
     }
 
     /// Sends a form, and expects the shop to take it.

@@ -7,6 +7,7 @@ mod support;
 mod access;
 mod admin_key;
 mod auction;
+mod auction_absence;
 mod auction_crowd;
 mod aws_defects;
 mod aws_defects_expiry;

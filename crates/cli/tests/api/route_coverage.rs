@@ -22,6 +22,8 @@ fn sample(route: &Route) -> Request {
         ("GET", "/rooms/{id}/tickets/{request_id}") => ("/rooms/Sample/tickets/x", Value::Null),
         ("PUT" | "PATCH", "/rooms/{id}") => ("/rooms/Sample", json!({"settings": {"nothing": 1}})),
         ("DELETE", "/rooms/{id}") => ("/rooms/nothing", Value::Null),
+        ("POST", "/rooms/{id}/clock") => ("/rooms/Sample/clock", Value::Null),
+        ("GET", "/rooms/{id}/arrivals") => ("/rooms/Sample/arrivals", Value::Null),
         ("GET", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", Value::Null),
         ("POST", "/rooms/{id}/capacity") => ("/rooms/Sample/capacity", json!({"surplus": 1})),
         ("DELETE", "/rooms/{id}/capacity/{reporter}") => ("/rooms/Sample/capacity/nobody", Value::Null),
@@ -49,7 +51,7 @@ fn allowed(role: Role, route: &Route) -> bool {
         "/signing_keys",
         "/metrics",
     ];
-    let of_rooms = ["/rooms/{id}/tickets/{request_id}", "/rooms/{id}/capacity"];
+    let of_rooms = ["/rooms/{id}/tickets/{request_id}", "/rooms/{id}/arrivals", "/rooms/{id}/capacity"];
     let is_read =
         route.method.as_str() == "GET" && (reads.contains(&route.path) || of_rooms.contains(&route.path));
     let of_origins = [("POST", "/update_session"), ("POST", "/rooms/{id}/capacity"), ("POST", "/alarms")];
@@ -161,7 +163,7 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
                     assert!(
                         matches!(route.method.as_str(), "GET" | "DELETE")
                             || is_button
-                            || route.path == "/signing_keys",
+                            || ["/signing_keys", "/rooms/{id}/clock"].contains(&route.path),
                         "{name} takes a body by its nature, but says that it reads none"
                     );
                 }

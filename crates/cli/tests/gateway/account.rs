@@ -25,16 +25,25 @@ fn each_kind_of_request_is_counted_by_its_verdict() {
         *expected.entry(verdict.to_owned()).or_default() += 1;
         wait_until(&format!("{what} is counted as {verdict}"), TIMEOUT, || stand.verdicts() == expected);
     };
+    let door = "/.anteroom/enter?return=/hall";
     let mut inside = stand.browser();
-    assert!(inside.open("/hall").is_from_site());
+    inside.open_once("/hall");
+    check("arrived", "somebody new");
+    inside.open_once(door);
     check("admitted", "somebody who is let in");
-    assert!(inside.open("/hall").is_from_site());
+    assert!(inside.open_once("/hall").is_from_site());
     check("session", "somebody inside");
     let mut waiting = stand.browser();
-    waiting.open("/hall");
+    waiting.open_once("/hall");
     check("arrived", "somebody new");
-    waiting.open("/hall");
+    waiting.open_once(door);
+    check("waiting", "somebody in line at the door");
+    waiting.open_once("/hall");
     check("waiting", "somebody in line");
+    stand.browser().open_once(door);
+    check("arrived", "somebody without a cookie");
+    stand.browser().open_once("/.anteroom/enter?return=/elsewhere");
+    check("line", "the door of what belongs to no room");
     stand.browser().fetch("/hall");
     check("not_inside", "a program");
     stand.browser().open("/hall/static/a");
@@ -99,17 +108,17 @@ fn mixed(stand: &Stand, seed: u64, rounds: usize, answered: &AtomicU64, aborts: 
             1 => drop(browser.load("/hall/image", "image")),
             2 => drop(browser.fetch("/hall/static/data")),
             3 => drop(browser.send(Request::new("HEAD", "/hall"))),
-            4 => drop(browser.open("/elsewhere")),
+            4 => drop(browser.open_once("/elsewhere")),
             5 => drop(browser.send(Request::new("GET", "/.anteroom/line"))),
             6 => drop(browser.post("/.anteroom/line/join", "")),
-            7 => drop(browser.open("/complete")),
-            8 => drop(browser.open("/hall/broken")),
+            7 => drop(browser.open_once("/complete")),
+            8 => drop(browser.open_once("/hall/broken")),
             9 => hang_up(stand, &browser, prng.below(4), aborts),
             10 => {
                 browser.cookies.clear();
-                drop(browser.open("/hall"));
+                drop(browser.open_once("/hall"));
             }
-            _ => drop(browser.open("/hall")),
+            _ => drop(browser.open_once("/hall")),
         }
     }
 }

@@ -32,7 +32,7 @@ fn where_one_stands_is_told_and_asking_changes_nothing() {
     let mut browser = stand.browser();
     assert_eq!(status(&mut browser), "none");
     assert_eq!(browser.cookies.get(COOKIE), None, "asking takes nothing");
-    browser.open("/");
+    browser.open_once("/");
     assert_eq!(status(&mut browser), "arriving");
     assert_eq!(stand.figure("joined"), 1);
     let page = browser.open("/");
@@ -59,9 +59,37 @@ fn where_one_stands_is_told_and_asking_changes_nothing() {
     assert_eq!(status(&mut browser), "expired");
 }
 
+/// A place asked for by name was once given to clients without a cookie too, and a slot with it.
 #[test]
-fn a_place_asked_for_by_name_is_given_also_without_a_cookie() {
+fn a_place_asked_for_by_name_is_given_when_the_cookie_has_come_back() {
     let stand = Stand::open(1, "");
+    for _ in 0..3 {
+        let arriving = join(&mut stand.browser());
+        assert_eq!(
+            (arriving.status, arriving.json()["status"].clone()),
+            (200, json!("arriving")),
+            "{arriving:?}"
+        );
+        assert_not_kept(&arriving);
+        let form = stand.browser().post("/.anteroom/line/join?return=/cart", "");
+        let door = "/.anteroom/enter?return=/cart";
+        assert_eq!((form.status, form.header("Location")), (303, Some(door)), "{form:?}");
+    }
+    assert_eq!((stand.figure("joined"), stand.figure("active")), (0, 0));
+    let mut program = stand.browser();
+    join(&mut program);
+    let joined = join(&mut program);
+    assert_eq!(joined.json()["status"], "admitted", "{joined:?}");
+    let mut visitor = stand.browser();
+    let form = visitor.post("/.anteroom/line/join?return=/cart", "");
+    let page = visitor.open(form.header("Location").expect("a redirect"));
+    assert_waits(&page);
+    assert_eq!((stand.figure("joined"), stand.figure("active")), (2, 1));
+}
+
+#[test]
+fn where_programs_may_join_a_place_asked_for_by_name_is_given_also_without_a_cookie() {
+    let stand = Stand::open(1, "join = \"open\"");
     let mut first = stand.browser();
     let joined = join(&mut first);
     assert_eq!((joined.status, joined.json()["status"].clone()), (200, json!("admitted")), "{joined:?}");
@@ -114,7 +142,7 @@ fn a_place_that_was_given_up_goes_to_the_next_by_form_and_by_call() {
 
 #[test]
 fn a_form_leads_back_to_a_page_of_this_site_and_to_no_other() {
-    let stand = Stand::open(9, "");
+    let stand = Stand::open(9, "join = \"open\"");
     let location = |target: &str| {
         let answer = stand.browser().post(&format!("/.anteroom/line/join{target}"), "");
         assert_eq!(answer.status, 303, "{target}: {answer:?}");
@@ -166,7 +194,7 @@ fn other_methods_and_paths_are_refused_clearly() {
 
 #[test]
 fn places_of_the_api_and_of_the_gateway_are_one_line() {
-    let stand = Stand::open(1, "");
+    let stand = Stand::open(1, "join = \"open\"");
     let mut inside = stand.inside();
     let (mut second, page) = stand.in_line();
     let mut client = stand.server.visitor();
@@ -242,6 +270,7 @@ fn a_program_comes_in_by_call() {
     let stand = Stand::open(1, "auto_enter = false");
     let mut inside = stand.inside();
     let mut program = stand.browser();
+    assert_eq!(join(&mut program).json()["status"], "arriving");
     assert_eq!(join(&mut program).json()["status"], "waiting");
     let enter = Request::new("POST", "/.anteroom/line/enter").header("Accept", "application/json").body("");
     assert_eq!(program.send(enter.clone()).json()["status"], "waiting");
@@ -287,6 +316,7 @@ fn a_link_leads_to_a_host_that_the_room_names_or_to_the_public_address() {
         let call = |method: &str, call: &str| {
             Request::new(method, &format!("{LINE}{call}?room=Hall")).header("Accept", "application/json")
         };
+        assert_eq!(browser.send(call("POST", "/join")).json()["status"], "arriving", "{host}");
         assert_eq!(browser.send(call("POST", "/join")).json()["status"], "waiting", "{host}");
         let link = browser.send(call("GET", "/move")).json()["url"].as_str().expect("a link").to_owned();
         assert!(link.starts_with(site), "{host}: {link}");
@@ -325,6 +355,10 @@ fn the_line_of_any_room_answers_on_any_host() {
             Request::new(method, &format!("{LINE}{call}?room={room}")).header("Accept", "application/json")
         };
         assert_eq!(browser.send(call("")).json()["status"], "none", "{host} {room}");
+        if room == "Hall" {
+            // The gateway stands before it: the cookie has to come back first.
+            assert_eq!(browser.send(call("/join")).json()["status"], "arriving", "{host} {room}");
+        }
         let joined = browser.send(call("/join"));
         // A cookie lets nobody into a site without a gateway: the visitor is told that the turn has come.
         let expected = if room == "Plain" && host == "api.example" { "active" } else { "waiting" };
@@ -404,4 +438,17 @@ fn taking_a_place_gives_up_ones_own_and_nobody_inside_takes_one() {
     assert_eq!(second.post(target, "").status, 303);
     assert_eq!(second.open("/").shown_position(), page.shown_position());
     assert_eq!((stand.figure("waiting"), stand.figure("left")), (1, 1));
+}
+
+#[test]
+fn a_visitor_of_the_waiting_page_holds_a_slot_no_longer_than_any_other() {
+    let stand = Stand::open(1, "session_duration = 3");
+    let mut silent = stand.browser();
+    wait_until("the slot is taken", TIMEOUT, || {
+        silent.open("/.anteroom/wait/Hall");
+        stand.figure("active") == 1
+    });
+    // A pass is valid for an hour.
+    let mut next = stand.browser();
+    assert!(next.enter("/", SOON, TIMEOUT).is_from_site());
 }

@@ -7,6 +7,7 @@ mod support;
 mod access;
 mod bytes;
 mod demo;
+mod door;
 mod fallback;
 mod handoff;
 mod languages;

@@ -128,7 +128,8 @@ impl Scene {
 /// finds the calls of the API where they usually are.
 pub(crate) fn room_by_hand(origin: &str, more: &str) -> String {
     let hosts = format!("hosts = [\"{SHOP}\", \"{SAFE_SHOP}\"]");
-    format!("[[room]]\nid = \"Hall\"\norigins = [\"{origin}\"]\n{hosts}\n{more}\n")
+    // The crowd joins by the API.
+    format!("[[room]]\nid = \"Hall\"\njoin = \"open\"\norigins = [\"{origin}\"]\n{hosts}\n{more}\n")
 }
 
 impl Drop for Scene {

@@ -1,7 +1,9 @@
 //! What the server around the gateway asks it: calls about lines on hosts that it does not stand before, and the waiting
 //! page for sites without a gateway.
 
+use anteroom_admission::RoomView;
 use anteroom_core::RoomId;
+use anteroom_core::settings::JoinMode;
 use http::{Method, Request, Response};
 
 use super::Gateway;
@@ -10,7 +12,8 @@ use crate::classify;
 use crate::identify::{self, Peer};
 use crate::limiter::{Class, Quota};
 use crate::line;
-use crate::line::hand_off::HandOffVisitor;
+use crate::line::door::DOOR_PATH;
+use crate::line::hand_off::{HandOffVisitor, wait_path};
 use crate::line::page::Reader;
 use crate::reject::{self, Branding, Rejection};
 use crate::verdict::EntryTrigger;
@@ -62,6 +65,23 @@ impl Gateway {
             is_button: request.method() == Method::POST,
         };
         visitor.answer(request).await
+    }
+
+    /// How visitors take a place in a room in which programs may not; nothing where they may.
+    pub fn way_to_join(&self, room: &RoomView) -> Option<String> {
+        let mode = room.handle.with_board(|board| board.settings.join);
+        if mode == Some(JoinMode::Open) || mode.is_none() && self.rooms.is_empty() {
+            return None;
+        }
+        let rule = self.rooms.by_name(room.handle.id().as_str())?;
+        let way = || if rule.is_protected { DOOR_PATH.to_owned() } else { wait_path(room.handle.id()) };
+        rule.joins_by_page().then(way)
+    }
+
+    /// Whether visitors come into a room by pages of the gateway alone, and programs cannot claim a pass for them.
+    pub fn enters_by_page(&self, room: &RoomView) -> bool {
+        let is_door = |way: String| way == DOOR_PATH;
+        self.way_to_join(room).is_some_and(is_door)
     }
 
     /// Counts a place that a program has taken to another device.

@@ -60,7 +60,7 @@ impl Gateway {
         }
         account.settle(Verdict::Unprotected);
         cookies::hide(request.headers_mut());
-        let hop = Hop { client: client.address, is_tls };
+        let hop = Hop { client: client.address, is_tls, has_visit: false };
         match proxy::forward(origins, request, &hop, &HeaderMap::new()).await {
             Ok(ForwardedResponse { mut response, tunnel }) => {
                 response.headers_mut().remove(COMMAND);
@@ -86,7 +86,7 @@ impl Gateway {
             return refuse(&Rejection::Misdirected, reader, Some(rule), account);
         };
         account.settle(entry.verdict);
-        let hop = Hop { client: client.address, is_tls };
+        let hop = Hop { client: client.address, is_tls, has_visit: entry.inside.is_some() };
         let extra = visit_headers(rule, entry.inside.as_ref());
         let touch = self.touch(rule, &entry);
         let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);
@@ -130,7 +130,7 @@ impl Gateway {
 
     /// Touches a visit if that is due, and waits a moment for the store to say so.
     async fn touch(&self, rule: &Rule, entry: &Entry) {
-        // A visit that began with this very request has just been touched, or its cookie has to come back first.
+        // A visit that began with this very request has just been touched.
         let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
             return;
         };
@@ -140,7 +140,7 @@ impl Gateway {
         if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
             return;
         }
-        let touch = Touch { now, session_millis, confirms: inside.is_provisional };
+        let touch = Touch { now, session_millis };
         rule.room.touch_detached(key, touch).await;
     }
 
@@ -234,12 +234,11 @@ impl LogThrottle {
 /// The cookie of a visit that the store has extended since.
 fn renewed_cookie(rule: &Rule, inside: &InsideVisitor) -> Option<CookieContent> {
     let ends_at = rule.room.visits.ends_at(key_of(&inside.ticket))?;
-    if ends_at <= inside.ends_at && !inside.is_provisional {
+    if ends_at <= inside.ends_at {
         return None;
     }
     let (ticket, admitted_at) = (inside.ticket, inside.admitted_at);
-    let ends_at = ends_at.max(inside.ends_at);
-    Some(CookieContent::Admitted { ticket, admitted_at, ends_at, provisional: false })
+    Some(CookieContent::Admitted { ticket, admitted_at, ends_at })
 }
 
 /// The header fields that the origin gets about a visit.
@@ -286,10 +285,8 @@ async fn wait_for_visit_end(
         if is_foreign || is_gone || room.visits.is_revoked(key) {
             return;
         }
-        // A connection is no proof that a cookie was kept: the cookie of a provisional visit has to come back first.
-        let may_extend = !inside.is_provisional || room.visits.ends_at(key).is_some();
-        if may_extend && room.visits.note(key, now, session_millis) == Due::Touch {
-            room.touch_detached(key, Touch { now, session_millis, confirms: false }).await;
+        if room.visits.note(key, now, session_millis) == Due::Touch {
+            room.touch_detached(key, Touch { now, session_millis }).await;
         }
         ends_at = ends_at.max(room.visits.ends_at(key).unwrap_or(ends_at));
         if engine.now() >= ends_at {

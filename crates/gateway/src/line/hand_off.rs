@@ -3,14 +3,13 @@
 //!
 //! *Invariant:* no visitor is sent to an address that the room does not list.
 
-use anteroom_admission::{AdmissionError, ClaimRequest, Pass};
+use anteroom_admission::{AdmissionError, ClaimRequest, ClaimTerms, Pass};
 use anteroom_core::settings::{HandOff, ReturnAddress, WebAddress};
 use anteroom_core::{Refusal, RoomId, Settings, Ticket};
 use anteroom_engine::EngineError;
 use anteroom_pages::{Handoff, Page, Situation};
 use anteroom_tokens::codes::Code;
 use anteroom_tokens::cookie::CookieContent;
-use anteroom_tokens::random;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 
@@ -143,6 +142,7 @@ impl HandOffVisitor<'_> {
             Judgement::Proxy(entry) => {
                 return self.hand_over_visitor_inside(request, entry, address.as_deref()).await;
             }
+            Judgement::Arrive(arrived) => (Wait::Arriving, Some(arrived)),
             Judgement::Wait(wait, cookie) => (wait, cookie),
         };
         self.note_presence(wait);
@@ -180,8 +180,7 @@ impl HandOffVisitor<'_> {
         let mut response = self.wait_response(wait, query);
         let cookie = if matches!(wait, Wait::Gone) {
             // The cookie that says so lets the next visit take another place.
-            let nonce = u64::from_le_bytes(random::bytes());
-            Some(CookieContent::Arrived { at: self.call.case.now, nonce })
+            Some(self.call.case.new_arrival())
         } else {
             cookie
         };
@@ -285,7 +284,13 @@ impl HandOffVisitor<'_> {
     async fn claim(&self, ticket: Ticket, wants_pass: bool) -> Result<Option<Pass>, AdmissionError> {
         let (admission, room) = (self.call.case.admission, &self.call.case.rule.room);
         let request_id = room.request_ids.seal(&ticket);
-        let session = admission.begin(room, ClaimRequest::of_visitor(ticket, request_id)).await?;
+        let prefix = room.prefix_tags.tag(self.client.address);
+        // Where the gateway stands before the site, the visit lasts as long as one that came in through it: a pass that nobody
+        // uses must not hold a slot for its whole validity.
+        let stay_millis = self.call.case.rule.is_protected.then(|| self.call.case.stay_millis());
+        let terms = ClaimTerms { prefix, stay_millis, ..ClaimTerms::default() };
+        let request = ClaimRequest { terms, ..ClaimRequest::of_visitor(ticket, request_id) };
+        let session = admission.begin(room, request).await?;
         // A visit by cookie may outlive its pass, which then admits no visitor.
         if session.expires_in == 0 {
             return Err(AdmissionError::VisitOver);

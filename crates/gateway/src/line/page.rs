@@ -14,6 +14,7 @@ use crate::body::GatewayBody;
 use crate::classify::{self, SEC_FETCH_MODE};
 use crate::gateway::OWN_PREFIX;
 use crate::line::SEC_FETCH_SITE;
+use crate::line::query::ADDRESS_MAX_BYTES;
 
 /// What a page depends on beside what it tells.
 const PREFERENCES: [HeaderName; 4] =
@@ -131,9 +132,13 @@ impl<'gateway> Reader<'gateway> {
     }
 }
 
-/// The path and query of a request: a path of this very site, however many slashes it begins with.
+/// The path and query of a request: a path of this very site, however many slashes it begins with. Of one that is too long the path
+/// alone, or the site: the browser still has the whole one.
 pub(crate) fn path_and_query<B>(request: &Request<B>) -> String {
     let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
+    let fits = |address: &&str| address.len() <= ADDRESS_MAX_BYTES;
+    let path = request.uri().path();
+    let address = Some(address).filter(fits).or(Some(path).filter(fits)).unwrap_or("/");
     format!("/{}", address.trim_start_matches(['/', '\\']))
 }
 
@@ -147,4 +152,18 @@ pub(crate) fn json(status: StatusCode, kind: HeaderValue, body: &serde_json::Val
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(header::VARY, HeaderValue::from_static("Accept, Cookie"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_repeats_no_address_that_is_too_long() {
+        let repeated = |address: &str| path_and_query(&Request::get(address).body(()).unwrap());
+        assert_eq!(repeated("/sale?seat=7"), "/sale?seat=7");
+        assert_eq!(repeated("//evil.example/"), "/evil.example/");
+        assert_eq!(repeated(&format!("/sale?{}", "&".repeat(31_000))), "/sale");
+        assert_eq!(repeated(&format!("/{}", "a".repeat(31_000))), "/");
+    }
 }

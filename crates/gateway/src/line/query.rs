@@ -37,11 +37,15 @@ pub(crate) fn room_named(query: Option<&str>) -> Option<&str> {
     query?.split('&').find_map(|pair| pair.strip_prefix("room="))
 }
 
+/// How long an address may be that a page repeats. It does so several times, and escaped.
+pub(crate) const ADDRESS_MAX_BYTES: usize = 4_096;
+
 /// The address that a call names to go on to: a path of this very site, and nothing that a browser could read as another.
 pub(crate) fn return_path(query: Option<&str>) -> Option<String> {
     let address = parameter(query, "return")?;
     let is_plain = address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    (address.starts_with('/') && !address.starts_with("//") && is_plain).then_some(address)
+    let is_path = address.starts_with('/') && !address.starts_with("//");
+    (is_path && is_plain && address.len() <= ADDRESS_MAX_BYTES).then_some(address)
 }
 
 /// A text as the value of a parameter.

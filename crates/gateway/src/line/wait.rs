@@ -10,6 +10,7 @@ use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::json;
 
+use crate::account::Verdict;
 use crate::body::GatewayBody;
 use crate::classify::rooms::GatewayRoom;
 use crate::line::page::{self, Reader};
@@ -154,6 +155,18 @@ pub(crate) fn answer(wait: Wait, view: &WaitView<'_>) -> Response<GatewayBody> {
         response.extensions_mut().insert(ExpectedRefusal);
     }
     response
+}
+
+impl Wait {
+    /// As which a request counts that gets this answer.
+    pub(crate) const fn verdict(self) -> Verdict {
+        match self {
+            Self::Arriving => Verdict::Arrived,
+            Self::ManyArriving { .. } => Verdict::Limited,
+            Self::Held(_) => Verdict::Held,
+            Self::InLine(_) | Self::Turn(_) | Self::Closed | Self::Gone | Self::Moved => Verdict::Waiting,
+        }
+    }
 }
 
 impl WaitView<'_> {

@@ -65,7 +65,7 @@ fn steady_allowance(offers_per_minute_tenths: u64, lost_for_millis: u64) -> u64 
     let (rate, half_life) = (u128::from(offers_per_minute_tenths), u128::from(STEADY_HALF_LIFE_MILLIS));
     // In tenths times milliseconds times 2^minutes, so that nothing is rounded before the end.
     let whole_minutes = ((1_u128 << (minutes + 1)) - 2) * half_life;
-    let allowance = rate * (whole_minutes + into_minute) / (half_life * 10 * (1_u128 << minutes));
+    let allowance = rate.saturating_mul(whole_minutes + into_minute) / (half_life * 10 * (1_u128 << minutes));
     u64::try_from(allowance).unwrap_or(u64::MAX)
 }
 

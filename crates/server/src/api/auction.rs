@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 
 use crate::api::idempotency;
 use crate::api::ticket_request;
+use crate::api::visitors::refuse_where_pages_join;
 use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
@@ -97,6 +98,7 @@ async fn join(
     if room.handle.with_board(|board| board.auction.is_none()) {
         return Err(AdmissionError::NoAuction.into());
     }
+    refuse_where_pages_join(app, &room)?;
     let ticket = room.join(key, client, app.now()).await?;
     let presented = PresentedTicket::of_new(room, ticket);
     if may_get_in(&presented.board, &ticket, app.now()) {

@@ -26,6 +26,7 @@ use utoipa::ToSchema;
 
 use crate::access::Principal;
 use crate::api::idempotency;
+use crate::api::visitors::{refuse_where_pages_enter, refuse_where_pages_join};
 use crate::app::{App, ServedRoom};
 use crate::http::error::ApiError;
 use crate::http::fast_path;
@@ -102,6 +103,7 @@ pub(crate) async fn assigned(
 ) -> Result<Bytes, ApiError> {
     let body: EventBody = parse_json(body)?;
     let room = room(app, &body.event_id, INVALID_EVENT)?;
+    refuse_where_pages_join(app, &room.view)?;
     let ticket = room.join(key, client, app.now()).await?;
     let mut text = [0; request_id::TEXT_LENGTH];
     let id = request_id::write_into(room.request_ids.seal(&ticket), &mut text);
@@ -210,6 +212,8 @@ pub(crate) struct ClaimBody {
 /// POST `/generate_token` on the public listener: an offer becomes a pass, the same on every call.
 pub(crate) async fn generate_token(State(app): Shared, request: Request<Body>) -> Outcomes {
     let body: ClaimBody = read_json(request).await?;
+    let (room, _) = room_and_id(&app, &body.event_id, &body.request_id)?;
+    refuse_where_pages_enter(&app, &room.view)?;
     claim(&app, &body, ClaimTerms::default(), Actor::Visitor).await
 }
 
@@ -271,6 +275,7 @@ pub(crate) async fn generate_token_private(
         issuer: body.issuer,
         validity_seconds: validity_seconds.transpose()?,
         stay_millis: None,
+        prefix: None,
     };
     claim(&app, &body.claim, overrides, principal.actor()).await
 }

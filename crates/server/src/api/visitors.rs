@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
-use anteroom_admission::{AdmissionError, ClaimRequest, PresentedTicket, auction};
+use anteroom_admission::{AdmissionError, ClaimRequest, PresentedTicket, RoomView, auction};
 use anteroom_core::{Answer, Mover, Operation};
 use anteroom_engine::Actor;
 use anteroom_gateway::identify::Peer;
@@ -31,6 +31,7 @@ use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::fast_path;
 use crate::http::prepared::Prepared;
+use crate::http::problem::Problem;
 use crate::http::request::{Parameters, Path, parse_json, read_body, read_optional_json};
 use crate::http::response::{self, ApiResponse, Caching};
 use crate::openapi::schemas::{Jwt, RoomName};
@@ -69,6 +70,7 @@ pub(crate) async fn join_with(
 ) -> Outcome {
     let in_body = if body.trim_ascii().is_empty() { None } else { parse_json::<RoomBody>(body)?.room };
     let room = app.admission.named_room(the_same_room(queried, in_body)?.as_deref())?;
+    refuse_where_pages_join(app, &room)?;
     let ticket = room.join(key, client, app.now()).await?;
     let mut presented = PresentedTicket::of_new(room, ticket);
     let waiting = state_from_board(app, &presented);
@@ -85,6 +87,24 @@ pub(crate) async fn join_with(
     let state = state_from_room(app, &presented).await;
     let state = state.unwrap_or(TicketState::Active { remaining_millis: None });
     Ok(ok(&ticket_answer(app, &presented, state)))
+}
+
+/// Refuses a join by the API in a room where visitors join by opening a page.
+pub(crate) fn refuse_where_pages_join(app: &App, room: &RoomView) -> Result<(), ApiError> {
+    let Some(way) = app.gateway.way_to_join(room) else { return Ok(()) };
+    let text =
+        format!("In this room a place is taken by opening a page in a browser that keeps cookies, by {way}");
+    Err(ApiError::problem(Problem::JoinByPage, text))
+}
+
+/// Refuses a claim by the API in a room where visitors come in by opening a page: a pass would hold a slot for longer than
+/// the visit.
+pub(crate) fn refuse_where_pages_enter(app: &App, room: &RoomView) -> Result<(), ApiError> {
+    if app.gateway.enters_by_page(room) {
+        let text = "In this room visitors come in by opening a page, and by no pass";
+        return Err(ApiError::problem(Problem::JoinByPage, text));
+    }
+    Ok(())
 }
 
 /// Claims the place of a ticket that is served.
@@ -153,6 +173,7 @@ pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: R
             return Ok(ok(&admitted_answer(&app, &presented, pass)));
         }
     };
+    refuse_where_pages_enter(&app, &presented.room)?;
     let claimed = claim_presented(&app, &mut presented).await;
     if claimed.as_ref().is_err_and(AdmissionError::is_not_served) {
         app.admission.note_presence(&presented.room, &presented.ticket);

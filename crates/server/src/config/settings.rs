@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::gateway::{Forwarding, OriginHttp2, OriginList, RequestPath};
+use super::gateway::{Forwarding, OriginHttp2, OriginList, RequestPath, UnknownHosts};
 use super::kinds::{
     Address, AlarmPrefix, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, NetworkList, Optional,
     Presence, PublicUrl, Required, Room, Seconds, Thresholds,
@@ -86,11 +86,17 @@ settings! {
     store_ordering: Required<Ordering> = "strict";
     /// How long reads are answered from the last board, marked as stale, while a Redis is lost. After that they get 503.
     stale_reads_max_seconds: Required<Seconds<5, 86_400>> = "300";
+    /// How long rooms let nobody in that are made in a Redis without any data, counted from its first use. Such a Redis may have been
+    /// emptied, and holders of tickets from before show them within that time; then they go first. 0: at once.
+    store_recovery_seconds: Required<Seconds<0, 120>> = "20";
     /// The site that the gateway stands before, as this machine reaches it; several that share its requests with commas between
     /// them. When set, every request outside `/.anteroom/` is the gateway's, except those of rooms with `origins` of their own.
     origin: Optional<OriginList> = "http://127.0.0.1:3000";
     /// How many visitors the site takes at once. Makes a room `site` for it, where no `[[room]]` is configured.
     capacity: Optional<Integer<0, 1_000_000_000>> = "500";
+    /// What becomes of a request whose host no room names, where rooms name their `hosts`: `refuse` answers 421, `pass` takes it to a
+    /// room without hosts or unprotected to `origin`, which may serve the same site under every host.
+    unknown_hosts: Required<UnknownHosts> = "refuse";
     /// How long a connection to an origin may take to come about.
     origin_connect_timeout_seconds: Required<Seconds<1, 300>> = "5";
     /// How long an origin may take to begin its answer.
@@ -99,6 +105,17 @@ settings! {
     origin_idle_timeout_seconds: Required<Seconds<1, 3600>> = "4";
     /// Connections that one origin gets at most.
     origin_connections_max: Required<Integer<1, 65_535>> = "256";
+    /// How much of them, and of `uploads_max`, requests without a visit hold at most: bypassed ones, and those of no room.
+    origin_connections_without_visit_percent: Required<Integer<1, 100>> = "50";
+    /// Request bodies that may be on their way from visitors to one site at once; one more is answered with 503. One that is
+    /// there at once is not counted. Each takes up to 64 KiB.
+    uploads_max: Required<Integer<1, 1_000_000>> = "1024";
+    /// How many of one client, by address (IPv6 by /64, and twice as many by /48); one more is answered with 429.
+    uploads_per_client_max: Required<Integer<1, 1_000_000>> = "32";
+    /// The least that a visitor must send of a request body, in bytes a second; a slower one gets 408. 10 seconds are free.
+    upload_bytes_per_second_min: Required<Integer<1, 1_000_000>> = "1024";
+    /// How long a visitor may take for a whole request body.
+    upload_timeout_seconds: Required<Seconds<1, 86_400>> = "3600";
     /// Whether origins are spoken to in HTTP/2: `auto` where TLS is spoken and the origin chooses it.
     origin_http2: Required<OriginHttp2> = "never";
     /// Whether origins see the host that the visitor asked for, or their own.
@@ -132,6 +149,9 @@ settings! {
     /// Connections each listener holds at once; one more is answered with 503.
     /// When unset: derived from the limit on open files.
     max_connections: Optional<Integer<1, 1_000_000>> = "8192";
+    /// How much of them one client holds at most on the public listener, by address (IPv6 by /64, and twice as much by /48); the same of
+    /// `watch_tls_max`. One more is answered with 503. `trusted_proxies` and `limits_exempt` are not limited.
+    connections_per_client_percent: Required<Integer<1, 100>> = "25";
     /// How long a client may take for a request's header.
     header_read_timeout_seconds: Required<Seconds<1, 300>> = "10";
     /// How long a connection may idle between two requests. Keep it longer than the proxy before this server does, or

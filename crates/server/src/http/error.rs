@@ -140,6 +140,7 @@ impl From<Refusal> for ApiError {
                 Self::problem(Problem::NotJoinable, text)
             }
             Refusal::LineFull(_) | Refusal::SegmentsFull => Self::unavailable("The line is full"),
+            Refusal::LineNotLearned => Self::unavailable("The line of this ticket is being learned again"),
             Refusal::UnknownTicket => Self::problem(Problem::UnknownTicket, text)
                 .with_aws(StatusCode::NOT_FOUND, "Invalid request ID"),
             Refusal::NotServed => Self::problem(Problem::NotServed, text)
@@ -173,6 +174,7 @@ impl From<EngineError> for ApiError {
             EngineError::RoomDeleted => Self::problem(Problem::UnknownRoom, "The room was deleted")
                 .with_aws(StatusCode::BAD_REQUEST, "Invalid event ID"),
             EngineError::Restoring => Self::unavailable("A backup is being restored; try again shortly"),
+            EngineError::Panicked => Self::unavailable("The room could not do this. Nothing was done"),
             EngineError::Stopped => Self::unavailable("The server is shutting down"),
             EngineError::Store(error) => error.into(),
         }
@@ -193,6 +195,9 @@ impl From<AdmissionError> for ApiError {
             }
             AdmissionError::UnknownTicket | AdmissionError::UnknownRefreshToken => {
                 Self::problem(Problem::UnknownTicket, text)
+            }
+            AdmissionError::RoomLost => {
+                Self::unavailable("The room of this ticket was lost with its store, and is not there yet")
             }
             AdmissionError::UnknownCode => Self::problem(Problem::CodeUsed, text),
             AdmissionError::RenewalDisabled => Self::problem(Problem::Conflict, text),

@@ -53,6 +53,9 @@ problems! {
     /// The key is known, but its role does not allow this call; or the public listener expects a header that only your CDN
     /// knows (`origin_secret_header`) and the request came past it.
     Forbidden = FORBIDDEN, "forbidden", "This is not allowed";
+    /// In this room (`join` is `page`) places are taken by visitors who open a page and keep its cookie, not by programs.
+    /// `detail` names the page. An app without pages needs a room with `join` `open`.
+    JoinByPage = FORBIDDEN, "join-by-page", "Places are taken by the page";
     /// There is nothing at this path.
     NotFound = NOT_FOUND, "not-found", "There is nothing at this path";
     /// No room has this name, or the call named none and there is no default room. Names distinguish upper and lower case.

@@ -52,7 +52,11 @@ pub(crate) fn assign_queue_num() -> Call {
         "generateToken",
         &[("body.request_id", "$response.body#/api_request_id"), ("body.event_id", "$request.body#/event_id")],
     )
-    .errors(&[INVALID_EVENT, (409, "The waiting room is draining and takes nobody in")])
+    .errors(&[
+        INVALID_EVENT,
+        (403, "In this room a place is taken by opening a page in a browser that keeps cookies, by /.anteroom/enter"),
+        (409, "The waiting room is draining and takes nobody in"),
+    ])
 }
 
 pub(crate) fn queue_num() -> Call {
@@ -106,6 +110,7 @@ pub(crate) fn generate_token() -> Call {
         )
         .body::<ClaimBody>(json!({"event_id": "Sample", "request_id": REQUEST_ID})),
     )
+    .errors(&[(403, "In this room visitors come in by opening a page, and by no pass")])
 }
 
 pub(crate) fn generate_token_private() -> Call {

@@ -67,10 +67,11 @@ pub(crate) fn join() -> Call {
     let call = new(
         "lineJoin",
         "Takes a place in line, and gives the browser its cookie",
-        "A browser is sent on to `return`. Pages of other sites cannot ask for it.",
+        "A browser is sent on to `return`. Pages of other sites cannot ask for it. In a room whose `join` is `page`, a client without the cookie of \
+         an earlier answer gets that cookie and the status `arriving`; repeated with the cookie, the call takes the place.",
     );
     line_answers(of_room(call))
-        .empty(303, "A browser is sent on to `return`.")
+        .empty(303, "A browser is sent on to `return`, or first through `/.anteroom/enter`, where it has to bring its cookie.")
         .json(
             429,
             "More want to join than the room takes in a second; no place was taken.",

@@ -1,5 +1,6 @@
 //! Calls for operators, admins, and those who run the server.
 
+use anteroom_admission::arrivals::JoinRefusal;
 use anteroom_core::MovedBy;
 use anteroom_core::settings::FIELDS;
 use serde_json::json;
@@ -16,9 +17,10 @@ use super::schemas::{
 };
 use super::{GENERATION, MOMENT, REQUEST_ID};
 use crate::api::administration::NewKeyBody;
+use crate::api::arrivals::{ArrivalsView, PrefixView};
 use crate::api::frontier::{AdaptiveView, EstimatesView, FrontierView, MoveView, ReportsView};
 use crate::api::preview::PreviewBody;
-use crate::api::rooms::ChangeBody;
+use crate::api::rooms::{ChangeBody, ClockAnswer};
 use crate::http::problem::Problem;
 
 const KEY_ID: &str = "7f3a9c5e-52a1-4d0b-9c44-0f6c2f1f8a11";
@@ -150,6 +152,36 @@ pub(crate) fn delete_room() -> Call {
     .header::<EntityTags>("If-None-Match", "Only if it is not so.", TAG)
     .empty(204, "It was deleted.")
     .problems(&[Problem::UnknownRoom, Problem::Changed])
+}
+
+pub(crate) fn show_arrivals() -> Call {
+    of_room(
+        "showArrivals",
+        "Who joins a room",
+        "The address prefixes with the most joins on this node in the last 10 to 20 minutes, the largest first, and how many joins were refused since it started. Prefixes are counted by a bounded sketch: each with more than one join in 256 is listed, and `joins` is too large by at most `joins_error`.",
+    )
+    .json(
+        200,
+        "What this node has seen.",
+        &ArrivalsView {
+            prefixes: vec![PrefixView { prefix: "203.0.113.7/32".to_owned(), joins: 412, joins_error: 0, visits: Some(2) }],
+            refusals: JoinRefusal::ALL
+                .into_iter()
+                .map(|reason| (reason.as_str(), u64::from(reason == JoinRefusal::Limited) * 97))
+                .collect(),
+        },
+    )
+    .problems(&[Problem::UnknownRoom])
+}
+
+pub(crate) fn set_room_clock() -> Call {
+    of_room(
+        "setRoomClock",
+        "Sets a room's clock right",
+        "A room's clock never goes back by itself. Where the machine's clock was ahead once, and is right again, this takes the room back to it. Nobody loses a place: whatever the room remembers is as long ago as it was. What has ended stays ended. A room that is not ahead stays as it is.",
+    )
+    .json(200, "What it showed, and what it shows.", &ClockAnswer { before: MOMENT.to_owned(), clock: MOMENT.to_owned() })
+    .problems(&[Problem::UnknownRoom])
 }
 
 pub(crate) fn preview_room() -> Call {

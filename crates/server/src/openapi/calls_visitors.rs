@@ -108,6 +108,7 @@ pub(crate) fn join() -> Call {
     .leads_to("claim", &[("body.ticket", "$response.body#/ticket")])
     .leads_to("leave", &[("body.ticket", "$response.body#/ticket")])
     .problems(&[
+        Problem::JoinByPage,
         Problem::UnknownRoom,
         Problem::UnknownTicket,
         Problem::NotJoinable,
@@ -148,6 +149,7 @@ pub(crate) fn claim() -> Call {
     .leads_to("refresh", &[("body.refresh_token", "$response.body#/refresh_token")])
     .problems(&[
         Problem::TicketMissing,
+        Problem::JoinByPage,
         Problem::UnknownTicket,
         Problem::UnknownRoom,
         Problem::NotServed,
@@ -183,6 +185,7 @@ pub(crate) fn auction() -> Call {
     .leads_to("leave", &[("body.ticket", "$response.body#/queueToken")])
     .problems(&[
         Problem::TicketMissing,
+        Problem::JoinByPage,
         Problem::UnknownTicket,
         Problem::UnknownRoom,
         Problem::NotJoinable,

@@ -74,7 +74,7 @@ fn without_a_file_and_variables_everything_has_its_default() {
     assert!(!config.metrics_open);
     assert!(secrets.secret.is_none() && secrets.admin_key.is_none());
     assert!(rooms.is_empty());
-    assert_eq!(limits.iter().map(Policy::name).collect::<Vec<_>>(), ["join", "move"]);
+    assert_eq!(limits.iter().map(Policy::name).collect::<Vec<_>>(), ["join", "claim", "move", "read"]);
     assert_eq!(
         (config.trusted_proxies, config.limits_store_url, config.limits_key_header),
         (None, None, None)

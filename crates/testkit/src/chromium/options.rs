@@ -37,7 +37,8 @@ pub(super) fn browser() -> Option<PathBuf> {
 #[derive(Debug, Clone)]
 pub struct ChromiumBuilder {
     language: String,
-    has_scripts: bool,
+    /// The content settings that are blocked.
+    blocked: Vec<&'static str>,
     records_network: bool,
     expects_faults: bool,
     window: (u32, u32),
@@ -47,7 +48,7 @@ impl Default for ChromiumBuilder {
     fn default() -> Self {
         Self {
             language: "en-GB".to_owned(),
-            has_scripts: true,
+            blocked: Vec::new(),
             records_network: false,
             expects_faults: false,
             window: (1280, 800),
@@ -66,7 +67,14 @@ impl ChromiumBuilder {
     /// Pages run no scripts. What a test asks of the page works all the same.
     #[must_use]
     pub fn without_scripts(mut self) -> Self {
-        self.has_scripts = false;
+        self.blocked.push("javascript");
+        self
+    }
+
+    /// It keeps no cookies.
+    #[must_use]
+    pub fn without_cookies(mut self) -> Self {
+        self.blocked.push("cookies");
         self
     }
 
@@ -108,8 +116,8 @@ impl ChromiumBuilder {
         arguments.push(format!("--lang={}", self.language));
         arguments.push(format!("--window-size={},{}", self.window.0, self.window.1));
         let mut preferences = json!({ "intl.accept_languages": self.language });
-        if !self.has_scripts {
-            preferences["profile.managed_default_content_settings.javascript"] = json!(BLOCK);
+        for blocked in &self.blocked {
+            preferences[format!("profile.managed_default_content_settings.{blocked}")] = json!(BLOCK);
         }
         let mut options = json!({ "args": arguments, "prefs": preferences });
         if let Some(browser) = browser() {

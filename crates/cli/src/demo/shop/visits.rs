@@ -14,9 +14,6 @@ use super::super::SESSION_SECONDS;
 /// After this long without a request the shop takes a visitor for gone. The server frees a place at the end of the session at the
 /// earliest, counted from one of the visitor's last requests; so the shop lets go a little before.
 const GONE_AFTER: Duration = Duration::from_secs(SESSION_SECONDS - 20);
-/// The same for a visitor who has asked for one page and nothing since. That visitor may have been let in provisionally, and the server
-/// frees such a place soon after half a minute; the shop cannot tell, so it counts those it has seen lately rather than those it may have lost.
-const GONE_AFTER_ONE_REQUEST: Duration = Duration::from_secs(30);
 /// How often those who are gone are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The most visits that are remembered.
@@ -42,8 +39,6 @@ struct KnownVisits {
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     last_seen: Duration,
-    /// Whether more than one request has come: then the cookie has come back, and the place is no longer provisional.
-    has_returned: bool,
     is_over: bool,
 }
 
@@ -81,11 +76,8 @@ impl Visits {
         known.sweep(now);
         if let Some(found) = known.visits.get_mut(visit) {
             found.last_seen = now;
-            found.has_returned = true;
         } else if known.visits.len() < VISITS_MAX {
-            known
-                .visits
-                .insert(visit.to_owned(), Visit { last_seen: now, has_returned: false, is_over: false });
+            known.visits.insert(visit.to_owned(), Visit { last_seen: now, is_over: false });
             known.inside += 1;
             known.most_inside = known.most_inside.max(known.inside);
         }
@@ -114,10 +106,7 @@ impl KnownVisits {
         self.swept_at = now;
         let inside = &mut self.inside;
         self.visits.retain(|_, visit| {
-            // Of one that is over a late request may come; it is remembered for the longer time.
-            let gone_after =
-                if visit.has_returned || visit.is_over { GONE_AFTER } else { GONE_AFTER_ONE_REQUEST };
-            let stays = now.saturating_sub(visit.last_seen) < gone_after;
+            let stays = now.saturating_sub(visit.last_seen) < GONE_AFTER;
             if !stays && !visit.is_over {
                 *inside -= 1;
             }
@@ -147,17 +136,11 @@ mod tests {
 
     #[test]
     fn who_is_not_seen_for_long_is_gone() {
-        let mut known = KnownVisits { inside: 2, ..KnownVisits::default() };
-        let visit = |has_returned, is_over| Visit { last_seen: Duration::ZERO, has_returned, is_over };
-        known.visits.extend([
-            ("a".to_owned(), visit(true, false)),
-            ("b".to_owned(), visit(false, true)),
-            ("whose cookie never came back".to_owned(), visit(false, false)),
-        ]);
-        known.sweep(GONE_AFTER_ONE_REQUEST.saturating_sub(SWEEP_INTERVAL));
-        assert_eq!((known.inside, known.visits.len()), (2, 3));
+        let mut known = KnownVisits { inside: 1, ..KnownVisits::default() };
+        let visit = |is_over| Visit { last_seen: Duration::ZERO, is_over };
+        known.visits.extend([("a".to_owned(), visit(false)), ("b".to_owned(), visit(true))]);
         known.sweep(GONE_AFTER.saturating_sub(SWEEP_INTERVAL));
-        assert_eq!((known.inside, known.visits.len()), (1, 2), "the place may be another visitor's by now");
+        assert_eq!((known.inside, known.visits.len()), (1, 2));
         known.sweep(GONE_AFTER);
         assert_eq!((known.inside, known.visits.len()), (0, 0));
     }

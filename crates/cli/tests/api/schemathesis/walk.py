@@ -122,6 +122,10 @@ def walk_rooms(private, admin):
     private.call("showRoom", 200, headers=admin, id="Walk")
     private.call("previewRoom", 200, headers=admin, body={"situation": "turn", "language": "ar"}, id="Walk")
     private.call("previewRoom", 404, headers=admin, body={}, id="Nowhere")
+    private.call("setRoomClock", 200, headers=admin, id="Walk")
+    private.call("setRoomClock", 404, headers=admin, id="Nowhere")
+    private.call("showArrivals", 200, headers=admin, id="Walk")
+    private.call("showArrivals", 404, headers=admin, id="Nowhere")
     private.call("showRoom", 404, headers=admin, id="Nowhere")
     rooms = private.json("listRooms", headers=admin)["rooms"]
     assert "Walk" in [room["id"] for room in rooms], rooms
@@ -328,6 +332,10 @@ def walk_pages(public, private, admin, waiting):
     def cookie(response):
         return {"Cookie": response.headers["set-cookie"][0].split(";")[0]}
 
+    def join(status):
+        arrived = cookie(public.call("lineJoin", waiting, query=query))
+        return cookie(public.call("lineJoin", status, query=query, headers=arrived))
+
     def link(holder):
         url = public.json("lineMove", headers=holder, query=query)["url"]
         return {**query, "code": url.partition("code=")[2].partition("&")[0]}
@@ -342,8 +350,11 @@ def walk_pages(public, private, admin, waiting):
     public.call("lineMove", 409, query=query)
     public.call("waitPage", 200, room=room)
     public.call("waitEnter", 303, room=room)
-    first = cookie(public.call("lineJoin", 200, query=query))
-    old = cookie(public.call("lineJoin", waiting, query=query))
+    # Programs take no place, and browsers when their cookie has come back.
+    public.call("join", 403, body=query)
+    public.call("assignQueueNum", 403, body={"event_id": room})
+    public.call("generateToken", 403, body={"event_id": room, "request_id": str(uuid.uuid4())})
+    first, old = join(200), join(waiting)
     public.call("lineJoin", 303, query=query, headers={**browser, **old})
     public.call("lineStatus", waiting, query=query, headers=old)
     public.call("lineEnter", waiting, query=query, headers=old)

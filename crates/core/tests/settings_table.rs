@@ -63,7 +63,8 @@ fn every_promised_setting_is_there_with_its_default_or_named_as_planned() {
 #[test]
 fn the_code_has_no_setting_that_is_not_listed_here() {
     // Settings whose defaults may change. ADR 23 names those of the inlets, of the reports and the notice; ADR 32 those by which the
-    // gateway finds a room, and how long a visit there lasts; ADR 35 how the waiting page looks and hands visitors on.
+    // gateway finds a room, and how long a visit there lasts; ADR 35 how the waiting page looks and hands visitors on;
+    // ADR 38 who may join, and how much one address prefix holds.
     let more = [
         "run_ahead",
         "enter_by_seconds",
@@ -72,10 +73,14 @@ fn the_code_has_no_setting_that_is_not_listed_here() {
         "target_errors_per_thousand",
         "notice",
         "session_max",
+        "join_rate_max",
+        "paths_exact",
         "hosts",
         "paths",
         "origins",
         "bypass",
+        "join",
+        "visits_per_prefix_share",
         "on_store_loss",
         "auto_enter",
         "handoff",

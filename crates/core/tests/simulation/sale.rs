@@ -408,6 +408,7 @@ impl Sale {
             validity_seconds: None,
             key_id: String::new(),
             stay_millis: None,
+            prefix: None,
         };
         if self.apply(&Operation::Claim(claim)).is_err() {
             return false;

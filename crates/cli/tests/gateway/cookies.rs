@@ -217,6 +217,40 @@ fn a_visit_that_has_just_ended_stays_so_when_the_server_starts_again() {
     assert_refused(&site, &mut thief, "left before the start");
 }
 
+/// Later than that, the store is asked before the first request of a visit is passed on.
+#[test]
+fn a_visit_that_ended_a_while_ago_stays_so_when_the_server_starts_again() {
+    let site = Site::open();
+    let config = hall(&site.url(), 6, "session_duration = 600");
+    let mut server = Server::builder(BINARY).config(config).start().expect("the server starts");
+    let ways = ["/complete", "/abandon", "/revoke", "/.anteroom/line/leave"];
+    let thieves = ways.map(|way| {
+        let mut browser = Browser::new(server.public());
+        browser.enter("/", SOON, TIMEOUT);
+        assert!(browser.open("/confirmed").is_from_site());
+        let thief = browser.copy();
+        if way.starts_with("/.anteroom") {
+            browser.post(way, "")
+        } else {
+            browser.open(way)
+        };
+        (way, thief)
+    });
+    let mut kept = Browser::new(server.public());
+    kept.enter("/", SOON, TIMEOUT);
+    // For as long a board shows who has departed.
+    let ended = now();
+    while ended.elapsed() < Duration::from_secs(11) {
+        pause();
+    }
+    server.terminate().expect("it ends");
+    server.restart().expect("it starts again");
+    for (way, thief) in thieves {
+        assert_refused(&site, &mut thief.moved_to(server.public()), way);
+    }
+    assert_in(&mut kept.moved_to(server.public()));
+}
+
 #[test]
 fn after_a_reset_every_cookie_is_of_another_line() {
     let stand = Stand::open(1, "");

@@ -189,7 +189,7 @@ impl VisitorFrom {
                 NAVIGATION.iter().fold(request, |request, (name, value)| request.header(name, value));
             let answer = self.browser.send(request);
             match answer.header("Location") {
-                Some(location) => target = location.to_owned(),
+                Some(location) => location.clone_into(&mut target),
                 None => return answer,
             }
         }

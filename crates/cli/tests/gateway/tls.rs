@@ -39,7 +39,7 @@ async fn open(
             answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie")).cloned(),
         );
         match answer.header("Location") {
-            Some(location) if answer.status == 303 => target = location.to_owned(),
+            Some(location) if answer.status == 303 => location.clone_into(&mut target),
             _ => {
                 answer.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("Set-Cookie"));
                 answer.headers.extend(set);

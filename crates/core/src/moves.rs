@@ -71,7 +71,9 @@ pub(crate) fn refuse_older(room: &Room, ticket: &Ticket, session: Option<&Sessio
 pub(crate) fn tick(room: &mut Room) {
     while let Some((&key, _)) = room.moved.first_key_value() {
         let segment = room.segments.iter().find(|segment| segment.generation == key.generation);
-        if segment.is_some_and(|segment| key.position.get() > segment.floor) {
+        // A deferred place is open, although the floor may have passed it.
+        let is_open = |floor| key.position.get() > floor || room.deferred.contains_key(&key);
+        if segment.is_some_and(|segment| is_open(segment.floor)) {
             return;
         }
         Arc::make_mut(&mut room.moved).remove(&key);
@@ -107,11 +109,11 @@ impl Room {
             .segments
             .iter()
             .flat_map(|segment| {
-                let open = segment.taken.moves().filter(move |&(position, ..)| position > segment.floor);
-                open.filter_map(move |(position, copy, by)| {
+                segment.taken.moves().filter_map(|(position, copy, by)| {
                     let key =
                         SessionKey { generation: segment.generation, position: Position::new(position)? };
-                    Some((key, MoveRecord { copy, by: Mover(by) }))
+                    let is_open = position > segment.floor || self.deferred.contains_key(&key);
+                    is_open.then_some((key, MoveRecord { copy, by: Mover(by) }))
                 })
             })
             .collect();

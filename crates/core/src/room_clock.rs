@@ -45,7 +45,7 @@ pub(crate) fn set_right(room: &mut Room, now: UnixMillis, effects: &mut Effects)
     if let Some(last_move) = &mut room.last_move {
         go_back(&mut last_move.at);
     }
-    // Rounds are named by moments of the clock on the wall: the next tick opens the one of now.
+    // Rounds are named by moments of the clock on the wall: the open one runs out, and the next is on the grid again.
     if let Some(auction) = &mut room.auction {
         let auction: &mut Auction = auction;
         auction.collected = None;

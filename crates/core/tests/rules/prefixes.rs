@@ -4,8 +4,8 @@ use anteroom_core::prefixes::DEFERRED_MAX;
 use anteroom_core::session::STAY_GRACE_MILLIS;
 use anteroom_core::settings::Percent;
 use anteroom_core::{
-    Answer, Claim, Operation, PlaceStatus, PrefixTag, Refusal, RequestId, Session, SessionKey, SessionStatus,
-    Standing, Ticket,
+    Answer, Claim, Mover, Operation, PlaceStatus, PrefixTag, Refusal, RequestId, Session, SessionKey,
+    SessionStatus, Standing, Ticket,
 };
 
 use super::story::{SECOND, Story};
@@ -142,6 +142,25 @@ fn a_prefix_that_took_everything_while_nobody_waited_is_not_prolonged_beyond_its
     story.later(ends_in + 1);
     assert_eq!(visits_from(&story, 7), 0);
     enters(&mut story, other, 8);
+}
+
+#[test]
+fn a_place_that_has_moved_and_is_deferred_is_still_that_of_the_newer_device() {
+    let mut story = Story::max_size(4);
+    let tickets: Vec<Ticket> = (0..7).map(|_| story.join()).collect();
+    let moving = Operation::Move { ticket: tickets[2], by: Mover::UNNAMED };
+    assert!(story.attempt(&moving).is_ok());
+    let moved = Ticket { copy: 1, ..tickets[2] };
+    story.later(1);
+    for ticket in &tickets[..2] {
+        enters(&mut story, *ticket, 7);
+    }
+    is_deferred(&mut story, moved, 7);
+    // The floor has passed it.
+    enters(&mut story, tickets[3], 8);
+    assert!(story.room.segments[0].floor >= 3);
+    assert_eq!(story.attempt(&Operation::Leave { ticket: tickets[2] }), Err(Refusal::Moved));
+    assert!(story.room.deferred.contains_key(&key(&moved)));
 }
 
 #[test]

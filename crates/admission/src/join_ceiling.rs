@@ -80,8 +80,8 @@ impl Window {
     /// Begins the window of this moment, unless it has begun.
     fn advance(&mut self, joins_per_second: u64, room_joined: u64, now: UnixMillis) {
         let number = now.0 / WINDOW_MILLIS;
-        // A clock that went back stays in its window.
-        if number <= self.number && self.number != 0 {
+        // A clock that went back a little stays in its window; one that was corrected begins another.
+        if number <= self.number && self.number - number <= 1 {
             return;
         }
         let is_next = self.number != 0 && number == self.number + 1;
@@ -230,6 +230,8 @@ mod tests {
         assert!(ask(10_000));
         assert!(!ask(10_500) && !ask(9_000) && !ask(10_999));
         assert!(ask(11_000));
+        // One that was corrected by a minute does not stop the joins until that minute is over.
+        assert!(ask(1_000) && !ask(1_500) && ask(2_000));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!
 //! A visit that has ended early (by the origin, an operator, or the visitor) stands on the board for a while before its
 //! slot is free. Each node adds it to its own list of revoked visits, for as long as most cookies last. A cookie can last much
-//! longer, as long as the pass that goes with it, and a node may have started since: so a visit that this node has not heard of is
-//! let in only when the store has said that it goes on.
+//! longer, as long as the pass that goes with it, and a node may have started since: so the store is asked about a visit
+//! that this node has not heard of, and one of which it says nothing within a second is let in.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,6 +97,10 @@ impl Visits {
     pub(crate) fn follow(&self, board: &Board, now: UnixMillis) {
         if self.departed_up_to.load(Ordering::Acquire) == board.version {
             return;
+        }
+        // After an operator has set the room's clock right, what is new is earlier than what was.
+        if self.departed_latest.load(Ordering::Acquire) > board.clock.0 {
+            self.departed_latest.store(0, Ordering::Release);
         }
         let latest = self.departed_latest.load(Ordering::Acquire);
         // They stand in the order of their departure; several may have departed at once.
@@ -293,6 +297,19 @@ mod tests {
             visits.sweep(now, SESSION_MILLIS);
             assert!(visits.is_revoked(key(1)), "forgotten after {seconds} seconds");
         }
+    }
+
+    #[test]
+    fn departures_are_followed_after_the_clock_of_a_room_was_set_right() {
+        let (visits, ahead, now) = (Visits::default(), UnixMillis(90_000_000), UnixMillis(1_000_000));
+        let board = |version, clock, departed: Departed| Board {
+            version,
+            departed: Arc::new([departed].into_iter().collect()),
+            ..Board::of(&Room::open(Settings::default(), clock, 1))
+        };
+        visits.follow(&board(1, ahead, Departed { key: key(1), at: ahead }), now);
+        visits.follow(&board(2, now, Departed { key: key(2), at: now }), now);
+        assert!(visits.is_revoked(key(1)) && visits.is_revoked(key(2)));
     }
 
     /// A room, the gateway's view of it on several nodes, and a clock of the test's own.

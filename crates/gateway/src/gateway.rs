@@ -362,7 +362,7 @@ impl Gateway {
     }
 
     /// The same as [`Self::charge`], noted for the operators of a room where it refuses a join.
-    async fn charge_in<B>(
+    pub(crate) async fn charge_in<B>(
         &self,
         rule: &Rule,
         class: Class,

@@ -238,7 +238,9 @@ impl Exchange<'_> {
                 if !matches!(error, ProxyError::Busy { .. }) {
                     self.observe(origin, Observer::record_failure);
                 }
-                if is_without_connection(&error) {
+                // Those without a visit may have used up their share alone, which says nothing to those inside.
+                let is_share = !self.has_visit && matches!(error, ProxyError::Busy { .. });
+                if is_without_connection(&error) && !is_share {
                     origin.avoid();
                 }
                 return Err(Failure { error, remainder: Remainder::Unsent(Box::new((parts, body))) });

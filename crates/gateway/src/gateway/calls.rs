@@ -54,7 +54,7 @@ impl Gateway {
         let mut case = self.case(&rule, classify::kind(request), request.headers(), &client, (is_tls, now));
         case.entry_trigger = EntryTrigger::HandOff;
         if case.would_join()
-            && let Some(rejection) = self.charge(Class::Join, request, &client).await
+            && let Some(rejection) = self.charge_in(&rule, Class::Join, request, &client).await
         {
             return reject::answer(&rejection, &reader, Some(branding));
         }

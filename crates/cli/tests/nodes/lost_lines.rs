@@ -3,7 +3,7 @@
 use std::thread;
 
 use anteroom_testkit::redis::RedisProcess;
-use anteroom_testkit::{Answer, Request, Server, native, require_redis, wait_until};
+use anteroom_testkit::{Answer, Request, Server, native, require_redis, unix_seconds, wait_until};
 use serde_json::json;
 
 use crate::pair::{TIMEOUT, call, node};
@@ -22,6 +22,12 @@ fn status(server: &Server, ticket: &str) -> Answer {
     server.visitor().with_read_timeout(TIMEOUT).send(&request).expect("an answer")
 }
 
+/// Lines are told apart by the second in which they were opened: the next one is opened in a later second.
+fn pass_a_second() {
+    let second = unix_seconds();
+    wait_until("the next second", TIMEOUT, || unix_seconds() > second);
+}
+
 #[test]
 fn in_an_emptied_store_those_with_older_tickets_are_heard_before_newcomers() {
     if !require_redis() {
@@ -32,6 +38,7 @@ fn in_an_emptied_store_those_with_older_tickets_are_heard_before_newcomers() {
     let tickets: Vec<String> = (0..3).map(|_| ticket(&before)).collect();
     before.terminate().expect("it ends");
     redis.kill();
+    pass_a_second();
     redis.start_again();
     let after = node(&redis.url())
         .config(HALL)
@@ -65,6 +72,7 @@ fn a_ticket_whose_room_was_lost_is_told_to_come_again_and_counts_when_the_room_i
     let (_admitted, waiting) = (ticket(&before), ticket(&before));
     before.terminate().expect("it ends");
     redis.kill();
+    pass_a_second();
     redis.start_again();
     let after = node(&redis.url()).start().expect("the node starts");
     let lost = status(&after, &waiting);
@@ -88,6 +96,7 @@ fn eight_nodes_at_once_on_a_new_store_give_an_old_ticket_one_place_and_no_more()
     let first = ticket(&seller);
     seller.line("Hall").join_many(5_000);
     let last = ticket(&seller);
+    pass_a_second();
     let redis = RedisProcess::start();
     let nodes: Vec<Server> = thread::scope(|scope| {
         let starting: Vec<_> = (0..8)

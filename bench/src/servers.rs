@@ -34,6 +34,9 @@ pub(crate) struct Anteroom {
     server: Server,
 }
 
+/// How long a new room on an empty Redis lets nobody in.
+const RECOVERY: &str = "ANTEROOM_STORE_RECOVERY_SECONDS";
+
 impl Anteroom {
     /// Starts it on a new data directory, or on a given one.
     pub(crate) fn start(binary: &str, directory: Option<&Path>) -> Result<Self> {
@@ -46,7 +49,8 @@ impl Anteroom {
     /// Starts it on a store of this address, under a master secret of its own.
     pub(crate) fn start_on(binary: &str, store_url: &str) -> Result<Self> {
         Self::with(binary, |builder| {
-            builder.env("ANTEROOM_STORE_URL", store_url).env("ANTEROOM_SECRET", "bench-".repeat(8))
+            let builder = builder.env(RECOVERY, "0").env("ANTEROOM_STORE_URL", store_url);
+            builder.env("ANTEROOM_SECRET", "bench-".repeat(8))
         })
     }
 
@@ -58,7 +62,9 @@ impl Anteroom {
     fn with(binary: &str, set_up: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         // A small script pins the server; the process that the testkit knows is the server itself, by exec.
         let script = tempfile_script(binary)?;
-        let builder = set_up(Server::builder(&script).env("ANTEROOM_LOG", "warn"));
+        // A build of an older version does not know the variable, and only a Redis needs it.
+        let builder = Server::builder(&script).env("ANTEROOM_LOG", "warn").without_env(RECOVERY);
+        let builder = set_up(builder);
         Ok(Self { server: builder.start()? })
     }
 

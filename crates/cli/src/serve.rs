@@ -16,6 +16,9 @@ pub(crate) fn serve(loaded: Loaded) -> anyhow::Result<()> {
         // A closed stdout is no reason not to serve.
         let _ = writeln!(stdout, "public listening on {}", addresses.public);
         let _ = writeln!(stdout, "private listening on {}", addresses.private);
+        if let Some(ext_authz) = &addresses.ext_authz {
+            let _ = writeln!(stdout, "ext_authz listening on {ext_authz}");
+        }
         let _ = stdout.flush();
         if let Some(key) = first_start.admin_key {
             say(&format!("admin key, shown only now: {key}"));

@@ -148,6 +148,19 @@ impl Generation {
         ((self.opened as u64) << u8::BITS) | self.incarnation as u64
     }
 
+    /// The generation that is written as this number.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        let opened = number >> u8::BITS;
+        if opened > u32::MAX as u64 {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the upper part was compared, the lower one is what is left"
+        )]
+        Some(Self { opened: opened as u32, incarnation: number as u8 })
+    }
+
     /// The moment the line was opened, in seconds since 1970.
     pub const fn opened_unix_seconds(self) -> u64 {
         GENERATION_EPOCH_UNIX_SECONDS + self.opened as u64

@@ -50,7 +50,7 @@ pub use prefixes::{DeferredPlace, PrefixTag};
 pub use reports::{Report, ReportOutcome, Reporter, Reports};
 pub use room::{Room, RoomState};
 pub use segment::{Counts, Segment, Step};
-pub use session::{Departed, Outcome, Session, SessionKey, SessionStatus, Stay};
+pub use session::{Departed, NotAVisit, Outcome, Session, SessionKey, SessionStatus, Stay};
 pub use settings::{BypassRule, Discipline, InletKind, Settings, SettingsError, Value};
 pub use shared::Shared;
 pub use standstill::Standstill;

@@ -7,6 +7,9 @@
 //! sealed. A command that ends a visit earlier is shown to all nodes first ([`Departed`]), and the slot is freed when every node
 //! has had the time to see it.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::ids::{Generation, Position, RequestId, UnixMillis};
 use crate::prefixes::PrefixTag;
 
@@ -20,6 +23,33 @@ pub struct SessionKey {
     pub generation: Generation,
     /// Its place there.
     pub position: Position,
+}
+
+/// How origins are told of a visit: the generation and the position, with a hyphen between them.
+impl fmt::Display for SessionKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.generation.number(), self.position)
+    }
+}
+
+/// A text that names no visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a visit is named by two numbers with a hyphen between them")]
+pub struct NotAVisit;
+
+impl FromStr for SessionKey {
+    type Err = NotAVisit;
+
+    fn from_str(text: &str) -> Result<Self, NotAVisit> {
+        let number = |text: &str| {
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u64>().ok().filter(|_| is_plain).ok_or(NotAVisit)
+        };
+        let (generation, position) = text.split_once('-').ok_or(NotAVisit)?;
+        let generation = Generation::from_number(number(generation)?).ok_or(NotAVisit)?;
+        let position = Position::new(number(position)?).ok_or(NotAVisit)?;
+        Ok(Self { generation, position })
+    }
 }
 
 /// How a visit was ended by name.
@@ -130,4 +160,23 @@ pub struct Departed {
     pub key: SessionKey,
     /// When it was ended.
     pub at: UnixMillis,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visit_is_read_as_it_is_written_and_nothing_else_is_one() {
+        for (opened, incarnation, position) in [(0, 0, 1), (91_000_000, 7, 4_211), (u32::MAX, u8::MAX, 9)] {
+            let key = SessionKey {
+                generation: Generation { opened, incarnation },
+                position: Position::new(position).unwrap(),
+            };
+            assert_eq!(key.to_string().parse(), Ok(key));
+        }
+        for text in ["", "-", "1", "1-", "-1", "1-0", "1-+2", " 1-2", "1-2-3", "1099511627776-1", "1-2\n"] {
+            assert_eq!(text.parse::<SessionKey>(), Err(NotAVisit), "{text:?}");
+        }
+    }
 }

@@ -34,6 +34,8 @@ pub enum Verdict {
     Held,
     /// A call about the line itself: joined, left or asked.
     Line,
+    /// Told to nginx as 401: it asks for the page next, and that request is counted by what it shows.
+    SentToPage,
     /// Refused: too many requests.
     Limited,
     /// Refused: the room takes no joins.
@@ -52,7 +54,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, in the order of the reference.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Session,
         Self::Admitted,
         Self::Bypassed,
@@ -63,6 +65,7 @@ impl Verdict {
         Self::Arrived,
         Self::Held,
         Self::Line,
+        Self::SentToPage,
         Self::Limited,
         Self::Closed,
         Self::NotInside,
@@ -85,6 +88,7 @@ impl Verdict {
             Self::Arrived => "arrived",
             Self::Held => "held",
             Self::Line => "line",
+            Self::SentToPage => "sent_to_page",
             Self::Limited => "limited",
             Self::Closed => "closed",
             Self::NotInside => "not_inside",

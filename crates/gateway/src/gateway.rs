@@ -1,6 +1,7 @@
 //! The path of one request through the gateway, phase by phase, and the gateway's periodic work.
 
 mod calls;
+pub(crate) mod check;
 mod forwarding;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use tokio::task::JoinSet;
 use anteroom_admission::arrivals::JoinRefusal;
 use anteroom_pages::Pages;
 
-pub(crate) use self::forwarding::LogThrottle;
+pub(crate) use self::forwarding::{LogThrottle, renewed_cookie};
 
 use crate::account::figures::Figures;
 use crate::account::origin_reports;
@@ -69,6 +70,8 @@ pub struct GatewayParts {
     pub proxy: ProxySettings,
     /// Whether a host that no room names is passed on, although rooms name theirs.
     pub passes_unknown_hosts: bool,
+    /// Whether other proxies may ask for verdicts on what they pass on.
+    pub answers_checks: bool,
     /// How a client is known.
     pub identification: Arc<Identification>,
     /// Budgets of clients.
@@ -96,6 +99,10 @@ pub struct Gateway {
     figures: Figures,
     verdicts: Verdicts,
     no_room: RoomVerdicts,
+    /// When a check without the address of its client is logged again.
+    addressless_checks: LogThrottle,
+    /// When a check that cannot be understood is logged again.
+    faulty_checks: LogThrottle,
     /// Upgraded connections that are open.
     tunnels: Arc<AtomicU64>,
     /// Raised when everything ends.
@@ -118,7 +125,7 @@ impl Gateway {
             parts.expected_rooms,
             parts.proxy,
             default_origins,
-            parts.passes_unknown_hosts,
+            (parts.passes_unknown_hosts, parts.answers_checks),
             verdicts.clone(),
         );
         Ok(Arc::new(Self {
@@ -133,6 +140,8 @@ impl Gateway {
             figures: Figures::default(),
             no_room: verdicts.of(NO_ROOM),
             verdicts,
+            addressless_checks: LogThrottle::default(),
+            faulty_checks: LogThrottle::default(),
             tunnels: Arc::default(),
             closing: watch::Sender::new(false),
             store_is_lost: AtomicBool::new(false),
@@ -149,7 +158,13 @@ impl Gateway {
         if path.starts_with(OWN_PREFIX) && !is_about_a_line(path) && !is_door(path) {
             return false;
         }
-        self.rooms.serves_host(host_of(request))
+        self.rooms.serves_host(host_of(request)) || self.door_named_by(request).is_some()
+    }
+
+    /// The room that a request at the door names: another proxy stands before its site, so the host says nothing.
+    fn door_named_by<B>(&self, request: &Request<B>) -> Option<Arc<Rule>> {
+        let name = room_named(request.uri().query()).filter(|_| is_door(request.uri().path()))?;
+        self.rooms.by_name(name).filter(|rule| rule.is_protected)
     }
 
     /// Registers its figures.
@@ -303,21 +318,7 @@ impl Gateway {
             return response;
         }
         // phase: verdict
-        let judgement = if rule.bypasses(request.method(), &path, request.headers(), client.address) {
-            // Its cookie may be that of a visit all the same.
-            let inside = case.visitor_inside(&rule.room.handle.board()).await;
-            Judgement::Proxy(Entry { inside, ..Entry::without_visit(Verdict::Bypassed) })
-        } else {
-            let rejection = if case.would_join() {
-                self.charge_in(rule, Class::Join, &request, &client).await
-            } else {
-                None
-            };
-            match rejection {
-                Some(rejection) => Judgement::Reject(rejection),
-                None => verdict::judge(&case).await,
-            }
-        };
+        let judgement = self.judge(&case, &request, &path, &client).await;
         match judgement {
             // phase: proxy
             Judgement::Proxy(entry) => {
@@ -327,32 +328,42 @@ impl Gateway {
             // phase: wait
             Judgement::Wait(wait, cookie) => {
                 account.settle(wait.verdict());
-                self.note_presence(&case, wait);
-                let board = rule.room.handle.board();
-                let address = path_and_query(&request);
-                let view = WaitView {
-                    room: &rule.room,
-                    board: &board,
-                    now,
-                    reader: &reader,
-                    address: &address,
-                    way_in: WayIn::Gateway,
-                };
-                let mut response = wait::answer(wait, &view);
-                if let Some(cookie) = cookie {
-                    set_cookie(rule, &mut response, (CookieKind::Place, &cookie), is_tls, now);
-                }
-                response
+                show_wait((wait, cookie), rule, &request, &reader, (is_tls, now))
             }
             Judgement::Arrive(arrived) => {
                 account.settle(Verdict::Arrived);
-                let mut response = door::redirect_newcomer(&request);
-                set_cookie(rule, &mut response, (CookieKind::Place, &arrived), is_tls, now);
-                response
+                let response = door::redirect_newcomer(&request);
+                with_cookie(response, rule, (CookieKind::Place, &arrived), (is_tls, now))
             }
             // phase: reject
             Judgement::Reject(rejection) => refuse(&rejection, &reader, Some(rule), &mut account),
         }
+    }
+
+    /// The verdict on a request of a room; one that would take a place is charged for it first.
+    async fn judge<B>(
+        &self,
+        case: &Case<'_>,
+        request: &Request<B>,
+        path: &PathReadings<'_>,
+        client: &Client,
+    ) -> Judgement {
+        let rule = case.rule;
+        if rule.bypasses(request.method(), path, request.headers(), client.address) {
+            // Its cookie may be that of a visit all the same.
+            let inside = case.visitor_inside(&rule.room.handle.board()).await;
+            return Judgement::Proxy(Entry { inside, ..Entry::without_visit(Verdict::Bypassed) });
+        }
+        if case.would_join()
+            && let Some(rejection) = self.charge_in(rule, Class::Join, request, client).await
+        {
+            return Judgement::Reject(rejection);
+        }
+        let judgement = verdict::judge(case).await;
+        if let Judgement::Wait(wait, _) = &judgement {
+            self.note_presence(case, *wait);
+        }
+        judgement
     }
 
     /// Refuses a request that belongs to no room, or not to a single one.
@@ -411,6 +422,9 @@ impl Gateway {
             && let Some(name) = room_named(request.uri().query())
         {
             return self.rooms.by_name(name).map_or(Route::Nothing, Route::Room);
+        }
+        if let Some(rule) = self.door_named_by(request) {
+            return Route::Room(rule);
         }
         if is_door(request.uri().path()) {
             let destination = door::destination(request.uri().query());
@@ -481,6 +495,35 @@ impl Drop for PendingRequest {
             drop(Account::open(&gateway.no_room));
         }
     }
+}
+
+/// The line, for a visitor who waits.
+fn show_wait<B>(
+    (wait, cookie): (Wait, Option<CookieContent>),
+    rule: &Rule,
+    request: &Request<B>,
+    reader: &Reader<'_>,
+    (is_tls, now): (bool, UnixMillis),
+) -> Response<GatewayBody> {
+    let board = rule.room.handle.board();
+    let address = path_and_query(request);
+    let view =
+        WaitView { room: &rule.room, board: &board, now, reader, address: &address, way_in: WayIn::Gateway };
+    let response = wait::answer(wait, &view);
+    match cookie {
+        Some(cookie) => with_cookie(response, rule, (CookieKind::Place, &cookie), (is_tls, now)),
+        None => response,
+    }
+}
+
+fn with_cookie(
+    mut response: Response<GatewayBody>,
+    rule: &Rule,
+    cookie: (CookieKind, &CookieContent),
+    (is_tls, now): (bool, UnixMillis),
+) -> Response<GatewayBody> {
+    set_cookie(rule, &mut response, cookie, is_tls, now);
+    response
 }
 
 fn refuse(

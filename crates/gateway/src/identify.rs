@@ -63,13 +63,27 @@ pub fn identify(peer: &Peer, headers: &HeaderMap, identification: &Identificatio
     }
 }
 
+/// The client on whose behalf a proxy asks that is known to be one, whatever its address.
+pub(crate) fn identify_behind(peer: &Peer, headers: &HeaderMap, identification: &Identification) -> Client {
+    Client {
+        address: address_behind(peer.address.ip().to_canonical(), headers, &identification.trusted_proxies),
+        is_forwarded_by_stranger: false,
+        key: identification.key_header.as_ref().and_then(|name| KeyDigest::from_headers(headers, name)),
+    }
+}
+
 /// The first address from the right that is not a trusted proxy's. Where what a trusted proxy wrote is no address, the
 /// proxy itself is the last one known.
 fn address(peer: IpAddr, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
-    let mut known = peer.to_canonical();
+    let known = peer.to_canonical();
     if trusted.is_empty() || !trusted.contains(known) {
         return known;
     }
+    address_behind(known, headers, trusted)
+}
+
+fn address_behind(proxy: IpAddr, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
+    let mut known = proxy;
     // Several fields are one list, in their order.
     let fields = headers.get_all(FORWARDED_FOR).iter().rev();
     let entries = fields.flat_map(|field| field.as_bytes().rsplit(|byte| *byte == b','));
@@ -150,6 +164,13 @@ impl Networks {
     /// Whether one of them holds the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// These and those.
+    #[must_use]
+    pub fn with(mut self, others: &Self) -> Self {
+        self.0.extend_from_slice(&others.0);
+        self
     }
 
     /// Whether there is none.

@@ -22,6 +22,7 @@ pub const PHASES: [(&str, &str); 8] = [
 
 mod account;
 mod body;
+pub mod check;
 mod classify;
 mod gateway;
 pub mod identify;
@@ -32,6 +33,7 @@ mod verdict;
 
 pub use account::Verdict;
 pub use body::GatewayBody;
+pub use gateway::check::{Allowance, CheckAnswer};
 pub use gateway::{Gateway, GatewayParts, LINE_PATH};
 pub use line::line_call_class;
 pub use reject::{ExpectedRefusal, LINE_PROBLEMS};

@@ -66,6 +66,8 @@ pub(crate) enum Rejection {
     UnknownRoom,
     /// A call about a line that cannot be answered.
     Line(StatusCode, &'static str),
+    /// A check of another proxy that its operator has to put right.
+    Check(String),
 }
 
 impl Rejection {
@@ -84,6 +86,7 @@ impl Rejection {
             }
             Self::Origin(_) => Verdict::OriginFailed,
             Self::UnknownRoom | Self::Line(..) => Verdict::Line,
+            Self::Check(_) => Verdict::Misdirected,
         }
     }
 
@@ -97,6 +100,7 @@ impl Rejection {
             Self::Origin(error) => error.status(),
             Self::UnknownRoom => UNKNOWN_ROOM.0,
             Self::Line(status, _) => *status,
+            Self::Check(_) => StatusCode::FORBIDDEN,
         }
     }
 
@@ -109,7 +113,7 @@ impl Rejection {
             Self::NotInside { is_change: false } => Situation::Outside,
             Self::Misdirected => Situation::UnknownSite,
             Self::Origin(_) | Self::NotReady => Situation::Failed,
-            Self::UnknownRoom | Self::Line(..) => Situation::Refused,
+            Self::UnknownRoom | Self::Line(..) | Self::Check(_) => Situation::Refused,
         }
     }
 
@@ -128,6 +132,7 @@ impl Rejection {
             Self::NotReady => ("Not ready", "The rooms of this site are not known yet. Try again in a moment.".into()),
             Self::Origin(error) => ("The site does not answer", error.sentence().to_owned()),
             Self::UnknownRoom => (UNKNOWN_ROOM.2, "There is no room of this name".into()),
+            Self::Check(text) => ("The proxy asks in a wrong way", text.clone()),
             Self::Line(_, text) => (self.line_problem().map_or("This did not work", |(_, title)| title), (*text).to_owned()),
         }
     }
@@ -160,7 +165,11 @@ impl Rejection {
         match self {
             Self::Limited(quota) => quota.retry_after_seconds(),
             Self::Closed | Self::TurnedAway | Self::Origin(_) | Self::NotReady => self.retry_after_seconds(),
-            Self::NotInside { .. } | Self::Misdirected | Self::UnknownRoom | Self::Line(..) => None,
+            Self::NotInside { .. }
+            | Self::Misdirected
+            | Self::UnknownRoom
+            | Self::Line(..)
+            | Self::Check(_) => None,
         }
     }
 
@@ -199,8 +208,8 @@ pub(crate) fn answer(
     let (title, detail) = rejection.texts();
     let mut response = if reader.wants_page {
         let is_about_a_line = matches!(rejection, Rejection::UnknownRoom | Rejection::Line(..));
-        let is_particular =
-            is_about_a_line || matches!(rejection, Rejection::Origin(_) | Rejection::NotReady);
+        let is_particular = is_about_a_line
+            || matches!(rejection, Rejection::Origin(_) | Rejection::NotReady | Rejection::Check(_));
         let page = Page {
             situation: rejection.situation(),
             settings: branding.map(|branding| branding.settings),

@@ -84,6 +84,8 @@ pub(crate) enum EntryTrigger {
     Button,
     /// Not here: another part claims for the visitor, and no cookie admits here.
     HandOff,
+    /// Nothing: the response could not carry the cookie of a new visit. One that has begun goes on.
+    Never,
 }
 
 /// What a verdict is based on.
@@ -263,7 +265,7 @@ impl Case<'_> {
         let claims = match self.entry_trigger {
             EntryTrigger::Request => self.rule.settings.auto_enter,
             EntryTrigger::Button => true,
-            EntryTrigger::HandOff => false,
+            EntryTrigger::HandOff | EntryTrigger::Never => false,
         };
         if claims {
             return self.enter(waiter).await;
@@ -451,7 +453,7 @@ impl Case<'_> {
         let people_ahead = waiter.map(|waiter| wait::people_ahead(board, &waiter.ticket, self.now));
         let newest = board.segments.last().map(|newest| newest.generation);
         if self.store_is_lost
-            && self.entry_trigger != EntryTrigger::HandOff
+            && !matches!(self.entry_trigger, EntryTrigger::HandOff | EntryTrigger::Never)
             && board.state == RoomState::Open
             && self.rule.room.loss.lets_in(board, people_ahead, self.now)
             && let (Some(generation), Some(position)) = (newest, Position::new(1))

@@ -1,7 +1,7 @@
 //! The handlers of both listeners, one module for each group of calls.
 //!
-//! For visitors: `visitors`, `aws`, `auction`, `watch`, `waiting_pages`. For operators and origins: `rooms`, `capacity`, `alarms`,
-//! `administration`, `backup`, `preview`, and the private calls of `aws`. For both: `health`, `idempotency`, `frontier`.
+//! For visitors: `visitors`, `aws`, `auction`, `watch`, `waiting_pages`. For other proxies: `checks`. For operators and origins: `rooms`, `capacity`, `alarms`,
+//! `visits`, `administration`, `backup`, `preview`, and the private calls of `aws`. For both: `health`, `idempotency`, `frontier`.
 
 pub(crate) mod administration;
 pub(crate) mod alarms;
@@ -10,6 +10,7 @@ pub(crate) mod auction;
 pub(crate) mod aws;
 pub(crate) mod backup;
 pub(crate) mod capacity;
+pub(crate) mod checks;
 pub(crate) mod frontier;
 pub(crate) mod health;
 pub(crate) mod idempotency;
@@ -18,5 +19,6 @@ pub(crate) mod rooms;
 pub(crate) mod ticket_request;
 pub(crate) mod ticket_status;
 pub(crate) mod visitors;
+pub(crate) mod visits;
 pub(crate) mod waiting_pages;
 pub(crate) mod watch;

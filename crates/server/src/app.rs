@@ -15,6 +15,7 @@ use anteroom_store::RedisStore;
 use arc_swap::ArcSwap;
 
 use crate::access::{Authenticator, OriginSecret};
+use crate::api::checks::CheckProxies;
 use crate::api::watch::{Feed, Watch};
 use crate::http::error::ApiError;
 use crate::http::prepared::Prepared;
@@ -32,6 +33,8 @@ pub(crate) struct App {
     pub(crate) access: Authenticator,
     /// What the CDN in front of the public listener sends, if only the CDN may come in.
     pub(crate) origin_secret: Option<OriginSecret>,
+    /// Which proxies may ask for verdicts.
+    pub(crate) check_proxies: CheckProxies,
     /// Keeps clients within their budgets of requests.
     pub(crate) limiter: Arc<Limiter>,
     /// How clients are identified.

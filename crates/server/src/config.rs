@@ -66,8 +66,13 @@ pub const ORIGIN_SECRET: SecretSetting = SecretSetting {
     name: "origin_secret",
     documentation: "What the header named by `origin_secret_header` must hold.",
 };
+/// What proxies show that ask for verdicts.
+pub const CHECK_SECRET: SecretSetting = SecretSetting {
+    name: "check_secret",
+    documentation: "What proxies show in `Anteroom-Check-Secret` when they ask for verdicts.",
+};
 /// Every setting that is given by the environment only.
-pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY, ORIGIN_SECRET];
+pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY, ORIGIN_SECRET, CHECK_SECRET];
 
 /// Everything the operator said.
 #[derive(Debug)]
@@ -93,6 +98,8 @@ pub struct Secrets {
     pub admin_key: Option<SecretString>,
     /// See [`ORIGIN_SECRET`].
     pub origin_secret: Option<SecretString>,
+    /// See [`CHECK_SECRET`].
+    pub check_secret: Option<SecretString>,
 }
 
 impl Config {
@@ -112,6 +119,7 @@ impl Config {
             secret: source.secret(SECRET),
             admin_key: source.secret(ADMIN_KEY),
             origin_secret: source.secret(ORIGIN_SECRET),
+            check_secret: source.secret(CHECK_SECRET),
         };
         let rooms = rooms::read(&mut source);
         let has_key_header = config.as_ref().is_none_or(|config| config.limits_key_header.is_some());
@@ -120,6 +128,10 @@ impl Config {
         if let Some(config) = &config {
             source.problems.extend(config.contradictions());
             source.problems.extend(config.gateway_contradictions(!rooms.is_empty()));
+            let may_anybody_check = config.check_proxies.is_some() || secrets.check_secret.is_some();
+            if config.ext_authz_addr.is_some() && !may_anybody_check {
+                source.problems.push(Problem::ExtAuthzWithoutProxies);
+            }
         }
         let Source { problems, .. } = source;
         match (config, problems.is_empty()) {

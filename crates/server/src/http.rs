@@ -1,6 +1,7 @@
 //! HTTP on both listeners: accept loop, the path of a request, the route table, reading requests and writing responses.
 
 pub(crate) mod error;
+pub(crate) mod ext_authz;
 pub(crate) mod fast_path;
 pub(crate) mod html_frame;
 pub mod listener;

@@ -27,9 +27,11 @@ use tokio::task::JoinSet;
 
 use crate::access::api_keys::ApiKeys;
 use crate::access::{Authenticator, OriginSecret};
+use crate::api::checks::CheckProxies;
 use crate::api::watch::{StreamLimits, WATCH_PATHS, Watch};
 use crate::app::App;
 use crate::config::{Config, Loaded, Secrets};
+use crate::http::ext_authz::ExtAuthz;
 use crate::http::listener::client_slots::ClientSlots;
 use crate::http::listener::{self, Limits};
 use crate::http::problem;
@@ -67,18 +69,23 @@ const ADMIN_KEY_MIN_CHARACTERS: usize = 16;
 /// Passes that may wait for a signing thread.
 const SIGNING_QUEUE_MAX: usize = 1_024;
 
-/// Both listeners, bound but not yet served.
+/// The listeners, bound but not yet served.
 pub struct Bound {
     public: TcpListener,
     private: TcpListener,
+    ext_authz: Option<TcpListener>,
 }
 
 impl Bound {
-    /// Takes both addresses, or says which one is not to be had.
+    /// Takes all addresses, or says which one is not to be had.
     pub async fn bind(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             public: bind("public_addr", config.public_addr).await?,
             private: bind("private_addr", config.private_addr).await?,
+            ext_authz: match config.ext_authz_addr {
+                Some(address) => Some(bind("ext_authz_addr", address).await?),
+                None => None,
+            },
         })
     }
 }
@@ -109,6 +116,8 @@ pub struct Addresses {
     pub public: String,
     /// For operators.
     pub private: String,
+    /// For Envoy, where it may ask.
+    pub ext_authz: Option<String>,
 }
 
 /// What a first start made that the operator must be shown once.
@@ -135,6 +144,10 @@ pub async fn run(
     let addresses = Addresses {
         public: url(public_tls.is_some(), bound.public.local_addr()?),
         private: url(private_tls.is_some(), bound.private.local_addr()?),
+        ext_authz: match &bound.ext_authz {
+            Some(listener) => Some(url(private_tls.is_some(), listener.local_addr()?)),
+            None => None,
+        },
     };
     if !bound.private.local_addr()?.ip().is_loopback() && private_tls.is_none() {
         tracing::warn!(
@@ -191,6 +204,24 @@ pub async fn run(
         move |peer| private_services.of(peer),
         shutdown.clone(),
     );
+    let (app_of_checks, checks_shutdown) = (Arc::clone(&app), shutdown.clone());
+    let checks_limits = limits(connections(&config, connections_max, PRIVATE_SHARE));
+    let checks_tls = private_tls.clone();
+    let checks = async {
+        let Some(listener) = bound.ext_authz else { return 0 };
+        let counters = Arc::clone(&app_of_checks.metrics.ext_authz_connections);
+        let services = |peer| ExtAuthz::new(&app_of_checks, peer);
+        let served = listener::serve(
+            "ext_authz",
+            listener,
+            checks_tls,
+            checks_limits,
+            counters,
+            services,
+            checks_shutdown,
+        );
+        served.await.cut
+    };
     // Ends with this function: dropping the set stops what is left in it.
     let mut watchers = JoinSet::new();
     for certificates in [public_tls, private_tls].into_iter().flatten() {
@@ -214,9 +245,9 @@ pub async fn run(
         app.admission.auctions.close();
         app.gateway.close();
     };
-    let (public, private, ()) = tokio::join!(biased; public, private, closing);
+    let (public, private, checks, ()) = tokio::join!(biased; public, private, checks, closing);
     app.engine.stop().await;
-    tracing::info!(cut = public.cut + private.cut, "stopped");
+    tracing::info!(cut = public.cut + private.cut + checks, "stopped");
     Ok(())
 }
 
@@ -258,8 +289,13 @@ async fn compose(
     let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
     let public_url = config.public_url.clone().unwrap_or_else(|| addresses.public.clone());
     let limiter = rate_limits::open(config, policies).await?;
+    let check_proxies = check_proxies(config, secrets)?;
+    let trusted_proxies = config.trusted_proxies.clone().unwrap_or_default();
     let identification = Arc::new(Identification {
-        trusted_proxies: config.trusted_proxies.clone().unwrap_or_default(),
+        trusted_proxies: match &config.check_proxies {
+            Some(proxies) => trusted_proxies.with(proxies),
+            None => trusted_proxies,
+        },
         key_header: config.limits_key_header.clone(),
     });
     let limiting = (&limiter, &identification);
@@ -271,7 +307,14 @@ async fn compose(
         default_issuer: public_url.clone(),
         default_room: config.default_room.clone(),
     }));
-    let gateway = gateway(config, &admission, expected_rooms, &public_url, limiting, &pages)?;
+    let gateway = gateway(
+        (config, check_proxies.is_configured()),
+        &admission,
+        expected_rooms,
+        &public_url,
+        limiting,
+        &pages,
+    )?;
     let app = App {
         gateway,
         pages,
@@ -281,6 +324,7 @@ async fn compose(
         metrics: Metrics::new(),
         access,
         origin_secret: origin_secret(config, secrets)?,
+        check_proxies,
         limiter,
         identification,
         watch,
@@ -298,7 +342,7 @@ async fn compose(
 
 /// The gateway. It costs nothing where no room has an origin, and is there for rooms that get one later.
 fn gateway(
-    config: &Config,
+    (config, answers_checks): (&Config, bool),
     admission: &Arc<Admission>,
     expected_rooms: Vec<RoomId>,
     public_url: &str,
@@ -311,6 +355,7 @@ fn gateway(
         origins: config.origin.clone().unwrap_or_default(),
         proxy: config.proxy_settings()?,
         passes_unknown_hosts: config.unknown_hosts,
+        answers_checks,
         identification: Arc::clone(identification),
         limiter: Arc::clone(limiter),
         public_is_tls: public_url.starts_with("https://"),
@@ -367,6 +412,20 @@ fn origin_secret(config: &Config, secrets: &Secrets) -> anyhow::Result<Option<Or
     }
 }
 
+/// Which proxies may ask for verdicts.
+fn check_proxies(config: &Config, secrets: &Secrets) -> anyhow::Result<CheckProxies> {
+    let secret = secrets.check_secret.as_ref().map(|secret| {
+        if secret.expose_secret().chars().count() < ADMIN_KEY_MIN_CHARACTERS {
+            return Err(Hinted {
+                what: format!("ANTEROOM_CHECK_SECRET is shorter than {ADMIN_KEY_MIN_CHARACTERS} characters"),
+                hint: "make one with `openssl rand -base64 32`".into(),
+            });
+        }
+        Ok(ApiKeyDigest::of(secret.expose_secret()))
+    });
+    Ok(CheckProxies { networks: config.check_proxies.clone(), secret: secret.transpose()? })
+}
+
 fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Certificates>>> {
     let Some((certificate, key)) = files else { return Ok(None) };
     let certificates = Certificates::load(certificate, key).map_err(|error| Hinted {
@@ -389,7 +448,8 @@ fn connections(config: &Config, connections_max: u64, share: u64) -> u64 {
 fn client_slots(config: &Config, slots: u64) -> Arc<ClientSlots> {
     let share = slots.saturating_mul(config.connections_per_client_percent) / 100;
     let share = usize::try_from(share.max(CLIENT_SLOTS_MIN)).unwrap_or(usize::MAX);
-    let exempt = [Some(config.limits_exempt.clone()), config.trusted_proxies.clone()];
+    let exempt =
+        [Some(config.limits_exempt.clone()), config.trusted_proxies.clone(), config.check_proxies.clone()];
     ClientSlots::new(share, exempt.into_iter().flatten().collect())
 }
 

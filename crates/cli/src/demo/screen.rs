@@ -141,7 +141,7 @@ fn first_screen(shown: &FirstScreen<'_>) -> String {
 }
 
 fn introduction(shown: &FirstScreen<'_>) -> String {
-    let FirstScreen { addresses: Addresses { public, private }, shop, plan, .. } = shown;
+    let FirstScreen { addresses: Addresses { public, private, .. }, shop, plan, .. } = shown;
     let premiere = shop::premiere_url(*shop);
     let crowd = match plan.visitors {
         0 => "nobody else is here.".to_owned(),
@@ -201,7 +201,7 @@ fn taken_ports(taken: &[u16]) -> String {
 
 /// Calls to be pasted into a shell: indented, so that they are told apart from what is for the reader.
 fn calls(shown: &FirstScreen<'_>) -> String {
-    let FirstScreen { addresses: Addresses { public, private }, shop, .. } = shown;
+    let FirstScreen { addresses: Addresses { public, private, .. }, shop, .. } = shown;
     format!(
         r#"The room `Sample` has a line that moves when you say so. In another terminal:
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn the_first_screen_fits_a_small_terminal() {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
-        let addresses = Addresses { public: url(65_535), private: url(65_534) };
+        let addresses = Addresses { public: url(65_535), private: url(65_534), ext_authz: None };
         let taken = [vec![], vec![8_080], vec![8_080, 8_081, 8_082]];
         for (visitors, taken) in [0, 1, 12, 120, 20_000]
             .into_iter()

@@ -16,12 +16,19 @@ struct HandOffLabels {
     handoff: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CheckLabels {
+    dialect: &'static str,
+    answer: &'static str,
+}
+
 /// The figures.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     moves: Family<RoomLabels, Counter>,
     hand_offs: Family<HandOffLabels, Counter>,
     exchanges: Family<RoomLabels, Counter>,
+    checks: Family<CheckLabels, Counter>,
 }
 
 impl Figures {
@@ -41,6 +48,16 @@ impl Figures {
             "Visitors handed over to a site without a gateway with their pass, by how",
             self.hand_offs.clone(),
         );
+        registry.register(
+            "checks",
+            "Verdicts on requests that another proxy passes on, by how it asks and what it was told",
+            self.checks.clone(),
+        );
+    }
+
+    /// Counts a verdict that another proxy has asked for.
+    pub(crate) fn count_check(&self, dialect: &'static str, answer: &'static str) {
+        self.checks.get_or_create(&CheckLabels { dialect, answer }).inc();
     }
 
     /// Counts a place that has moved.

@@ -83,6 +83,11 @@ impl Rule {
         self.settings.join.map_or(self.is_protected, |mode| mode == JoinMode::Page)
     }
 
+    /// Whether one of the readings of a path is the room's.
+    pub(crate) fn protects(&self, path: &PathReadings<'_>) -> bool {
+        path.is_unbounded || self.paths.best_match(path).is_some()
+    }
+
     fn serves(&self, host: &str) -> bool {
         self.settings.hosts.as_slice().is_empty() || self.names(host)
     }
@@ -219,6 +224,8 @@ pub(crate) struct GatewayRooms {
     default_origins: Option<Arc<Origins>>,
     /// Whether a host that no room names is passed on, although rooms name theirs.
     passes_unknown_hosts: bool,
+    /// Whether other proxies ask for verdicts: then a room has a site also without an origin.
+    answers_checks: bool,
     verdicts: Verdicts,
     table: ArcSwap<RuleTable>,
     /// Held while the table is made.
@@ -231,7 +238,7 @@ impl GatewayRooms {
         expected: Vec<RoomId>,
         proxy: ProxySettings,
         default_origins: Option<Arc<Origins>>,
-        passes_unknown_hosts: bool,
+        (passes_unknown_hosts, answers_checks): (bool, bool),
         verdicts: Verdicts,
     ) -> Self {
         let rooms = Self {
@@ -241,6 +248,7 @@ impl GatewayRooms {
             proxy,
             default_origins,
             passes_unknown_hosts,
+            answers_checks,
             verdicts,
             table: ArcSwap::default(),
             replacing: Mutex::default(),
@@ -367,7 +375,8 @@ impl GatewayRooms {
     /// Whether a room has to do with the gateway.
     fn takes_part(&self, settings: &Settings, is_alone: bool) -> bool {
         let names_something = !settings.hosts.as_slice().is_empty() || !settings.paths.as_slice().is_empty();
-        has_origins(settings) || self.default_origins.is_some() && (names_something || is_alone)
+        let has_site = self.default_origins.is_some() || self.answers_checks;
+        has_origins(settings) || has_site && (names_something || is_alone)
     }
 
     fn rule(&self, view: Arc<RoomView>, board: &Arc<Board>, known: Option<&Arc<Rule>>) -> Rule {
@@ -477,7 +486,7 @@ mod tests {
             vec![hall.clone()],
             ProxySettings::default(),
             Some(origins),
-            false,
+            (false, false),
             Verdicts::default(),
         );
         let find = || rooms.find("shop.example", &PathReadings::of("/"));

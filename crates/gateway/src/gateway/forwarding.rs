@@ -89,7 +89,7 @@ impl Gateway {
         let hop = Hop { client: client.address, is_tls, has_visit: entry.inside.is_some() };
         let extra = visit_headers(rule, entry.inside.as_ref());
         let touch = self.touch(rule, &entry);
-        let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);
+        let (forwarded, _) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);
         let now = self.engine.now();
         let mut response = match forwarded {
             Ok(ForwardedResponse { response, tunnel }) => {
@@ -128,20 +128,21 @@ impl Gateway {
         response
     }
 
-    /// Touches a visit if that is due, and waits a moment for the store to say so.
-    async fn touch(&self, rule: &Rule, entry: &Entry) {
+    /// Touches a visit if that is due, and waits a moment for the store to say so. Returns whether it was due.
+    pub(super) async fn touch(&self, rule: &Rule, entry: &Entry) -> bool {
         // A visit that began with this very request has just been touched.
         let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
-            return;
+            return false;
         };
         let (now, key) = (self.engine.now(), key_of(&inside.ticket));
         let session_millis = rule.settings.session_duration.get() * 1000;
         let is_lost = self.has_lost_store();
         if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
-            return;
+            return false;
         }
         let touch = Touch { now, session_millis };
         rule.room.touch_detached(key, touch).await;
+        true
     }
 
     /// Ends a visit because the origin says so: this node revokes it at once, and its slot is free when all nodes know.
@@ -221,7 +222,7 @@ impl Command {
 pub(crate) struct LogThrottle(AtomicU64);
 
 impl LogThrottle {
-    fn may_log(&self, now: UnixMillis) -> bool {
+    pub(super) fn may_log(&self, now: UnixMillis) -> bool {
         let next = self.0.load(Ordering::Relaxed);
         now.0 >= next
             && self
@@ -232,7 +233,7 @@ impl LogThrottle {
 }
 
 /// The cookie of a visit that the store has extended since.
-fn renewed_cookie(rule: &Rule, inside: &InsideVisitor) -> Option<CookieContent> {
+pub(crate) fn renewed_cookie(rule: &Rule, inside: &InsideVisitor) -> Option<CookieContent> {
     let ends_at = rule.room.visits.ends_at(key_of(&inside.ticket))?;
     if ends_at <= inside.ends_at {
         return None;
@@ -242,14 +243,13 @@ fn renewed_cookie(rule: &Rule, inside: &InsideVisitor) -> Option<CookieContent> 
 }
 
 /// The header fields that the origin gets about a visit.
-fn visit_headers(rule: &Rule, inside: Option<&InsideVisitor>) -> HeaderMap {
+pub(super) fn visit_headers(rule: &Rule, inside: Option<&InsideVisitor>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(room) = HeaderValue::from_str(rule.room.handle.id().as_str()) {
         headers.insert(ROOM, room);
     }
     if let Some(InsideVisitor { ticket, .. }) = inside
-        && let Ok(visit) =
-            HeaderValue::try_from(format!("{}-{}", ticket.generation.number(), ticket.position.get()))
+        && let Ok(visit) = HeaderValue::try_from(key_of(ticket).to_string())
     {
         headers.insert(VISIT, visit);
     }

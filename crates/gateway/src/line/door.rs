@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use anteroom_core::RoomId;
 use anteroom_pages::{Page, Situation};
 use anteroom_tokens::cookie::CookieContent;
 use http::header::{self, HeaderValue};
@@ -14,7 +15,7 @@ use super::{HOME, LineCall, see_other};
 use crate::account::Verdict;
 use crate::body::GatewayBody;
 use crate::classify::Kind;
-use crate::gateway::set_cookie;
+use crate::gateway::{renewed_cookie, set_cookie};
 use crate::line::page::path_and_query;
 use crate::line::query::{ADDRESS_MAX_BYTES, escape, return_path};
 use crate::line::wait::Wait;
@@ -46,6 +47,11 @@ pub(crate) fn redirect(address: &str) -> Response<GatewayBody> {
 /// The same for a request for a page.
 pub(crate) fn redirect_newcomer<B>(request: &Request<B>) -> Response<GatewayBody> {
     redirect(&path_and_query(request))
+}
+
+/// The same for a request that another proxy passes on. It says which room the visitor stands before, because the host need not.
+pub(crate) fn redirect_into<B>(room: &RoomId, request: &Request<B>) -> Response<GatewayBody> {
+    pass_on(&format!("{}&room={room}", door_address(&path_and_query(request))))
 }
 
 /// A redirect that keeps what the browser tells the site about where its visitor comes from.
@@ -83,7 +89,11 @@ impl LineCall<'_> {
     pub(crate) async fn answer_at_door<B>(&self, request: &Request<B>) -> (Response<GatewayBody>, Verdict) {
         let address = destination(request.uri().query());
         let (cookie, verdict) = match verdict::judge(&self.case).await {
-            Judgement::Proxy(entry) => (entry.cookie, entry.verdict),
+            Judgement::Proxy(entry) => {
+                let renewed =
+                    || Some((CookieKind::Place, renewed_cookie(self.case.rule, entry.inside.as_ref()?)?));
+                (entry.cookie.or_else(renewed), entry.verdict)
+            }
             // The page that the visitor is redirected to says so, and asks before another place is taken.
             Judgement::Wait(Wait::Gone, _) => (None, Verdict::Waiting),
             Judgement::Wait(wait, cookie) => {

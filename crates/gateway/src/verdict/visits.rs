@@ -372,7 +372,7 @@ mod tests {
         fn node(&self) -> GatewayRooms {
             let admission = Arc::clone(&self.admission);
             let proxy = ProxySettings::default();
-            GatewayRooms::new(admission, vec![], proxy, None, false, Verdicts::default())
+            GatewayRooms::new(admission, vec![], proxy, None, (false, false), Verdicts::default())
         }
 
         /// A visitor who comes in, and the cookie for it.

@@ -116,6 +116,11 @@ pub enum Problem {
     /// Two places say how many visitors may come in.
     #[error("capacity is for a server without [[room]] tables; in a room it is called `total_active_users`")]
     CapacityBesideRooms,
+    /// Nothing says who may ask for verdicts.
+    #[error(
+        "ext_authz_addr is set, but nobody may ask there: name check_proxies, or set ANTEROOM_CHECK_SECRET"
+    )]
+    ExtAuthzWithoutProxies,
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
@@ -339,6 +344,7 @@ impl Problem {
             | Self::OneHeaderTwice { .. }
             | Self::OneAddressTwice { .. }
             | Self::OriginWithoutRoom
+            | Self::ExtAuthzWithoutProxies
             | Self::CapacityBesideRooms => None,
         }
     }

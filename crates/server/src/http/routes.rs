@@ -12,16 +12,16 @@ use axum::routing::{self, MethodRouter};
 use crate::access::Permission;
 use crate::api::preview::PREVIEW_MAX_BYTES;
 use crate::api::{
-    administration, alarms, arrivals, auction, aws, backup, capacity, health, preview, rooms, visitors,
-    waiting_pages, watch,
+    administration, alarms, arrivals, auction, aws, backup, capacity, checks, health, preview, rooms,
+    visitors, visits, waiting_pages, watch,
 };
 use crate::app::App;
 use crate::http::error::Style;
 use crate::http::fast_path::{self, FastPath};
 use crate::openapi;
 use crate::openapi::{
-    Call, calls_aws as aws_docs, calls_capacity as capacity_docs, calls_line as line_docs,
-    calls_private as private_docs, calls_visitors as visitors_docs,
+    Call, calls_aws as aws_docs, calls_capacity as capacity_docs, calls_check as check_docs,
+    calls_line as line_docs, calls_private as private_docs, calls_visitors as visitors_docs,
 };
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
@@ -217,6 +217,11 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     get("/wait/{room}", || routing::get(waiting_pages::wait), line_docs::wait).errors(Page),  // the waiting page for a site without a gateway
     post("/wait/{room}/enter", || routing::post(waiting_pages::wait), line_docs::enter_elsewhere).errors(Page).class(Claim),  // hands the pass over
     get("/page.js", || routing::get(waiting_pages::script), line_docs::script),  // what pages do in a browser
+    // verdicts for other proxies, which the service answers before it looks here: whoever comes so far may not ask
+    get("/check/nginx/{room}", || routing::get(checks::refuse), check_docs::nginx),  // in or not
+    get("/check/nginx/{room}/page", || routing::get(checks::refuse), check_docs::nginx_page),  // the page after that
+    get("/check/forward/{room}", || routing::get(checks::refuse), check_docs::forward),  // both at once
+    get("/check/envoy/{room}/{*target}", || routing::get(checks::refuse), check_docs::envoy),  // the same
     get("/problems", || routing::get(health::problems), visitors_docs::problems),  // what each problem means
 ];
 
@@ -242,6 +247,7 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     get("/rooms/{id}/capacity", || routing::get(capacity::show), capacity_docs::show_capacity).needs(Read).reads_board(),  // who reports, and what that leaves
     post("/rooms/{id}/capacity", || routing::post(capacity::post), capacity_docs::report_capacity).needs(ReportVisits).body(Configured),  // a report, or visits that are over
     delete("/rooms/{id}/capacity/{reporter}", || routing::delete(capacity::forget), capacity_docs::forget_reporter).needs(Operate),  // a reporter that is gone for good
+    post("/rooms/{id}/visits/{visit}", || routing::post(visits::end), check_docs::end_visit).needs(ReportVisits).body(Configured),  // a visit is over, by the word of a site behind another proxy
     post("/rooms/{id}/preview", || routing::post(preview::preview), private_docs::preview_room).needs(Operate).body(Fixed(PREVIEW_MAX_BYTES)),  // its page, with sample figures
     // alarms
     get("/alarms", || routing::get(alarms::list), private_docs::list_alarms).needs(Read).reads_board(),

@@ -33,8 +33,9 @@ use crate::http::routes::{Access, BodyLimit, Listener, PREFIX, Route};
 use crate::http::staleness::{self, Freshness};
 
 /// The phases of a request to our own API, in order, each with where it is.
-pub const PHASES: [(&str, &str); 11] = [
+pub const PHASES: [(&str, &str); 12] = [
     ("accept", "`listener`: a free slot, TLS, the head within its time limit"),
+    ("check", "a verdict that another proxy asks for is the gateway's, whatever the host"),
     ("strip prefix", "`/.anteroom/join` becomes `/join`, unless the request is for a protected site"),
     ("CDN secret", "where `origin_secret_header` is set"),
     ("gateway", "a request for a protected site is the gateway's (`anteroom_gateway`)"),
@@ -86,6 +87,10 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             let found = self.router.find(request.uri().path());
             return self.dispatch(&found, request);
         }
+        // phase: check
+        if self.app.check_proxies.admit(&request, &self.peer) {
+            return self.by_check(request);
+        }
         let is_for_a_site = self.app.gateway.covers(&request);
         // phase: strip prefix
         if !is_for_a_site {
@@ -123,6 +128,17 @@ impl Service {
         let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
         ResponseFuture::Pending(Box::pin(async move {
             gateway.answer(request, peer).await.map(ResponseBody::Gateway)
+        }))
+    }
+
+    /// The verdict on a request that another proxy passes on.
+    fn by_check(&self, request: Request<Incoming>) -> ResponseFuture {
+        let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
+        // Nothing of a body is read: the proxy keeps it for the site.
+        let (parts, _) = request.into_parts();
+        let check = Request::from_parts(parts, ());
+        ResponseFuture::Pending(Box::pin(async move {
+            gateway.answer_check(&check, &peer).await.map(ResponseBody::Gateway)
         }))
     }
 

@@ -30,6 +30,7 @@ pub(super) enum Group {
     Aws,
     Visitors,
     Pages,
+    Checks,
     Rooms,
     Alarms,
     Access,
@@ -38,14 +39,23 @@ pub(super) enum Group {
 
 impl Group {
     /// Every group, in the order in which they are read.
-    pub(super) const ALL: [Self; 7] =
-        [Self::Aws, Self::Visitors, Self::Pages, Self::Rooms, Self::Alarms, Self::Access, Self::Server];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Aws,
+        Self::Visitors,
+        Self::Pages,
+        Self::Checks,
+        Self::Rooms,
+        Self::Alarms,
+        Self::Access,
+        Self::Server,
+    ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Aws => "AWS",
             Self::Visitors => "Visitors",
             Self::Pages => "Pages",
+            Self::Checks => "Checks",
             Self::Rooms => "Rooms",
             Self::Alarms => "Alarms",
             Self::Access => "Access",
@@ -64,6 +74,9 @@ impl Group {
             }
             Self::Pages => {
                 "The waiting page, and the calls by which it goes on. A cookie of the room says who asks; nothing of it is for pages of other sites."
+            }
+            Self::Checks => {
+                "Verdicts for proxies that stand before a site in our place: nginx, Caddy, Traefik, HAProxy, Envoy."
             }
             Self::Rooms => {
                 "Rooms while they run: their settings, their state, their figures, and what a ticket says."

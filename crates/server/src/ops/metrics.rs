@@ -41,6 +41,7 @@ pub(crate) struct Metrics {
     pub(crate) fast_board: FastCounters,
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
+    pub(crate) ext_authz_connections: Arc<Connections>,
     public_failures: ResponseFailures,
     private_failures: ResponseFailures,
 }
@@ -64,6 +65,7 @@ impl Metrics {
             requests,
             public_connections: Arc::default(),
             private_connections: Arc::default(),
+            ext_authz_connections: Arc::default(),
             public_failures: ResponseFailures::default(),
             private_failures: ResponseFailures::default(),
         }
@@ -264,9 +266,12 @@ fn encode_clocks(
 
 /// The connections of each listener.
 fn encode_connections(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
-    for (listener, connections) in
-        [("public", &app.metrics.public_connections), ("private", &app.metrics.private_connections)]
-    {
+    let metrics = &app.metrics;
+    for (listener, connections) in [
+        ("public", &metrics.public_connections),
+        ("private", &metrics.private_connections),
+        ("ext_authz", &metrics.ext_authz_connections),
+    ] {
         let mut counter = |name: &str, help: &str, value: u64| {
             let name = format!("{listener}_{name}");
             let metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;

@@ -6,6 +6,7 @@ mod support;
 mod account;
 mod auction;
 mod capacity;
+mod check;
 mod cookies;
 mod door;
 mod line;

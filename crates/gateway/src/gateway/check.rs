@@ -29,7 +29,8 @@ use crate::line::door;
 use crate::line::page::{self, Reader, path_and_query};
 use crate::reject::{ExpectedRefusal, Rejection};
 use crate::verdict::cookies::CookieKind;
-use crate::verdict::{Case, Entry, EntryTrigger, Judgement};
+use crate::verdict::visits::key_of;
+use crate::verdict::{Case, Entry, EntryTrigger, InsideVisitor, Judgement};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// How soon a client repeats a request that would be let in by now.
@@ -221,16 +222,18 @@ impl Gateway {
         {
             return refusal(checked.dialect, checked.through_the_door(*which, cookie));
         }
-        let is_due = self.touch(rule, &entry).await;
+        self.touch(rule, &entry).await;
         let renewed = || Some((CookieKind::Place, renewed_cookie(rule, entry.inside.as_ref()?)?));
         let cookie = entry.cookie.or_else(renewed);
-        // The proxy has not handed on what came with earlier permissions. Once in a while, so that a browser that keeps
-        // no cookie is not redirected for ever.
-        let is_overdue = entry.inside.as_ref().is_some_and(|inside| inside.ends_at <= now);
+        // The proxy has not handed on what came with earlier permissions.
+        let session_millis = rule.settings.session_duration.get() * 1000;
+        let may_redirect = |inside: &InsideVisitor| {
+            inside.ends_at <= now
+                && rule.room.visits.may_redirect(key_of(&inside.ticket), now, session_millis)
+        };
         if kind == Kind::Navigation
-            && is_due
-            && is_overdue
             && let Some((which, cookie)) = &cookie
+            && entry.inside.as_ref().is_some_and(may_redirect)
         {
             return refusal(checked.dialect, checked.through_the_door(*which, cookie));
         }

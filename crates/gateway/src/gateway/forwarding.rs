@@ -89,7 +89,7 @@ impl Gateway {
         let hop = Hop { client: client.address, is_tls, has_visit: entry.inside.is_some() };
         let extra = visit_headers(rule, entry.inside.as_ref());
         let touch = self.touch(rule, &entry);
-        let (forwarded, _) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);
+        let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);
         let now = self.engine.now();
         let mut response = match forwarded {
             Ok(ForwardedResponse { response, tunnel }) => {
@@ -128,21 +128,20 @@ impl Gateway {
         response
     }
 
-    /// Touches a visit if that is due, and waits a moment for the store to say so. Returns whether it was due.
-    pub(super) async fn touch(&self, rule: &Rule, entry: &Entry) -> bool {
+    /// Touches a visit if that is due, and waits a moment for the store to say so.
+    pub(super) async fn touch(&self, rule: &Rule, entry: &Entry) {
         // A visit that began with this very request has just been touched.
         let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
-            return false;
+            return;
         };
         let (now, key) = (self.engine.now(), key_of(&inside.ticket));
         let session_millis = rule.settings.session_duration.get() * 1000;
         let is_lost = self.has_lost_store();
         if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
-            return false;
+            return;
         }
         let touch = Touch { now, session_millis };
         rule.room.touch_detached(key, touch).await;
-        true
     }
 
     /// Ends a visit because the origin says so: this node revokes it at once, and its slot is free when all nodes know.

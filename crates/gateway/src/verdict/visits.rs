@@ -23,6 +23,8 @@ const TOUCH_INTERVAL_MAX_MILLIS: u64 = 30_000;
 const TOUCHES_PER_SESSION: u64 = 10;
 /// How soon a touch that failed is tried again.
 const TOUCH_RETRY_MILLIS: u64 = 1_000;
+/// The shortest time between two redirects that bring a visit's browser a new cookie: longer than one takes.
+const REDIRECT_INTERVAL_MIN_MILLIS: u64 = 10_000;
 /// Visits remembered. Beyond it all are forgotten, which costs each a touch.
 const VISITS_MAX: usize = 262_144;
 /// Departed visitors remembered. Beyond it all are forgotten, and found again by the next touch of each.
@@ -51,6 +53,8 @@ struct Visit {
     /// Until when its cookie may last, by what the store last said; `None` before it has said anything.
     ends_at: Option<UnixMillis>,
     last_answer: LastAnswer,
+    /// When its browser was last redirected for the sake of a new cookie.
+    redirected_at: Option<UnixMillis>,
 }
 
 /// What the store has said about a visit.
@@ -66,7 +70,7 @@ pub(crate) enum LastAnswer {
 
 impl Visit {
     const fn first_seen(now: UnixMillis) -> Self {
-        Self { asked_at: now, ends_at: None, last_answer: LastAnswer::Nothing }
+        Self { asked_at: now, ends_at: None, last_answer: LastAnswer::Nothing, redirected_at: None }
     }
 }
 
@@ -157,6 +161,19 @@ impl Visits {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.ends_at
     }
 
+    /// Whether the browser of a visit may be redirected to get a new cookie: once in an interval, so that one that keeps
+    /// none is not redirected in a circle.
+    pub(crate) fn may_redirect(&self, key: SessionKey, now: UnixMillis, session_millis: u64) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(visit) = known.get_mut(&key) else { return false };
+        let interval = touch_interval_millis(session_millis).max(REDIRECT_INTERVAL_MIN_MILLIS);
+        let may = visit.redirected_at.is_none_or(|last| now.since(last) >= interval);
+        if may {
+            visit.redirected_at = Some(now);
+        }
+        may
+    }
+
     /// What the store has said about a visit, as far as this node remembers.
     pub(crate) fn last_answer(&self, key: SessionKey) -> LastAnswer {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,7 +188,8 @@ impl Visits {
     /// A visit that has just begun: the store has said so.
     pub(crate) fn begin(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(key, Visit { asked_at: now, ends_at: Some(ends_at), last_answer: LastAnswer::GoesOn });
+        let visit = Visit::first_seen(now);
+        known.insert(key, Visit { ends_at: Some(ends_at), last_answer: LastAnswer::GoesOn, ..visit });
     }
 
     /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.

@@ -13,6 +13,7 @@ mod baseline;
 mod fan_out;
 mod figures;
 mod forward;
+mod guard;
 mod limiter;
 mod load;
 mod memory;
@@ -61,6 +62,8 @@ fn main() -> Result<()> {
         }
         ["proxy", binary] => proxy::compare(binary, ROUNDS, ROUND),
         ["proxy", binary, "--quick"] => proxy::compare(binary, 1, Duration::from_millis(300)),
+        ["guard"] => guard::compare(ROUNDS, ROUND),
+        ["guard", "--quick"] => guard::compare(1, Duration::from_millis(300)),
         ["versions", binary, other] => versions::compare(binary, other, ROUNDS, ROUND),
         ["versions", binary, other, "--quick"] => {
             versions::compare(binary, other, 1, Duration::from_millis(300))
@@ -71,7 +74,7 @@ fn main() -> Result<()> {
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
         _ => bail!(
             "usage: anteroom-bench http|claims|memory|watch|redis|proxy|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick], \
-             or versions BINARY OTHER_BINARY [--quick]"
+             or versions BINARY OTHER_BINARY [--quick], or guard [--quick]"
         ),
     }
 }

@@ -2,5 +2,6 @@
 
 mod citations;
 mod code_map;
+mod guard_package;
 mod layering;
 mod phases;

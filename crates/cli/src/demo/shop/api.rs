@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use anteroom_guard::{Guard, Pass, TokenPlace};
 use anteroom_server::Addresses;
 use anteroom_store::clock::{Clock, SystemClock};
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use crate::http_client::HttpClient;
 
 use super::super::{ADMIN_KEY, ROOM, client};
-use super::passes::{Pass, PassRefusal, Passes};
+use super::passes::{PassRefusal, guard_of};
 use super::{Answer, goods, text_of, value_of};
 
 /// The most used passes that are remembered; those that have run out are forgotten first.
@@ -27,7 +28,7 @@ const CONNECTIONS: usize = 4;
 
 /// The API.
 pub(super) struct Api {
-    passes: Passes,
+    guard: Guard,
     private: HttpClient,
     /// Passes whose visit is over, and until when they would be good. A signature cannot tell.
     used: Mutex<HashMap<String, u64>>,
@@ -42,14 +43,14 @@ struct Order {
 impl Api {
     pub(super) fn new(addresses: &Addresses) -> anyhow::Result<Self> {
         Ok(Self {
-            passes: Passes::new(client(&addresses.public, None, CONNECTIONS)?, &addresses.public, ROOM),
+            guard: guard_of(&addresses.public, ROOM, TokenPlace::Bearer)?,
             private: client(&addresses.private, Some(ADMIN_KEY), CONNECTIONS)?,
             used: Mutex::default(),
         })
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let pass = match self.pass(request.headers()).await {
+        let pass = match self.pass(request.headers(), request.uri()).await {
             Ok(pass) => pass,
             Err(PassRefusal::KeysUnknown) => {
                 return refusal(
@@ -72,13 +73,8 @@ impl Api {
     }
 
     /// The caller's pass, if it is good.
-    async fn pass(&self, headers: &HeaderMap) -> Result<Pass, PassRefusal> {
-        let shown = headers.get(header::AUTHORIZATION).ok_or(PassRefusal::Missing)?;
-        let token = shown.to_str().ok().and_then(|text| {
-            let (scheme, token) = text.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
-        });
-        let pass = self.passes.verify(token.ok_or(PassRefusal::Missing)?).await?;
+    async fn pass(&self, headers: &HeaderMap, uri: &Uri) -> Result<Pass, PassRefusal> {
+        let pass = self.guard.verify_parts(headers, uri).await?;
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.contains_key(&pass.subject) { Err(PassRefusal::Used) } else { Ok(pass) }
     }

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use anteroom_guard::{Guard, TokenPlace};
 use anteroom_server::Addresses;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
@@ -15,7 +16,7 @@ use serde_json::json;
 use crate::http_client::HttpClient;
 
 use super::super::{PASS_SECONDS, ROOM_OF_OTHER_HOST, client};
-use super::passes::{Pass, Passes};
+use super::passes::guard_of;
 use super::{Answer, pages, value_of};
 
 /// Where it is.
@@ -35,7 +36,7 @@ pub(in super::super) fn premiere_url(shop: SocketAddr) -> String {
 /// The page and what it needs.
 pub(super) struct Premiere {
     public: HttpClient,
-    passes: Passes,
+    guard: Guard,
     waiting_page: String,
 }
 
@@ -50,7 +51,7 @@ impl Premiere {
         let public = &addresses.public;
         Ok(Self {
             public: client(public, None, CONNECTIONS)?,
-            passes: Passes::new(client(public, None, CONNECTIONS)?, public, ROOM_OF_OTHER_HOST),
+            guard: guard_of(public, ROOM_OF_OTHER_HOST, TokenPlace::Cookie(COOKIE.to_owned()))?,
             waiting_page: format!(
                 "{public}/.anteroom/wait/{ROOM_OF_OTHER_HOST}?return={}",
                 premiere_url(shop)
@@ -67,9 +68,9 @@ impl Premiere {
                 None => see_other(&self.waiting_page),
             };
         }
-        match self.pass_of(request.headers()).await {
-            Some(_) => pages::premiere_page(),
-            None => see_other(&self.waiting_page),
+        match self.guard.verify_parts(request.headers(), request.uri()).await {
+            Ok(_) => pages::premiere_page(),
+            Err(_) => see_other(&self.waiting_page),
         }
     }
 
@@ -80,13 +81,6 @@ impl Premiere {
         let reply = claim.await.ok().filter(|reply| reply.status == StatusCode::OK)?;
         let claimed: ClaimAnswer = serde_json::from_slice(&reply.body).ok()?;
         Some(claimed.access_token)
-    }
-
-    async fn pass_of(&self, headers: &HeaderMap) -> Option<Pass> {
-        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
-        let (_, token) = pairs.find(|(name, _)| name.trim() == COOKIE)?;
-        self.passes.verify(token.trim()).await.ok()
     }
 }
 

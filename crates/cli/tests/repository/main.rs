@@ -3,5 +3,6 @@
 mod citations;
 mod code_map;
 mod guard_package;
+mod guard_passes;
 mod layering;
 mod phases;

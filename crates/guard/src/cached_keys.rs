@@ -15,9 +15,9 @@ use crate::key_set::KeySet;
 use crate::refusal::Refusal;
 
 /// How old the key set may get before it is fetched again, unless told otherwise: as long as the server lets it be cached.
-pub const REFRESH_AFTER: Duration = Duration::from_secs(300);
+pub const REFRESH_AFTER: Duration = Duration::from_mins(5);
 /// How old the key set may get while it cannot be fetched, unless told otherwise.
-pub const STALE_MAX: Duration = Duration::from_secs(3_600);
+pub const STALE_MAX: Duration = Duration::from_hours(1);
 /// How far apart two fetches begin at least, unless told otherwise.
 pub const FETCH_INTERVAL: Duration = Duration::from_secs(5);
 /// The same where no token can be verified without it.

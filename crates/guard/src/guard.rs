@@ -19,11 +19,11 @@ use crate::token::{Claims, Token};
 use crate::token_place::TokenPlace;
 
 /// How long before `nbf` a pass is taken, unless told otherwise: the clock of the site may be behind that of the waiting room.
-pub const NOT_BEFORE_LEEWAY: Duration = Duration::from_secs(60);
+pub const NOT_BEFORE_LEEWAY: Duration = Duration::from_mins(1);
 /// How long after `exp` a pass is taken, unless told otherwise: not at all, because the slot is somebody else's by then.
 pub const EXPIRY_LEEWAY: Duration = Duration::ZERO;
 /// The largest leeway that can be set.
-const LEEWAY_MAX: Duration = Duration::from_secs(300);
+const LEEWAY_MAX: Duration = Duration::from_mins(5);
 /// How many tokens of one request are tried; each may cost the check of a signature.
 pub const TOKENS_MAX: usize = 4;
 /// The longest name of a room, in bytes.

@@ -79,7 +79,6 @@ impl VerifyingKey {
     }
 
     /// Whether a token that calls its algorithm `alg` has this key's signature.
-    #[expect(clippy::ptr_arg, reason = "the trait of the JWT library is over vectors")]
     pub(crate) fn verify(&self, alg: &str, signed: &[u8], signature: &Vec<u8>) -> Result<(), Refusal> {
         let name = match self.algorithm {
             Algorithm::RS256 => "RS256",
@@ -109,7 +108,7 @@ mod tests {
 
     #[test]
     fn keys_that_cannot_verify_passes_are_left_out() {
-        let with = |member: &str| ED25519.replace("{", &format!("{{{member},"));
+        let with = |member: &str| ED25519.replace('{', &format!("{{{member},"));
         for useless in [
             with(r#""use":"enc""#),
             with(r#""key_ops":["sign"]"#),

@@ -64,7 +64,7 @@ async fn a_slow_fetch_holds_up_no_request_whose_key_is_cached() {
     for _ in 0..50 {
         assert!(site.verify(&token).await.is_ok());
     }
-    assert_eq!(site.guard.key_status().age, Some(Duration::from_secs(300)));
+    assert_eq!(site.guard.key_status().age, Some(Duration::from_mins(5)));
     site.server.release();
     wait_until("the new set is there", || site.guard.key_status().age == Some(Duration::ZERO)).await;
     assert!(site.verify(&token).await.is_ok());
@@ -151,7 +151,7 @@ async fn a_token_that_would_be_refused_anyway_has_nothing_fetched() {
 async fn cached_keys_are_good_for_the_stated_time_while_the_server_is_down_and_then_refused_as_unavailable() {
     let key = Key::ed("one");
     let server = KeyServer::with_keys(&[&key]).await;
-    let site = Site::new(server, |builder| builder.stale_max(Duration::from_secs(1_200)));
+    let site = Site::new(server, |builder| builder.stale_max(Duration::from_mins(20)));
     let token = key.sign(&claims_with(&json!({"exp": NOW + 100_000})));
     assert!(site.verify(&token).await.is_ok());
     site.server.answer_with(Answer::HangUp);
@@ -163,7 +163,6 @@ async fn cached_keys_are_good_for_the_stated_time_while_the_server_is_down_and_t
         wait_until("it failed", || site.guard.key_status().last_error.is_some()).await;
     }
     // Of a key that is not cached nobody knows now whether there is one.
-    site.clock.advance(0);
     assert_eq!(site.refusal(&Key::ed("new").pass()).await, Some(Refusal::KeysUnavailable));
     site.clock.advance(1);
     let status = site.guard.key_status();
@@ -210,7 +209,7 @@ async fn a_key_set_that_is_slow_huge_garbage_or_empty_is_refused_and_the_cached_
     ] {
         // The clock of the timeout is the real one; a machine under load may need longer for what is not slow.
         let is_slow = matches!(answer, Answer::Held(_));
-        let fetch_timeout = if is_slow { timeout } else { Duration::from_secs(60) };
+        let fetch_timeout = if is_slow { timeout } else { Duration::from_mins(1) };
         let site =
             Site::new(KeyServer::start(answer.clone()).await, |builder| builder.fetch_timeout(fetch_timeout));
         assert_eq!(site.refusal(&key.pass()).await, Some(Refusal::KeysUnavailable));

@@ -261,7 +261,7 @@ async fn the_layer_guards_a_plain_hyper_server() {
         if let Some(bearer) = bearer {
             request.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {bearer}").parse().unwrap());
         }
-        let response = tokio::time::timeout(Duration::from_secs(60), client.request(request)).await;
+        let response = tokio::time::timeout(Duration::from_mins(1), client.request(request)).await;
         let response = response.unwrap().unwrap();
         let status = response.status();
         (status, response.into_body().collect().await.unwrap().to_bytes())

@@ -25,7 +25,7 @@ pub(crate) const ISSUER: &str = "https://wait.example.com";
 pub(crate) const ROOM: &str = "Sale";
 pub(crate) const SUBJECT: &str = "0123abcd-ef01-8234-9678-9abcdef01234";
 /// How long a test waits for a state.
-const STATE_TIMEOUT: Duration = Duration::from_secs(60);
+const STATE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A clock that goes on when a test says so.
 #[derive(Default)]
@@ -309,14 +309,11 @@ impl Site {
 }
 
 /// Waits until a state is there.
-#[track_caller]
-pub(crate) fn wait_until(what: &'static str, is_there: impl Fn() -> bool) -> impl Future<Output = ()> {
-    async move {
-        let look = async {
-            while !is_there() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(STATE_TIMEOUT, look).await.expect(what);
-    }
+pub(crate) async fn wait_until(what: &'static str, is_there: impl Fn() -> bool) {
+    let look = async {
+        while !is_there() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(STATE_TIMEOUT, look).await.expect(what);
 }

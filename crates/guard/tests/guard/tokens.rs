@@ -387,7 +387,9 @@ async fn processes_that_share_their_memory_take_each_others_visitors_and_an_unch
     let [first, second, unchecked] = &built[..] else { panic!() };
     let claims = |subject: &str| claims_with(&json!({"iat": NOW + 10, "enter_by": NOW + 40, "sub": subject}));
     assert!(first.verify(&key.sign(&claims("inside"))).await.is_ok());
-    built.iter().for_each(|site| site.clock.advance(31));
+    for site in &built {
+        site.clock.advance(31);
+    }
     assert!(second.verify(&key.sign(&claims("inside"))).await.is_ok());
     assert_eq!(second.refusal(&key.sign(&claims("late"))).await, Some(Refusal::EnteredTooLate));
     assert!(unchecked.verify(&key.sign(&claims("late"))).await.is_ok());

@@ -7,7 +7,8 @@ use anteroom_testkit::{full, workspace_root};
 use serde_json::Value;
 
 fn cargo(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO")).args(arguments).current_dir(directory).output().unwrap();
+    let output =
+        Command::new(env!("CARGO")).args(arguments).current_dir(directory).output().expect("cargo starts");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -166,14 +166,18 @@ impl Case<'_> {
         if self.store_is_lost {
             return true;
         }
-        if room.visits.last_answer(key) == LastAnswer::Nothing {
+        let mut last_answer = room.visits.last_answer(key);
+        if last_answer == LastAnswer::Nothing {
             let touch = Touch { now: self.now, session_millis: self.session_millis() };
-            room.touch_detached(key, touch).await;
+            room.touch_at_first_sight(key, touch).await;
+            if room.visits.is_revoked(key) {
+                return false;
+            }
+            last_answer = room.visits.last_answer(key);
         }
         // A visit that was ended is forgotten by the store a day later, at the earliest.
         let may_be_forgotten = self.now.since(admitted_at) >= SESSION_RETENTION_MILLIS;
-        let is_unknown = room.visits.last_answer(key) == LastAnswer::Unknown;
-        !(room.visits.is_revoked(key) || may_be_forgotten && is_unknown)
+        !(may_be_forgotten && last_answer == LastAnswer::Unknown)
     }
 
     /// Whether the visitor would take a place, if this is a navigation: they have none, are not inside as far as can be

@@ -3,6 +3,7 @@
 //! The gateway stands before a room if it names hosts, paths or origins of its own, or if it is the only room there is. Of several that fit a
 //! request, one that names the host goes before one that takes any, and then the longest path.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use anteroom_core::{Board, RoomId, SessionKey, Settings, UnixMillis};
 use anteroom_tokens::cookie::VisitorCookies;
 use arc_swap::ArcSwap;
 use http::{HeaderMap, Method};
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 
 use crate::account::origin_reports::Site;
 use crate::account::{RoomVerdicts, Verdicts};
@@ -41,6 +42,8 @@ pub(crate) struct GatewayRoom {
     pub(crate) loss: LossMode,
     /// When a command of the origin that means nothing is logged again.
     pub(crate) ignored_commands: LogThrottle,
+    /// Visits about which the store is asked at first sight, each once for all requests that came at once.
+    first_sights: Mutex<HashMap<SessionKey, Arc<OnceCell<()>>>>,
 }
 
 impl Deref for GatewayRoom {
@@ -62,6 +65,41 @@ impl GatewayRoom {
         });
         // Without an answer the visit goes on as it was, and a later request finds what the store said.
         let _ = tokio::time::timeout(TOUCH_WAIT, end).await;
+    }
+
+    /// The same for a visit that this node has not heard of. A browser opens a page with several requests at once: one of
+    /// them asks, and the others wait for it.
+    pub(crate) async fn touch_at_first_sight(self: &Arc<Self>, key: SessionKey, touch: Touch) {
+        let asking = {
+            let mut first_sights = self.first_sights.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(first_sights.entry(key).or_default())
+        };
+        // Whoever came last clears up, also if its client went away.
+        let _clearing = FirstSight { room: self, key };
+        asking.get_or_init(|| self.touch_detached(key, touch)).await;
+    }
+}
+
+#[cfg(test)]
+impl GatewayRoom {
+    pub(crate) fn is_asking_about_nobody(&self) -> bool {
+        self.first_sights.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// A request that waits for the store's answer about a visit.
+struct FirstSight<'room> {
+    room: &'room GatewayRoom,
+    key: SessionKey,
+}
+
+impl Drop for FirstSight<'_> {
+    fn drop(&mut self) {
+        let mut first_sights = self.room.first_sights.lock().unwrap_or_else(PoisonError::into_inner);
+        // The map has one reference, and the request that is over has another.
+        if first_sights.get(&self.key).is_some_and(|asking| Arc::strong_count(asking) <= 2) {
+            first_sights.remove(&self.key);
+        }
     }
 }
 
@@ -403,6 +441,7 @@ impl GatewayRooms {
                 verdicts: self.verdicts.of(view.handle.id().as_str()),
                 loss: LossMode::default(),
                 ignored_commands: LogThrottle::default(),
+                first_sights: Mutex::default(),
                 view,
             }),
         };

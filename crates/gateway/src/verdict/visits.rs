@@ -94,6 +94,9 @@ pub(crate) struct Visits {
     /// When the latest of them departed, by the room's clock, in milliseconds since 1970.
     departed_latest: AtomicU64,
     swept_at: AtomicU64,
+    /// How often the store was asked to extend a visit.
+    #[cfg(test)]
+    touches: AtomicU64,
 }
 
 impl Visits {
@@ -195,6 +198,8 @@ impl Visits {
     /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.
     pub(crate) async fn touch(&self, handle: &RoomHandle, key: SessionKey, touch: Touch) {
         let Touch { now, session_millis } = touch;
+        #[cfg(test)]
+        self.touches.fetch_add(1, Ordering::Relaxed);
         let operation = Operation::Touch { key, stay_millis: session_millis + STAY_GRACE_MILLIS };
         match handle.operate(operation, Actor::Visitor).await {
             Ok(Answer::Session(session)) => {
@@ -393,12 +398,15 @@ mod tests {
             GatewayRooms::new(admission, vec![], proxy, None, (false, false), Verdicts::default())
         }
 
-        /// A visitor who comes in, and the cookie for it.
+        /// A visitor who comes in for as long as a pass may make it, and the cookie for it.
         async fn enter(&self, node: &GatewayRooms) -> (Ticket, CookieContent) {
+            self.enter_for(node, 2 * DAY_MILLIS).await
+        }
+
+        async fn enter_for(&self, node: &GatewayRooms, millis: u64) -> (Ticket, CookieContent) {
             let rule = node.by_name("Hall").unwrap();
             let ticket = rule.room.join(None, CLIENT, self.engine.now()).await.unwrap();
-            // As long as a pass that goes with the visit may make it.
-            let stay_millis = Some(2 * DAY_MILLIS + STAY_GRACE_MILLIS);
+            let stay_millis = Some(millis + STAY_GRACE_MILLIS);
             let terms = ClaimTerms { stay_millis, ..ClaimTerms::default() };
             let id = rule.room.request_ids.seal(&ticket);
             let request = ClaimRequest { terms, ..ClaimRequest::of_visitor(ticket, id) };
@@ -478,5 +486,41 @@ mod tests {
             first.maintain(scene.engine.now(), StoreState::There);
         }
         scene.engine.stop().await;
+    }
+
+    /// A browser opens a page with many requests at once, also on a node that has not heard of its visit.
+    #[tokio::test]
+    async fn many_requests_of_a_visit_that_a_node_sees_for_the_first_time_ask_the_store_once() {
+        let scene = Scene::open().await;
+        let (_, cookie) = scene.enter_for(&scene.node(), 300_000).await;
+        scene.clock.advance(60_000);
+        let node = scene.node();
+        let requests: Vec<_> = (0..50).map(|_| scene.is_inside(&node, &cookie)).collect();
+        assert!(futures_of(requests).await.into_iter().all(|is_inside| is_inside));
+        let rule = node.by_name("Hall").unwrap();
+        assert_eq!(rule.room.visits.touches.load(Ordering::Relaxed), 1);
+        assert!(rule.room.is_asking_about_nobody());
+        scene.engine.stop().await;
+    }
+
+    /// All of them at once, in one task.
+    async fn futures_of<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
+        let mut futures: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+        std::future::poll_fn(move |context| {
+            for (future, output) in &mut futures {
+                if output.is_none()
+                    && let std::task::Poll::Ready(ready) = future.as_mut().poll(context)
+                {
+                    *output = Some(ready);
+                }
+            }
+            if futures.iter().all(|(_, output)| output.is_some()) {
+                return std::task::Poll::Ready(
+                    futures.iter_mut().filter_map(|(_, output)| output.take()).collect(),
+                );
+            }
+            std::task::Poll::Pending
+        })
+        .await
     }
 }

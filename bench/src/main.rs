@@ -10,6 +10,7 @@
 )]
 
 mod baseline;
+mod check;
 mod fan_out;
 mod figures;
 mod forward;
@@ -62,6 +63,8 @@ fn main() -> Result<()> {
         }
         ["proxy", binary] => proxy::compare(binary, ROUNDS, ROUND),
         ["proxy", binary, "--quick"] => proxy::compare(binary, 1, Duration::from_millis(300)),
+        ["check", binary] => check::compare(binary, ROUNDS, ROUND),
+        ["check", binary, "--quick"] => check::compare(binary, 1, Duration::from_millis(300)),
         ["guard"] => guard::compare(ROUNDS, ROUND),
         ["guard", "--quick"] => guard::compare(1, Duration::from_millis(300)),
         ["versions", binary, other] => versions::compare(binary, other, ROUNDS, ROUND),
@@ -73,7 +76,7 @@ fn main() -> Result<()> {
         ["watch", binary] => watch::hold(binary, 15_000, 5),
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
         _ => bail!(
-            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick], \
+            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|check|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick], \
              or versions BINARY OTHER_BINARY [--quick], or guard [--quick]"
         ),
     }

@@ -22,7 +22,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Clock ticks a second in `/proc`, which is the same on every Linux that has one of our targets.
 const TICKS_A_SECOND: f64 = 100.0;
 /// What the limiter of both allows: more than anybody asks for, so that every decision is to let it through.
-const LIMIT_A_SECOND: u32 = 1_000_000;
+pub(crate) const LIMIT_A_SECOND: u32 = 1_000_000;
 
 /// Everything that is measured, one after the other.
 pub(crate) fn compare(binary: &str, rounds: usize, round: Duration) -> Result<()> {
@@ -152,15 +152,15 @@ fn cpu_seconds(process: u32) -> Result<f64> {
 }
 
 /// An nginx of its own, in the foreground.
-struct Nginx {
+pub(crate) struct Nginx {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _directory: tempfile::TempDir,
 }
 
 impl Nginx {
     /// What is proxied: 1 KiB out of memory, on the core of the load.
-    fn origin() -> Result<Self> {
+    pub(crate) fn origin() -> Result<Self> {
         let body = "x".repeat(BODY_BYTES);
         let server = format!("keepalive_requests 1000000000; location / {{ return 200 {body}; }}");
         Self::start(Command::new("nginx"), 1, "", &server)
@@ -180,6 +180,39 @@ impl Nginx {
                proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $host;
              }}"
         );
+        let workers = if are_pinned() { 1 } else { std::thread::available_parallelism()?.get() };
+        Self::start(pinned_command("nginx"), workers, &http, &server)
+    }
+
+    /// One that asks for a verdict before it passes a request on, or asks nobody.
+    pub(crate) fn checking(origin: SocketAddr, verdicts: Option<SocketAddr>) -> Result<Self> {
+        let kept = "keepalive 256; keepalive_requests 1000000000;";
+        let mut http = format!("upstream origin {{ server {origin}; {kept} }}");
+        let mut server = "keepalive_requests 1000000000;
+             location / {
+               CHECK
+               proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\";
+               proxy_set_header Host $host; proxy_set_header X-Forwarded-For $remote_addr;
+             }"
+        .to_owned();
+        let mut check = "";
+        if let Some(verdicts) = verdicts {
+            write!(http, "upstream verdicts {{ server {verdicts}; {kept} }}")?;
+            check = "auth_request /verdict;
+               auth_request_set $visit $upstream_http_anteroom_visit; proxy_set_header Anteroom-Visit $visit;
+               auth_request_set $renewed $upstream_http_set_cookie; add_header Set-Cookie $renewed;";
+            server.push_str(
+                "location = /verdict {
+                   internal;
+                   proxy_pass http://verdicts/check/nginx/site; proxy_http_version 1.1; proxy_set_header Connection \"\";
+                   proxy_pass_request_body off; proxy_set_header Content-Length \"\";
+                   proxy_set_header X-Original-Method $request_method;
+                   proxy_set_header X-Original-URL $scheme://$http_host$request_uri;
+                   proxy_set_header X-Forwarded-For $remote_addr;
+                 }",
+            );
+        }
+        let server = server.replace("CHECK", check);
         let workers = if are_pinned() { 1 } else { std::thread::available_parallelism()?.get() };
         Self::start(pinned_command("nginx"), workers, &http, &server)
     }

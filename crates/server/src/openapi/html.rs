@@ -464,7 +464,7 @@ mod tests {
                 let call = format!(
                     "<span class=\"method\">{}</span> <code>{}</code></h4>",
                     route.method.as_str(),
-                    route.path
+                    route.path.replace("{*", "{")
                 );
                 assert!(page.contains(&call), "{call}");
             }

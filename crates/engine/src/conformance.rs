@@ -31,6 +31,7 @@ pub const SCENARIOS: &[NamedScenario] = anteroom_store::scenarios! {
     clockwork::what_programs_say_every_few_seconds_is_not_audited,
     engines::joins_through_several_engines_keep_their_order,
     engines::conflicting_commits_are_applied_again_and_nothing_is_lost,
+    engines::claims_at_once_get_one_prefix_no_more_than_its_share,
     engines::the_board_shows_what_was_answered,
     engines::a_room_made_twice_at_once_has_one_owner,
     engines::stopping_answers_what_is_queued_and_refuses_the_rest,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anteroom_core::{Answer, Operation, RoomId, RoomState, Settings, Ticket};
+use anteroom_core::{Answer, Claim, InletKind, Operation, PrefixTag, RoomId, RoomState, Settings, Ticket};
 use anteroom_store::clock::SystemClock;
 use anteroom_store::conformance::caller::claim;
 use anteroom_store::contract::{NodeId, Store, StoreError};
@@ -140,6 +140,49 @@ pub(super) async fn conflicting_commits_are_applied_again_and_nothing_is_lost(st
         .filter(|(_, record)| record.action == "advance by 1")
         .count() as u64;
     assert_eq!(audited, total + ENGINES, "each is audited once");
+    stop(engines).await;
+}
+
+/// The share of an address prefix is decided by the operation that begins the session: however many nodes are asked at once, no
+/// claim goes by a count of before another one.
+pub(super) async fn claims_at_once_get_one_prefix_no_more_than_its_share(store: Arc<dyn Store>) {
+    let engines = engines(&store).await;
+    let settings = Settings { inlet: InletKind::MaxSize, total_active_users: Some(8), ..Settings::default() };
+    operate_with_retries(&engines[0].1, Operation::reconfigure(settings.clone(), None)).await;
+    let mut tickets = vec![];
+    for _ in 0..20 {
+        tickets.push(join_with_retries(&engines[0].1).await);
+    }
+    // Boards of other nodes lag until their next commit; after this one each knows the whole line.
+    for (_, room) in &engines {
+        operate_with_retries(room, Operation::reconfigure(settings.clone(), None)).await;
+    }
+    let claim_from = |ticket: Ticket, prefix: u16| match claim(ticket, None) {
+        Operation::Claim(claim) => {
+            Operation::Claim(Claim { prefix: PrefixTag::new(prefix), stay_millis: Some(300_000), ..claim })
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut tasks = JoinSet::new();
+    for (number, ticket) in tickets[..8].iter().enumerate() {
+        let (room, operation) = (engines[number % engines.len()].1.clone(), claim_from(*ticket, 7));
+        tasks.spawn(async move {
+            loop {
+                match room.operate(operation.clone(), Actor::Visitor).await {
+                    Ok(Answer::Claimed { begun, .. }) => return begun,
+                    Ok(Answer::Deferred) => return false,
+                    Err(EngineError::Store(StoreError::Transient(_))) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+    }
+    let begun = tasks.join_all().await.into_iter().filter(|begun| *begun).count();
+    assert_eq!(begun, 2, "a quarter of the capacity, while others wait");
+    let stored = store.load(engines[0].1.id(), NodeId(1)).await.unwrap().unwrap().room;
+    let visits: Vec<u64> = stored.visits_by_prefix.values().copied().collect();
+    assert_eq!((visits, stored.deferred.len(), stored.active()), (vec![2], 6, 2));
+    assert_eq!(stored.offers(), 6, "the slots went on to those behind");
     stop(engines).await;
 }
 

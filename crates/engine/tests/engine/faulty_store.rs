@@ -405,6 +405,39 @@ async fn an_owner_that_panics_in_a_write_goes_on_from_the_store() {
     engine.stop().await;
 }
 
+/// Each claim of a turn once read its session by a call of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_of_claims_reads_all_its_sessions_at_once() {
+    const CLAIMS: usize = 1_000;
+    let store = faultless();
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let mut tickets = vec![];
+    for _ in 0..CLAIMS {
+        tickets.push(room.join().await.unwrap());
+    }
+    operate(&room, Operation::Advance { by: CLAIMS as i64 }).await.unwrap();
+    // All of them queue up behind a write, and are taken in one turn.
+    let closed = store.block_writes().await;
+    let mut claims = JoinSet::new();
+    let writes = store.calls(CallKind::Write);
+    for (index, &ticket) in tickets.iter().enumerate() {
+        let room = room.clone();
+        claims.spawn(async move { operate(&room, claim(ticket)).await });
+        if index == 0 {
+            until("the first is being written", || store.calls(CallKind::Write) > writes).await;
+        }
+    }
+    until("all others wait", || room.queue_length() == CLAIMS - 1).await;
+    let reads = store.calls(CallKind::Session);
+    drop(closed);
+    while let Some(claimed) = claims.join_next().await {
+        let answer = claimed.unwrap();
+        assert!(matches!(answer, Ok(Answer::Claimed { begun: true, .. })), "{answer:?}");
+    }
+    assert_eq!(store.calls(CallKind::Session), reads + 1, "one for the turn");
+    engine.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_request_that_made_an_owner_panic_is_refused_and_the_others_of_its_turn_are_done() {
     let store = faultless();

@@ -44,6 +44,8 @@ pub enum CallKind {
     Load,
     /// [`Store::next_session_end`].
     NextSessionEnd,
+    /// [`Store::session`] or [`Store::sessions`].
+    Session,
     /// Any other call.
     Other,
 }
@@ -59,7 +61,7 @@ pub struct FaultInjectingStore<Inner> {
     unconfirmed: AtomicBool,
     /// Reads of the session of this position panic; 0: none does.
     deadly_position: AtomicU64,
-    calls: [AtomicU64; 4],
+    calls: [AtomicU64; 5],
 }
 
 impl<Inner: Store> FaultInjectingStore<Inner> {
@@ -171,7 +173,7 @@ impl<Inner: Store> FaultInjectingStore<Inner> {
         self.count(kind);
         let lost = || StoreError::Ambiguous("the connection was lost".into());
         match kind {
-            CallKind::NextSessionEnd | CallKind::Other => call.await,
+            CallKind::NextSessionEnd | CallKind::Session | CallKind::Other => call.await,
             CallKind::Load => {
                 let _open = self.loads.read().await;
                 call.await
@@ -225,11 +227,11 @@ impl<Inner: Store> Store for FaultInjectingStore<Inner> {
     async fn sessions(&self, room: &RoomId, keys: &[SessionKey]) -> Result<Vec<Option<Session>>, StoreError> {
         let deadly = self.deadly_position.load(Ordering::SeqCst);
         assert!(keys.iter().all(|key| key.position.get() != deadly), "this fault is part of the test");
-        self.call(CallKind::Other, || self.inner.sessions(room, keys)).await
+        self.call(CallKind::Session, || self.inner.sessions(room, keys)).await
     }
 
     async fn session(&self, room: &RoomId, key: SessionKey) -> Result<Option<Session>, StoreError> {
-        self.call(CallKind::Other, || self.inner.session(room, key)).await
+        self.call(CallKind::Session, || self.inner.session(room, key)).await
     }
 
     async fn sessions_ended(

@@ -43,7 +43,9 @@ pub(super) fn decode_copy(reader: &mut Reader<'_>) -> Result<u8, Corrupt> {
 
 #[cfg(test)]
 mod tests {
-    use anteroom_core::{RequestId, Session, SessionStatus, Settings, UnixMillis};
+    use anteroom_core::{
+        Operation, Reads, RequestId, Session, SessionStatus, Settings, Ticket, UnixMillis, apply,
+    };
 
     use super::*;
     use crate::codec::{decode_room, decode_session, encode_room, encode_session};
@@ -103,6 +105,34 @@ mod tests {
         room.moved =
             Arc::new((1..=MOVED_MAX as u64 + 1).map(|position| (key(position), moved(1, 5))).collect());
         assert!(decode_room(&encode_room(&room)).is_err());
+    }
+
+    /// 18 addresses could once use up all the moves that a room remembers, and each commit carried all of them.
+    #[test]
+    fn thousands_of_moves_leave_the_record_of_the_room_as_small_as_none() {
+        const MOVES: u64 = 4_000;
+        let mut room = apply(room(), NOW, &Operation::Join { count: MOVES }, Reads::default()).room;
+        let size_without_moves = encode_room(&room).len();
+        for position in 1..=MOVES {
+            let ticket = Ticket {
+                lane: 0,
+                generation: key(position).generation,
+                position: key(position).position,
+                entered: 0,
+                copy: 0,
+            };
+            let applied =
+                apply(room, NOW, &Operation::Move { ticket, by: Mover(position) }, Reads::default());
+            assert!(applied.answer.is_ok(), "{position}: {:?}", applied.answer);
+            assert_eq!(
+                applied.effects.touched_chunks.len(),
+                1,
+                "{position}: of the moves, only those beside it"
+            );
+            room = applied.room;
+        }
+        assert_eq!(room.moved.len() as u64, MOVES);
+        assert_eq!(encode_room(&room).len(), size_without_moves);
     }
 
     #[test]

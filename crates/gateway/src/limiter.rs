@@ -11,7 +11,8 @@
 //!
 //! *Invariant:* every policy that a request is charged to counts one decision: allowed, or made without the store. Of a refused
 //! request only the policies that refused it count one: dropped.
-//! *Invariant:* nobody is refused by what this node remembers of a store that is lost.
+//! *Invariant:* nobody is refused by what this node remembers of a store that is lost: while the breaker is open the memory of
+//! refusals is not read, and it is emptied before the breaker closes.
 
 mod breaker;
 mod counts;
@@ -296,12 +297,8 @@ impl Limiter {
                 results.extend(shared);
                 return self.finish(dues, &results, Source::Buckets, &watch);
             }
-            Ok(Err(error)) => self.lose_store(&error),
-            Err(_elapsed) => {
-                if self.breaker.note_late() {
-                    self.refusals.clear();
-                }
-            }
+            Ok(Err(error)) => self.breaker.note_failure(&error),
+            Err(_elapsed) => self.breaker.note_late(),
         }
         self.local.put_back(dues.on_node());
         self.decide_without_store(dues, &watch)
@@ -313,13 +310,6 @@ impl Limiter {
         let charges = if is_local { &dues.charges[..] } else { dues.on_node() };
         let results = self.local.take_all_now(charges);
         self.finish(dues, &results, Source::Local, watch)
-    }
-
-    /// The store failed. What it refused is forgotten: it may have lost it, and nobody is refused by a store that is gone.
-    fn lose_store(&self, error: &dyn fmt::Display) {
-        if self.breaker.note_failure(error) {
-            self.refusals.clear();
-        }
     }
 
     /// Counts what each policy said, and puts it together. Policies without a result failed open.
@@ -361,7 +351,7 @@ impl Limiter {
     /// Makes the connection to a shared store. To be waited for before the first decision; without it that one fails open.
     pub async fn connect(&self) {
         if let Err(error) = self.buckets.probe().await {
-            self.lose_store(&error);
+            self.breaker.note_failure(&error);
         }
     }
 
@@ -373,7 +363,7 @@ impl Limiter {
                 let watch = Stopwatch::start();
                 match self.buckets.probe().await {
                     Ok(()) if watch.elapsed() <= self.budget => {
-                        // A late answer may have been remembered meanwhile.
+                        // What was refused before the loss counts no more: the store may have lost it.
                         self.refusals.clear();
                         self.breaker.close();
                     }
@@ -396,12 +386,12 @@ impl Limiter {
         let probed = match tokio::time::timeout(CONFIRM_TIMEOUT, &mut probe).await {
             Ok(probed) => probed,
             Err(_elapsed) => {
-                self.lose_store(&"it does not answer");
+                self.breaker.note_failure(&"it does not answer");
                 probe.await
             }
         };
         match probed {
-            Err(error) => self.lose_store(&error),
+            Err(error) => self.breaker.note_failure(&error),
             Ok(()) => tokio::time::sleep(CONFIRM_INTERVAL).await,
         }
     }

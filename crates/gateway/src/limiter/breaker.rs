@@ -32,23 +32,19 @@ impl Breaker {
         }
     }
 
-    /// The store answered with an error. Whether this opened the breaker.
-    pub(super) fn note_failure(&self, error: &dyn std::fmt::Display) -> bool {
-        let opened = self.open();
-        if opened {
+    /// The store answered with an error.
+    pub(super) fn note_failure(&self, error: &dyn std::fmt::Display) {
+        if self.open() {
             tracing::warn!(%error, "rate limit store failed, deciding without it until it answers");
         }
-        opened
     }
 
-    /// The store did not answer within the budget. Whether this opened the breaker.
-    pub(super) fn note_late(&self) -> bool {
+    /// The store did not answer within the budget.
+    pub(super) fn note_late(&self) {
         let late = self.late_in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let opened = late >= LATE_IN_A_ROW_MAX && self.open();
-        if opened {
+        if late >= LATE_IN_A_ROW_MAX && self.open() {
             tracing::warn!("rate limit store is slow, deciding without it until it answers in time");
         }
-        opened
     }
 
     /// Whether this opened it.

@@ -3,8 +3,8 @@
 //!
 //! *Invariant:* it never refuses what the store would allow. A bucket that has too little now has enough at a known moment, and
 //! whatever others take meanwhile only makes that later. The moment is counted from before the store was asked. A store may
-//! be emptied or get another limit, so nothing is remembered for longer than [`MEMORY_MAX_MICROS`], and nothing beyond the loss of the
-//! store ([`Refusals::clear`]).
+//! be emptied or get another limit, so nothing is remembered for longer than [`MEMORY_MAX_MICROS`], and nothing counts beyond the loss
+//! of the store: it is not read meanwhile, and empty when the store is back ([`Refusals::clear`]).
 //!
 //! Bounded. When it is full, further refusals are not remembered and ask the store again, which is slower and just as right.
 
@@ -95,7 +95,7 @@ impl Refusals {
         shard.refusals.insert(key, refusal);
     }
 
-    /// Forgets everything: the store that said so is lost.
+    /// Forgets everything: the store that said so was lost.
     pub(super) fn clear(&self) {
         for shard in &self.shards {
             *shard.lock().unwrap_or_else(PoisonError::into_inner) = Shard::default();

@@ -418,19 +418,22 @@ async fn a_client_refused_before_is_let_through_when_the_store_is_lost_though_no
         assert_eq!(describe(&limiter.decide(&join(), &one).await), "refused by join");
         shared.put(loss);
         let story = async {
-            until("failing open", async || {
-                matches!(limiter.decide(&join(), &one).await, Decision::FailedOpen)
-            })
-            .await;
-            assert!(figures(&limiter).contains("anteroom_limiter_breaker_open 1\n"));
-            // The store is asked again when it is back, also by a client that it had refused.
-            let calls = shared.calls();
-            shared.put(WORKS);
-            until("a question", async || {
+            until("the store is lost", async || {
                 limiter.decide(&join(), &one).await;
-                shared.calls() > calls
+                figures(&limiter).contains("anteroom_limiter_breaker_open 1\n")
             })
             .await;
+            // From then on, and not only when the memory of the refusal is over.
+            assert!(matches!(limiter.decide_at_once(&join(), &one), Some(Decision::FailedOpen)));
+            // The store is asked again when it is back, at once, also by a client that it had refused.
+            shared.put(WORKS);
+            until("the store is back", async || {
+                figures(&limiter).contains("anteroom_limiter_breaker_open 0\n")
+            })
+            .await;
+            let calls = shared.calls();
+            limiter.decide(&join(), &one).await;
+            assert_eq!(shared.calls(), calls + 1, "nothing of what was refused before the loss counts");
         };
         tokio::select! {
             () = Arc::clone(&limiter).keep_probing() => unreachable!("it goes on"),

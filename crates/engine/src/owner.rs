@@ -167,13 +167,14 @@ impl Owner {
         let Some(room) = &self.room else {
             return RETRY_PAUSE;
         };
+        if self.failing {
+            // It can be read but not written: no reason to try as fast as it answers. Every node tries, also one that leaves the
+            // clockwork to another: without requests it would not find out that the room works again, and stay unready.
+            return RETRY_PAUSE;
+        }
         let far = Duration::from_hours(1);
         if !self.acts_by_itself() {
             return far;
-        }
-        if self.failing {
-            // It can be read but not written: no reason to try as fast as it answers.
-            return RETRY_PAUSE;
         }
         if self.duty != Duty::None || !self.next_end_is_known {
             return Duration::ZERO;
@@ -255,8 +256,13 @@ impl Owner {
 
     fn note_failure(&mut self, error: &StoreError) {
         count(&self.counters.failures, 1);
-        self.fallback = self.room.take().or(self.fallback.take());
+        self.let_go_of_room();
         self.note_health(Some(error));
+    }
+
+    /// The next turn reads it from the store.
+    fn let_go_of_room(&mut self) {
+        self.fallback = self.room.take().or(self.fallback.take());
     }
 
     /// Where that fails, the next turn loads it: on the next request, or after a pause.

@@ -47,7 +47,7 @@ use crate::ops::metrics::Metrics;
 use crate::ops::page_templates;
 use crate::ops::peer_changes;
 use crate::ops::shutdown::Shutdown;
-use crate::ops::stores::{self, master_secrets};
+use crate::ops::stores::{self, OpenStore, master_secrets};
 
 /// Files the process needs beside connections: database, logs, certificates, the runtime's own.
 const FILES_RESERVED: u64 = 128;
@@ -172,7 +172,9 @@ pub async fn run(
             tracing::warn!(room = %room.id, problem, "page template of room is not usable, serving the built-in page");
         }
     }
-    let (app, first_start) = compose(&config, &secrets, &rooms, policies, &addresses, (watch, pages)).await?;
+    let store = stores::open(&config, &secrets).await?;
+    let (app, first_start) =
+        compose(&config, &secrets, &rooms, policies, &addresses, (store, watch, pages)).await?;
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         idle_timeout: config.idle_timeout_seconds,
@@ -260,16 +262,16 @@ async fn reread_on_notice(certificates: Arc<Certificates>, mut reread: watch::Re
     }
 }
 
-/// Store, engine, keys and rooms, put together.
+/// Engine, keys and rooms on a store, put together.
 async fn compose(
     config: &Config,
     secrets: &Secrets,
     rooms: &[ConfiguredRoom],
     policies: Vec<Policy>,
     addresses: &Addresses,
-    (watch, pages): (Watch, Arc<Pages>),
+    (store, watch, pages): (OpenStore, Watch, Arc<Pages>),
 ) -> anyhow::Result<(Arc<App>, FirstStart)> {
-    let stores::OpenStore { store, redis } = stores::open(config, secrets).await?;
+    let OpenStore { store, redis } = store;
     let master = Arc::new(master_secrets(config, secrets, &*store).await?);
     // Before anything else is read: what another secret has sealed cannot be opened, and a clear sentence says why.
     master_secret::check_secrets(&*store, &master).await?;
@@ -461,3 +463,6 @@ fn raise_file_limit() -> u64 {
     }
     limit.saturating_sub(FILES_RESERVED)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,12 +7,11 @@
 //! is listed with fewer than it had. Counts are of the last 10 to 20 minutes.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use anteroom_core::{Refusal, UnixMillis};
+use anteroom_core::{AddressPrefix, Refusal, UnixMillis};
 use anteroom_engine::EngineError;
 
 use crate::error::AdmissionError;
@@ -23,37 +22,6 @@ const COUNTERS: usize = 256;
 pub const PREFIXES_SHOWN: usize = 20;
 /// After so long what was counted is the period before; what came before that is forgotten.
 const PERIOD_MILLIS: u64 = 600_000;
-/// How many bits of an IPv6 address are its prefix: the holder of one of these addresses holds all of them.
-const IPV6_PREFIX_BITS: u32 = 64;
-
-/// What visitors of one network have in common: a whole IPv4 address, or the first 64 bits of an IPv6 address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AddressPrefix(IpAddr);
-
-impl AddressPrefix {
-    /// The prefix of an address.
-    pub fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self(IpAddr::V4(address)),
-            IpAddr::V6(address) => {
-                let mask = u128::MAX << (Ipv6Addr::BITS - IPV6_PREFIX_BITS);
-                Self(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask)))
-            }
-        }
-    }
-
-    /// An address of it.
-    pub const fn address(self) -> IpAddr {
-        self.0
-    }
-}
-
-impl fmt::Display for AddressPrefix {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = if self.0.is_ipv4() { 32 } else { IPV6_PREFIX_BITS };
-        write!(formatter, "{}/{bits}", self.0)
-    }
-}
 
 /// Why a join was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +86,7 @@ impl Arrivals {
     /// How a join ended.
     pub(crate) fn note<T>(&self, client: IpAddr, now: UnixMillis, result: &Result<T, AdmissionError>) {
         match result {
-            Ok(_) => self.periods(now).present.count(AddressPrefix::of(client)),
+            Ok(_) => self.periods(now).present.count(AddressPrefix::of_client(client)),
             Err(error) => self.note_refusal(JoinRefusal::of(error)),
         }
     }

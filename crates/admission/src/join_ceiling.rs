@@ -10,15 +10,18 @@
 //! *Bounded:* only so many networks are told apart in a window. Those beyond share one share.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use anteroom_core::UnixMillis;
+use anteroom_core::address_prefix::IPV6_SITE_BITS;
+use anteroom_core::{AddressPrefix, UnixMillis};
 
 use crate::error::AdmissionError;
 
 /// The length of a window, in milliseconds.
 const WINDOW_MILLIS: u64 = 1_000;
+/// Networks of IPv4 have so many bits: the smallest that is announced on its own.
+const IPV4_NETWORK_BITS: u32 = 24;
 /// How many networks are told apart in a window.
 const NETWORKS_MAX: usize = 4_096;
 /// The mean of what other nodes join is over about so many windows.
@@ -35,7 +38,7 @@ pub struct JoinCeiling {
 }
 
 /// A network: IPv4 by /24, IPv6 by /48. `None` stands for all beyond those that are told apart.
-type Network = Option<IpAddr>;
+type Network = Option<AddressPrefix>;
 
 #[derive(Debug, Default)]
 struct Window {
@@ -132,15 +135,14 @@ fn fair_share(asked: impl Iterator<Item = u64>, budget: u64) -> Option<u64> {
     None
 }
 
-fn network_of(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << 8))),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80))),
-    }
+fn network_of(client: IpAddr) -> AddressPrefix {
+    AddressPrefix::of(client, IPV4_NETWORK_BITS, IPV6_SITE_BITS)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn client(network: u32) -> IpAddr {
@@ -237,8 +239,8 @@ mod tests {
     #[test]
     fn networks_are_a_24_and_a_48() {
         let network = |text: &str| network_of(text.parse().unwrap()).to_string();
-        assert_eq!(network("203.0.113.7"), "203.0.113.0");
-        assert_eq!(network("::ffff:203.0.113.9"), "203.0.113.0");
-        assert_eq!(network("2001:db8:1:2:3::4"), "2001:db8:1::");
+        assert_eq!(network("203.0.113.7"), "203.0.113.0/24");
+        assert_eq!(network("::ffff:203.0.113.9"), "203.0.113.0/24");
+        assert_eq!(network("2001:db8:1:2:3::4"), "2001:db8:1::/48");
     }
 }

@@ -10,6 +10,7 @@
 //! Readers see all of it on the [`Board`] (`board.rs`). What happens when a store has lost some of it is in `losses.rs`.
 
 pub mod adaptive;
+pub mod address_prefix;
 pub mod alarms;
 pub mod apply;
 pub mod auction;
@@ -36,6 +37,7 @@ pub mod taken_positions;
 mod visits;
 
 pub use adaptive::{Adaptive, Adjustment};
+pub use address_prefix::AddressPrefix;
 pub use apply::{Applied, apply};
 pub use auction::Auction;
 pub use board::{Board, Recognition, Standing};

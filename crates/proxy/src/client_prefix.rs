@@ -2,59 +2,36 @@
 //! has at least. Providers hand out /56 and /48 networks too, so a /48 holds no more than a few of its /64 networks do.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
-/// How many bits of an IPv6 address a subscriber does not choose.
-const IPV6_PREFIX_BITS: u32 = 64;
-/// The same of a subscriber with the largest network that providers hand out.
-const IPV6_WIDE_PREFIX_BITS: u32 = 48;
+use anteroom_core::AddressPrefix;
+use anteroom_core::address_prefix::{IPV4_CLIENT_BITS, IPV6_SITE_BITS};
+
 /// How many times as much as one client a wide network holds.
 const WIDE_PREFIX_FACTOR: usize = 2;
 
-/// Addresses that count together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct ClientPrefix {
-    network: IpAddr,
-    is_wide: bool,
-}
-
-impl ClientPrefix {
-    /// Those of an address, the narrowest first. An IPv4 address written as an IPv6 one is an IPv4 address.
-    fn all_of(address: IpAddr) -> impl Iterator<Item = Self> {
-        let (narrow, wide) = match address.to_canonical() {
-            IpAddr::V4(address) => (IpAddr::V4(address), None),
-            IpAddr::V6(address) => {
-                (network(address, IPV6_PREFIX_BITS), Some(network(address, IPV6_WIDE_PREFIX_BITS)))
-            }
-        };
-        let wide = wide.map(|network| Self { network, is_wide: true });
-        [Some(Self { network: narrow, is_wide: false }), wide].into_iter().flatten()
-    }
-
-    /// How much it holds at most, where one client holds `max`.
-    const fn allowance(self, max: usize) -> usize {
-        if self.is_wide { max.saturating_mul(WIDE_PREFIX_FACTOR) } else { max }
-    }
-}
-
-fn network(address: Ipv6Addr, bits: u32) -> IpAddr {
-    IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> (128 - bits) << (128 - bits)))
+/// Those of an address, the narrowest first, with how much each holds at most where one client holds `max`.
+fn all_of(address: IpAddr, max: usize) -> impl Iterator<Item = (AddressPrefix, usize)> {
+    let narrow = AddressPrefix::of_client(address);
+    let wide = AddressPrefix::of(address, IPV4_CLIENT_BITS, IPV6_SITE_BITS);
+    let wide = (wide != narrow).then_some((wide, max.saturating_mul(WIDE_PREFIX_FACTOR)));
+    [Some((narrow, max)), wide].into_iter().flatten()
 }
 
 /// How much each client holds of something. Nothing is kept of a client that holds nothing.
 #[derive(Debug, Default)]
-pub struct ClientCounts(HashMap<ClientPrefix, usize>);
+pub struct ClientCounts(HashMap<AddressPrefix, usize>);
 
 impl ClientCounts {
     /// Counts one more for this address, unless its client holds `max` already, or its wide network twice that.
     #[must_use]
     pub fn take(&mut self, address: IpAddr, max: usize) -> bool {
         let has_room =
-            |prefix: ClientPrefix| self.0.get(&prefix).is_none_or(|count| *count < prefix.allowance(max));
-        if !ClientPrefix::all_of(address).all(has_room) {
+            |(prefix, most): (AddressPrefix, usize)| self.0.get(&prefix).is_none_or(|count| *count < most);
+        if !all_of(address, max).all(has_room) {
             return false;
         }
-        for prefix in ClientPrefix::all_of(address) {
+        for (prefix, _) in all_of(address, max) {
             *self.0.entry(prefix).or_insert(0) += 1;
         }
         true
@@ -62,7 +39,7 @@ impl ClientCounts {
 
     /// Counts one less for this address, for which one was taken.
     pub fn give_back(&mut self, address: IpAddr) {
-        for prefix in ClientPrefix::all_of(address) {
+        for (prefix, _) in all_of(address, 0) {
             if let Some(count) = self.0.get_mut(&prefix) {
                 *count -= 1;
                 if *count == 0 {

@@ -7,6 +7,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use anteroom_core::AddressPrefix;
+use anteroom_core::address_prefix::{IPV4_CLIENT_BITS, IPV6_CLIENT_BITS, IPV6_SITE_BITS};
 use anteroom_core::bucket::{Limit, TakeResult};
 use async_trait::async_trait;
 
@@ -134,12 +136,12 @@ impl Ipv6Prefix {
     /// From the narrowest to the widest.
     pub const ALL: [Self; 3] = [Self::Bits64, Self::Bits56, Self::Bits48];
 
-    /// How many bytes of an address it has.
-    const fn bytes(self) -> usize {
+    /// How many bits of an address it has.
+    const fn bits(self) -> u32 {
         match self {
-            Self::Bits64 => 8,
-            Self::Bits56 => 7,
-            Self::Bits48 => 6,
+            Self::Bits64 => IPV6_CLIENT_BITS,
+            Self::Bits56 => 56,
+            Self::Bits48 => IPV6_SITE_BITS,
         }
     }
 }
@@ -156,17 +158,19 @@ enum Kind {
 impl Who {
     /// Any client at this address. IPv6 counts by its /64, and IPv4 that is written as IPv6 as IPv4.
     pub fn address(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self(Kind::Ipv4(address.octets())),
-            IpAddr::V6(address) => Self::network(address, Ipv6Prefix::Bits64),
-        }
+        Self::network(address, Ipv6Prefix::Bits64)
     }
 
-    /// Any client of this IPv6 network.
-    pub fn network(address: Ipv6Addr, prefix: Ipv6Prefix) -> Self {
-        let (mut network, bytes) = ([0; 8], prefix.bytes());
-        network[..bytes].copy_from_slice(&address.octets()[..bytes]);
-        Self(Kind::Ipv6Network(prefix, network))
+    /// Any client at this IPv4 address, or in this network of IPv6.
+    pub fn network(address: IpAddr, prefix: Ipv6Prefix) -> Self {
+        match AddressPrefix::of(address, IPV4_CLIENT_BITS, prefix.bits()).address() {
+            IpAddr::V4(address) => Self(Kind::Ipv4(address.octets())),
+            IpAddr::V6(network) => {
+                let mut first_half = [0; 8];
+                first_half.copy_from_slice(&network.octets()[..8]);
+                Self(Kind::Ipv6Network(prefix, first_half))
+            }
+        }
     }
 
     /// What kind of client it is: buckets of different kinds have different limits under one name.
@@ -194,7 +198,7 @@ impl fmt::Display for Who {
             Kind::Ipv6Network(prefix, network) => {
                 let mut octets = [0; 16];
                 octets[..8].copy_from_slice(&network);
-                write!(formatter, "{}/{}", Ipv6Addr::from(octets), prefix.bytes() * 8)
+                write!(formatter, "{}/{}", Ipv6Addr::from(octets), prefix.bits())
             }
             Kind::Digest(half) => half.iter().try_for_each(|byte| write!(formatter, "{byte:02x}")),
         }
@@ -250,10 +254,10 @@ mod tests {
 
     #[test]
     fn networks_around_an_address_have_keys_of_their_own() {
-        let address = "2001:db8:1:2ff:3:4:5:6".parse().unwrap();
+        let address: IpAddr = "2001:db8:1:2ff:3:4:5:6".parse().unwrap();
         let written = Ipv6Prefix::ALL.map(|prefix| Who::network(address, prefix).to_string());
         assert_eq!(written, ["2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]);
-        let of_zero = Ipv6Prefix::ALL.map(|prefix| Who::network(Ipv6Addr::UNSPECIFIED, prefix));
+        let of_zero = Ipv6Prefix::ALL.map(|prefix| Who::network(Ipv6Addr::UNSPECIFIED.into(), prefix));
         assert!(of_zero[0] != of_zero[1] && of_zero[1] != of_zero[2]);
         assert_eq!(of_zero[0], Who::address("::1".parse().unwrap()));
     }

@@ -4,14 +4,11 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use anteroom_core::PrefixTag;
 use anteroom_core::ids::RoomId;
+use anteroom_core::{AddressPrefix, PrefixTag};
 use aws_lc_rs::hmac;
 
 use crate::secret::{Label, MasterSecrets};
-
-/// How many bits of an IPv6 address are its prefix: the holder of one of these addresses holds all of them.
-const IPV6_PREFIX_BITS: u32 = 64;
 
 /// The tags of one room.
 pub struct PrefixTags {
@@ -26,19 +23,20 @@ impl PrefixTags {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, &key[..]) }
     }
 
-    /// The tag of an address: the whole of an IPv4 address, the first 64 bits of an IPv6 address. None for one that nobody
-    /// comes from over the Internet: it is that of a proxy, or of a network of the operator's own, and says nothing about
-    /// who shares it.
+    /// The tag of the client at this address. None for one that nobody comes from over the Internet: it is that of a proxy, or of a
+    /// network of the operator's own, and says nothing about who shares it.
     pub fn tag(&self, address: IpAddr) -> Option<PrefixTag> {
         let address = address.to_canonical();
         if !is_of_the_internet(address) {
             return None;
         }
-        let prefix = match address {
+        let prefix = AddressPrefix::of_client(address);
+        // Tags are stored: what is digested stays as it is, the octets of an IPv4 address, or the bits of an IPv6 prefix as a number.
+        let prefix = match prefix.address() {
             IpAddr::V4(address) => hmac::sign(&self.key, &address.octets()),
             IpAddr::V6(address) => {
-                let prefix = address.to_bits() >> (Ipv6Addr::BITS - IPV6_PREFIX_BITS);
-                hmac::sign(&self.key, &prefix.to_be_bytes())
+                let bits = address.to_bits() >> (Ipv6Addr::BITS - prefix.bits());
+                hmac::sign(&self.key, &bits.to_be_bytes())
             }
         };
         let digest = prefix.as_ref().first_chunk().copied().unwrap_or_default();
@@ -90,6 +88,19 @@ mod tests {
         };
         assert!(differ(&mut (0..200).map(|last| format!("203.0.113.{last}"))) > 150);
         assert!(differ(&mut (0..200).map(|part| format!("2001:db8:0:{part:x}::1"))) > 150);
+    }
+
+    #[test]
+    fn what_is_digested_stays_as_it_was_stored() {
+        let tags = tags(SECRET, "Hall");
+        let digested = |bytes: &[u8]| {
+            let digest = hmac::sign(&tags.key, bytes);
+            PrefixTag::of_digest(u64::from_be_bytes(*digest.as_ref().first_chunk().unwrap()))
+        };
+        let tag = |address: &str| tags.tag(address.parse().unwrap()).unwrap();
+        assert_eq!(tag("203.0.113.7"), digested(&[203, 0, 113, 7]));
+        let prefix = [0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 2];
+        assert_eq!(tag("2001:db8:1:2:3:4:5:6"), digested(&prefix));
     }
 
     #[test]

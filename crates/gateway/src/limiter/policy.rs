@@ -237,7 +237,7 @@ impl Policy {
             charges.push(BucketCharge { key: BucketKey { policy: self.name.clone(), who }, limit, cost });
         };
         match (self.by, client.address.to_canonical(), client.key) {
-            (By::Ip, IpAddr::V6(address), _) => {
+            (By::Ip, address @ IpAddr::V6(_), _) => {
                 for (prefix, limit) in Ipv6Prefix::ALL.into_iter().zip(self.limits) {
                     add(Who::network(address, prefix), limit);
                 }

@@ -422,7 +422,12 @@ fn whole_room_refusal(board: &Board) -> Option<AdmissionError> {
 
 #[cfg(test)]
 mod tests {
-    use anteroom_core::{Generation, Position};
+    use anteroom_core::settings::Value;
+    use anteroom_core::{
+        Answer, Claim, Generation, Operation, Position, RequestId, RoomId, RoomState, Ticket,
+    };
+    use anteroom_engine::{Actor, Engine, EngineError};
+    use anteroom_store::{Clock, ManualClock, MemoryStore, NodeId};
 
     use super::*;
 
@@ -562,6 +567,122 @@ mod tests {
         assert!(second.try_recv().is_err(), "still waits");
         assert!(sit_at(&mut table.seats(), 3, &new, 13).is_none(), "now the figure is known");
         assert_eq!(table.close_round(UnixMillis(20)).keys, [key(2)]);
+    }
+
+    /// A room on an engine, with a clock of the test's own. The test closes the rounds, when it wants.
+    struct Hall {
+        clock: Arc<ManualClock>,
+        engine: Arc<Engine>,
+        room: Arc<RoomHandle>,
+        table: Arc<RoundTable>,
+    }
+
+    /// A check-in that waits, or what it was told at once.
+    type Seated = Result<(Presence, oneshot::Receiver<RoundOutcome>), RoundOutcome>;
+
+    impl Hall {
+        /// For one visitor, in rounds of two seconds.
+        async fn open() -> Self {
+            let clock = Arc::new(ManualClock::at(UnixMillis(1_700_000_000_000)));
+            let store = Arc::new(MemoryStore::default());
+            let engine = Engine::start(store, Arc::clone(&clock) as Arc<dyn Clock>, NodeId(1)).await.unwrap();
+            let mut settings = anteroom_core::Settings::default();
+            for (name, value) in [
+                ("inlet", Value::Text("max-size".into())),
+                ("discipline", Value::Text("auction".into())),
+                ("total_active_users", Value::Number(1)),
+                ("round_seconds", Value::Number(2)),
+            ] {
+                settings.set(name, &value).unwrap();
+            }
+            let id = RoomId::parse("Hall").unwrap();
+            let made = engine.create_room(id, settings, RoomState::Open, 1, Actor::Clockwork).await.unwrap();
+            Self { clock, engine, room: made.0, table: Arc::default() }
+        }
+
+        async fn does(&self, operation: Operation) -> Answer {
+            self.room.operate(operation, Actor::Clockwork).await.unwrap()
+        }
+
+        async fn join(&self) -> Ticket {
+            self.room.join().await.unwrap()
+        }
+
+        async fn claim(&self, ticket: Ticket) -> Result<Answer, EngineError> {
+            let claim = Claim {
+                ticket,
+                request_id: RequestId(u128::from(ticket.position.get()).to_be_bytes()),
+                issuer: "https://shop.example".into(),
+                validity_seconds: None,
+                key_id: "key".into(),
+                stay_millis: None,
+                prefix: None,
+            };
+            self.room.operate(Operation::Claim(claim), Actor::Visitor).await
+        }
+
+        fn check_in(&self, ticket: &Ticket) -> Seated {
+            let key = SessionKey { generation: ticket.generation, position: ticket.position };
+            match self.table.check_in(&self.room, key, Manner::Waits, self.clock.now()).0 {
+                CheckIn::Seated(presence, outcome) => Ok((presence, outcome)),
+                CheckIn::NoSeat(outcome) => Err(outcome),
+                CheckIn::Counted => panic!("it waits"),
+            }
+        }
+
+        fn open_round(&self) -> UnixMillis {
+            self.room.with_board(|board| board.auction.as_ref().map(|auction| auction.round)).unwrap()
+        }
+
+        /// To the end of the round that the board shows.
+        fn round_ends(&self) {
+            self.clock.advance(self.open_round().since(self.clock.now()));
+        }
+
+        /// What the task does at the end of a round: it closes, settles, announces and reviews.
+        async fn close_round(&self) -> Vec<SessionKey> {
+            let round = self.open_round();
+            let Attendance { keys: present, turned_away } = self.table.close_round(round);
+            let settle = Operation::SettleRound { round, present, turned_away, alone: true };
+            let Answer::Won { winners } = self.does(settle).await else { panic!("it is settled") };
+            self.table.announce(&winners);
+            self.table.review(&self.room.board());
+            winners
+        }
+    }
+
+    /// Ticket 2 was refused at once with the figure of a round that was over, and ticket 3, which came later, won.
+    #[tokio::test]
+    async fn of_two_who_come_after_an_empty_round_the_earlier_ticket_wins() {
+        let hall = Hall::open().await;
+        let [first, second, third] = [hall.join().await, hall.join().await, hall.join().await];
+        assert!(matches!(hall.claim(first).await, Ok(Answer::Claimed { begun: true, .. })), "a free slot");
+        assert_eq!([second, third].map(|ticket| ticket.position.get()), [2, 3]);
+        // Both check in for two rounds in vain.
+        for _ in 0..2 {
+            for ticket in [&second, &third] {
+                assert!(matches!(hall.check_in(ticket), Err(RoundOutcome::OthersWereEarlier)));
+            }
+            hall.round_ends();
+            assert_eq!(hall.close_round().await, []);
+        }
+        // In the next nobody does, so no task closes it, and the slot becomes free.
+        hall.does(Operation::Exits { count: 1 }).await;
+        hall.round_ends();
+        hall.clock.advance(1);
+        // In the round after it ticket 2 checks in first, and ticket 3 later.
+        let (_present, mut outcome) = hall.check_in(&second).expect("a seat: it is the earliest");
+        hall.close_round().await;
+        let later = hall.check_in(&third);
+        assert!(matches!(later, Err(RoundOutcome::OthersWereEarlier)), "one slot, and an earlier ticket");
+        assert!(outcome.try_recv().is_err(), "still waits");
+        hall.round_ends();
+        let winners = hall.close_round().await;
+        assert_eq!(winners, [SessionKey { generation: second.generation, position: second.position }]);
+        assert!(matches!(outcome.try_recv(), Ok(RoundOutcome::Won)));
+        assert!(matches!(hall.claim(third).await, Err(EngineError::Refused(Refusal::NotServed))));
+        assert!(matches!(hall.claim(second).await, Ok(Answer::Claimed { begun: true, .. })));
+        hall.engine.stop().await;
     }
 
     #[test]

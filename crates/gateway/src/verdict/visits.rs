@@ -250,6 +250,7 @@ pub(crate) struct Touch {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
+    use std::time::Duration;
 
     use anteroom_admission::signing_keys::SigningKeys;
     use anteroom_admission::{Admission, AdmissionParts, ClaimRequest, ClaimTerms};
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
     use crate::account::Verdicts;
     use crate::classify::Kind;
-    use crate::classify::rooms::{GatewayRooms, StoreState};
+    use crate::classify::rooms::{GatewayRooms, Rule, StoreState};
     use crate::verdict::{Case, EntryTrigger};
 
     fn key(position: u64) -> SessionKey {
@@ -335,23 +336,29 @@ mod tests {
         assert!(visits.is_revoked(key(1)) && visits.is_revoked(key(2)));
     }
 
-    /// A room, the gateway's view of it on several nodes, and a clock of the test's own.
+    /// Two nodes on one store, and a clock of the test's own.
     struct Scene {
         clock: Arc<ManualClock>,
         store: Arc<MemoryStore>,
+        nodes: [Node; 2],
+    }
+
+    /// A node as the product has it: its own engine, its own admission, and what its gateway remembers.
+    struct Node {
         engine: Arc<Engine>,
         admission: Arc<Admission>,
+        rooms: GatewayRooms,
     }
 
     const DAY_MILLIS: u64 = 86_400_000;
     const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    /// How long a node may take to see what another one has written.
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
-    impl Scene {
-        /// An engine on what the store has.
-        async fn start(store: Arc<MemoryStore>, clock: Arc<ManualClock>) -> Self {
-            let clock_of_engine = Arc::clone(&clock) as Arc<dyn Clock>;
-            let store_of_engine = Arc::clone(&store) as Arc<dyn Store>;
-            let engine = Engine::start(store_of_engine, clock_of_engine, NodeId(1)).await.unwrap();
+    impl Node {
+        async fn start(store: &Arc<MemoryStore>, clock: &Arc<ManualClock>, number: u128) -> Self {
+            let (store, clock) = (Arc::clone(store) as Arc<dyn Store>, Arc::clone(clock) as Arc<dyn Clock>);
+            let engine = Engine::start(store, clock, NodeId(number)).await.unwrap();
             let secret = "a-master-secret-of-more-than-32-characters";
             let secrets = Arc::new(MasterSecrets::parse(secret).unwrap());
             let algorithm = SigningAlgorithm::EdDsa;
@@ -364,47 +371,27 @@ mod tests {
                 default_issuer: "https://shop.example".into(),
                 default_room: None,
             }));
-            Self { clock, store, engine, admission }
+            let rooms = Self::rooms_of(&admission);
+            Self { engine, admission, rooms }
         }
 
-        /// The same after a restart.
-        async fn restart(self) -> Self {
-            self.engine.stop().await;
-            Self::start(self.store, self.clock).await
-        }
-
-        async fn open() -> Self {
-            let clock = Arc::new(ManualClock::at(UnixMillis(1_700_000_000_000)));
-            let scene = Self::start(Arc::default(), clock).await;
-            let mut settings = Settings::default();
-            for (name, value) in [
-                ("session_max", Value::Number(345_600)),
-                ("validity_period", Value::Number(172_800)),
-                ("inlet", Value::Text("max-size".into())),
-                ("total_active_users", Value::Number(10)),
-                ("origins", Value::List(vec!["http://127.0.0.1:9".into()])),
-            ] {
-                settings.set(name, &value).unwrap();
-            }
-            let hall = RoomId::parse("Hall").unwrap();
-            scene.engine.create_room(hall, settings, RoomState::Open, 1, Actor::Clockwork).await.unwrap();
-            scene
-        }
-
-        /// The rooms as a node sees them that has just started.
-        fn node(&self) -> GatewayRooms {
-            let admission = Arc::clone(&self.admission);
+        /// What a gateway knows that has just started.
+        fn rooms_of(admission: &Arc<Admission>) -> GatewayRooms {
             let proxy = ProxySettings::default();
-            GatewayRooms::new(admission, vec![], proxy, None, (false, false), Verdicts::default())
+            GatewayRooms::new(Arc::clone(admission), vec![], proxy, None, (false, false), Verdicts::default())
+        }
+
+        fn rule(&self) -> Arc<Rule> {
+            self.rooms.by_name("Hall").unwrap()
         }
 
         /// A visitor who comes in for as long as a pass may make it, and the cookie for it.
-        async fn enter(&self, node: &GatewayRooms) -> (Ticket, CookieContent) {
-            self.enter_for(node, 2 * DAY_MILLIS).await
+        async fn enter(&self) -> (Ticket, CookieContent) {
+            self.enter_for(2 * DAY_MILLIS).await
         }
 
-        async fn enter_for(&self, node: &GatewayRooms, millis: u64) -> (Ticket, CookieContent) {
-            let rule = node.by_name("Hall").unwrap();
+        async fn enter_for(&self, millis: u64) -> (Ticket, CookieContent) {
+            let rule = self.rule();
             let ticket = rule.room.join(None, CLIENT, self.engine.now()).await.unwrap();
             let stay_millis = Some(millis + STAY_GRACE_MILLIS);
             let terms = ClaimTerms { stay_millis, ..ClaimTerms::default() };
@@ -416,8 +403,9 @@ mod tests {
             (ticket, CookieContent::Admitted { ticket, admitted_at, ends_at })
         }
 
-        async fn is_inside(&self, node: &GatewayRooms, cookie: &CookieContent) -> bool {
-            let rule = node.by_name("Hall").unwrap();
+        /// Whether a gateway of this node lets the cookie in: the one that runs, or one that has just started.
+        async fn lets_in(&self, rooms: &GatewayRooms, cookie: &CookieContent) -> bool {
+            let rule = rooms.by_name("Hall").unwrap();
             let case = Case {
                 client: CLIENT,
                 rule: &rule,
@@ -431,76 +419,145 @@ mod tests {
             };
             case.visitor_inside(&rule.room.handle.board()).await.is_some()
         }
+
+        /// Waits until the board shows something that another node has written.
+        async fn sees(&self, what: &str, shows: impl Fn(&Board) -> bool) {
+            let seen = tokio::time::timeout(TIMEOUT, async {
+                while !self.rule().room.handle.with_board(|board| shows(board)) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            });
+            seen.await.unwrap_or_else(|_| panic!("{what} is not seen"));
+        }
     }
 
-    #[tokio::test]
-    async fn an_ended_visit_stays_ended_for_as_long_as_its_cookie_lasts() {
+    impl Scene {
+        async fn start(store: Arc<MemoryStore>, clock: Arc<ManualClock>) -> Self {
+            let nodes = [Node::start(&store, &clock, 1).await, Node::start(&store, &clock, 2).await];
+            Self { clock, store, nodes }
+        }
+
+        /// The same after both nodes have restarted.
+        async fn restart(self) -> Self {
+            for node in &self.nodes {
+                node.engine.stop().await;
+            }
+            Self::start(self.store, self.clock).await
+        }
+
+        async fn open() -> Self {
+            let clock = Arc::new(ManualClock::at(UnixMillis(1_700_000_000_000)));
+            let store = Arc::new(MemoryStore::shared());
+            let engine = Engine::start(
+                Arc::clone(&store) as Arc<dyn Store>,
+                Arc::clone(&clock) as Arc<dyn Clock>,
+                NodeId(3),
+            );
+            let engine = engine.await.unwrap();
+            let mut settings = Settings::default();
+            for (name, value) in [
+                ("session_max", Value::Number(345_600)),
+                ("validity_period", Value::Number(172_800)),
+                ("inlet", Value::Text("max-size".into())),
+                ("total_active_users", Value::Number(10)),
+                ("origins", Value::List(vec!["http://127.0.0.1:9".into()])),
+            ] {
+                settings.set(name, &value).unwrap();
+            }
+            let hall = RoomId::parse("Hall").unwrap();
+            engine.create_room(hall, settings, RoomState::Open, 1, Actor::Clockwork).await.unwrap();
+            engine.stop().await;
+            Self::start(store, clock).await
+        }
+
+        /// Asks both nodes, and on each a gateway that remembers nothing.
+        async fn lets_in(&self, cookie: &CookieContent) -> [bool; 4] {
+            let [first, second] = &self.nodes;
+            [
+                first.lets_in(&first.rooms, cookie).await,
+                second.lets_in(&second.rooms, cookie).await,
+                first.lets_in(&Node::rooms_of(&first.admission), cookie).await,
+                second.lets_in(&Node::rooms_of(&second.admission), cookie).await,
+            ]
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_ended_visit_stays_ended_on_two_nodes_for_as_long_as_its_cookie_lasts() {
         let mut scene = Scene::open().await;
-        let (mut first, mut second) = (scene.node(), scene.node());
-        let handle = Arc::clone(&first.by_name("Hall").unwrap().room.handle);
-        let (_, kept) = scene.enter(&first).await;
+        let (_, kept) = scene.nodes[0].enter().await;
         let mut ended = vec![];
         for way in ["complete", "abandon", "revoke", "leave"] {
-            let (ticket, cookie) = scene.enter(&first).await;
-            for node in [&first, &second] {
-                assert!(scene.is_inside(node, &cookie).await, "{way}");
-            }
-            let outcome = if way == "complete" { Outcome::Completed } else { Outcome::Abandoned };
-            let now = scene.engine.now();
+            let [first, second] = &scene.nodes;
+            let (ticket, cookie) = first.enter().await;
+            let key = key_of(&ticket);
+            second
+                .sees("the visit", |board| {
+                    board.segments.iter().any(|line| line.joined >= ticket.position.get())
+                })
+                .await;
+            assert_eq!(scene.lets_in(&cookie).await, [true; 4], "{way}");
+            let end = match way {
+                "complete" => Operation::Close { key, outcome: Outcome::Completed },
+                "leave" => Operation::Leave { ticket },
+                _ => Operation::Close { key, outcome: Outcome::Abandoned },
+            };
             if way == "revoke" {
                 // By the word of the origin, which this node obeys at once.
-                first.by_name("Hall").unwrap().room.visits.revoke(key_of(&ticket), now, 300_000);
+                first.rule().room.visits.revoke(key, first.engine.now(), 300_000);
             }
-            let end = Operation::Close { key: key_of(&ticket), outcome };
-            handle.operate(end, Actor::Visitor).await.unwrap();
+            first.rule().room.handle.operate(end, Actor::Visitor).await.unwrap();
+            second.sees("the end", |board| board.departed.iter().any(|departed| departed.key == key)).await;
             ended.push((way, cookie));
         }
         // In steps of seven minutes, so that everything that is remembered for minutes or for a day is forgotten between two of them.
         for step in 0..(46 * 60 / 7) {
             for (way, cookie) in &ended {
-                for (which, node) in [("first", &first), ("second", &second), ("restarted", &scene.node())] {
-                    let is_inside = scene.is_inside(node, cookie).await;
-                    assert!(!is_inside, "{way}, {} minutes later, on the {which} node", step * 7);
-                }
+                let lets_in = scene.lets_in(cookie).await;
+                assert_eq!(lets_in, [false; 4], "{way}, {} minutes later", step * 7);
             }
             scene.clock.advance(7 * 60_000);
-            for node in [&first, &second] {
-                node.maintain(scene.engine.now(), StoreState::There);
+            for node in &scene.nodes {
+                node.rooms.maintain(node.engine.now(), StoreState::There);
             }
             if [1, 20, 200].contains(&step) {
                 scene = scene.restart().await;
-                (first, second) = (scene.node(), scene.node());
             }
         }
-        let handle = Arc::clone(&first.by_name("Hall").unwrap().room.handle);
-        assert!(scene.engine.now().0 > 1_700_000_000_000 + DAY_MILLIS);
-        for node in [&first, &second, &scene.node()] {
-            assert!(scene.is_inside(node, &kept).await, "a visit that goes on is not forgotten");
-        }
-        handle.operate(Operation::Reset { incarnation: 7 }, Actor::Clockwork).await.unwrap();
+        let [first, second] = &scene.nodes;
+        assert!(first.engine.now().0 > 1_700_000_000_000 + DAY_MILLIS);
+        assert_eq!(scene.lets_in(&kept).await, [true; 4], "a visit that goes on is not forgotten");
+        let reset = Operation::Reset { incarnation: 7 };
+        first.rule().room.handle.operate(reset, Actor::Clockwork).await.unwrap();
+        second
+            .sees("the reset", |board| board.segments.iter().all(|line| line.generation.incarnation == 7))
+            .await;
         for _ in 0..200 {
-            for node in [&first, &second, &scene.node()] {
-                assert!(!scene.is_inside(node, &kept).await, "the line was reset");
-            }
+            assert_eq!(scene.lets_in(&kept).await, [false; 4], "the line was reset");
             scene.clock.advance(7 * 60_000);
-            first.maintain(scene.engine.now(), StoreState::There);
+            first.rooms.maintain(first.engine.now(), StoreState::There);
         }
-        scene.engine.stop().await;
+        for node in &scene.nodes {
+            node.engine.stop().await;
+        }
     }
 
     /// A browser opens a page with many requests at once, also on a node that has not heard of its visit.
     #[tokio::test]
     async fn many_requests_of_a_visit_that_a_node_sees_for_the_first_time_ask_the_store_once() {
         let scene = Scene::open().await;
-        let (_, cookie) = scene.enter_for(&scene.node(), 300_000).await;
+        let node = &scene.nodes[0];
+        let (_, cookie) = node.enter_for(300_000).await;
         scene.clock.advance(60_000);
-        let node = scene.node();
-        let requests: Vec<_> = (0..50).map(|_| scene.is_inside(&node, &cookie)).collect();
+        let rooms = Node::rooms_of(&node.admission);
+        let requests: Vec<_> = (0..50).map(|_| node.lets_in(&rooms, &cookie)).collect();
         assert!(futures_of(requests).await.into_iter().all(|is_inside| is_inside));
-        let rule = node.by_name("Hall").unwrap();
+        let rule = rooms.by_name("Hall").unwrap();
         assert_eq!(rule.room.visits.touches.load(Ordering::Relaxed), 1);
         assert!(rule.room.is_asking_about_nobody());
-        scene.engine.stop().await;
+        for node in &scene.nodes {
+            node.engine.stop().await;
+        }
     }
 
     /// All of them at once, in one task.

@@ -59,6 +59,8 @@ pub enum OriginsError {
 pub struct OriginView {
     /// Requests at the origins now, tunnels included.
     pub in_flight: usize,
+    /// Requests that wait for a connection to them.
+    pub waiting: usize,
     /// Connections to them.
     pub connections: usize,
     /// How many origins are healthy.
@@ -108,6 +110,7 @@ impl Origins {
     pub fn view(&self) -> OriginView {
         OriginView {
             in_flight: self.in_flight(),
+            waiting: self.all.iter().map(|origin| origin.waiting()).sum(),
             connections: self.all.iter().map(|origin| origin.connections()).sum(),
             healthy: self.all.iter().filter(|origin| origin.is_healthy()).count(),
             total: self.all.len(),

@@ -324,6 +324,11 @@ impl Origin {
         self.lock().open
     }
 
+    /// How many requests wait for a connection.
+    pub(super) fn waiting(&self) -> usize {
+        self.lock().waiter_count()
+    }
+
     /// An HTTP/2 connection has ended.
     pub(super) fn forget_shared(&self, number: u64) {
         let mut stock = self.lock();

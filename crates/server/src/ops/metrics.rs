@@ -309,12 +309,17 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), st
 fn encode_gateway(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
     let views: Vec<_> = app.gateway.origins().iter().map(|origins| origins.view()).collect();
     let sum = |figure: fn(&OriginView) -> usize| views.iter().map(|view| figure(view) as u64).sum();
-    let figures: [(&str, &str, u64); 6] = [
+    let figures: [(&str, &str, u64); 7] = [
         ("gateway_tunnels", "Upgraded connections open", app.gateway.tunnels()),
         ("gateway_origins", "Origins behind the gateway", sum(|view| view.total)),
         ("gateway_origins_healthy", "Those of them that are well", sum(|view| view.healthy)),
         ("gateway_origin_connections", "Connections to origins", sum(|view| view.connections)),
         ("gateway_origin_requests", "Requests at origins now", sum(|view| view.in_flight)),
+        (
+            "gateway_origin_requests_waiting",
+            "Requests that wait for a connection to an origin",
+            sum(|view| view.waiting),
+        ),
         ("gateway_uploads", "Request bodies on their way from clients", sum(|view| view.uploads)),
     ];
     for (name, help, value) in figures {

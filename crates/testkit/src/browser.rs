@@ -3,7 +3,7 @@
 
 mod cookies;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::http::{Answer, Client, Request};
@@ -58,6 +58,13 @@ impl Browser {
     #[must_use]
     pub fn of_host(mut self, host: &str) -> Self {
         self.host = Some(host.to_owned());
+        self
+    }
+
+    /// Comes from this address of the machine.
+    #[must_use]
+    pub fn from_address(mut self, source: IpAddr) -> Self {
+        self.client = self.client.with_source(source);
         self
     }
 

@@ -3,12 +3,13 @@
 //! Nothing is retried: a test that kills servers must know of every request whether it was answered.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 use std::{fmt, io};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::wait::now;
 
@@ -151,6 +152,8 @@ impl Request {
 #[derive(Debug)]
 pub struct Client {
     address: SocketAddr,
+    /// Where its connections come from, if the system does not choose.
+    source: Option<IpAddr>,
     bearer: Option<String>,
     read_timeout: Duration,
     wire: Option<Wire>,
@@ -159,7 +162,14 @@ pub struct Client {
 impl Client {
     /// A client of the server at `address`.
     pub fn new(address: SocketAddr) -> Self {
-        Self { address, bearer: None, read_timeout: READ_TIMEOUT, wire: None }
+        Self { address, source: None, bearer: None, read_timeout: READ_TIMEOUT, wire: None }
+    }
+
+    /// Connects from this address, such as another one of loopback.
+    #[must_use]
+    pub fn with_source(mut self, source: IpAddr) -> Self {
+        self.source = Some(source);
+        self
     }
 
     /// Sends `Authorization: Bearer key` with every request.
@@ -181,6 +191,7 @@ impl Client {
     pub fn another(&self) -> Self {
         Self {
             address: self.address,
+            source: self.source,
             bearer: self.bearer.clone(),
             read_timeout: self.read_timeout,
             wire: None,
@@ -206,7 +217,7 @@ impl Client {
     pub fn send(&mut self, request: &Request) -> anyhow::Result<Answer> {
         let mut wire = match self.wire.take().filter(Wire::is_quiet) {
             Some(kept) => kept,
-            None => Wire::connect(self.address, self.read_timeout)?,
+            None => self.connect()?,
         };
         let what = || format!("{} {}", request.method, request.target);
         let written = wire.write(&request.encode(self.address, self.bearer.as_deref()));
@@ -226,10 +237,17 @@ impl Client {
     /// Sends bytes as they are over a connection of their own. None: closed without an answer. An error: neither answered
     /// nor closed in time, or the answer is not HTTP.
     pub fn send_raw(&self, bytes: &[u8]) -> anyhow::Result<Option<Answer>> {
-        let mut wire = Wire::connect(self.address, self.read_timeout)?;
+        let mut wire = self.connect()?;
         // The server may well have answered and closed before it has read everything.
         let _written = wire.write(bytes);
         wire.read_answer()
+    }
+
+    fn connect(&self) -> anyhow::Result<Wire> {
+        match self.source {
+            Some(source) => Wire::connect_from(source, self.address, self.read_timeout),
+            None => Wire::connect(self.address, self.read_timeout),
+        }
     }
 }
 
@@ -244,6 +262,19 @@ impl Wire {
     pub fn connect(address: SocketAddr, read_timeout: Duration) -> anyhow::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
             .with_context(|| format!("connecting to {address}"))?;
+        Self::over(stream, read_timeout)
+    }
+
+    /// The same from a given address of this machine.
+    pub fn connect_from(source: IpAddr, address: SocketAddr, read_timeout: Duration) -> anyhow::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((source, 0)).into()).with_context(|| format!("binding {source}"))?;
+        let connected = socket.connect_timeout(&address.into(), CONNECT_TIMEOUT);
+        connected.with_context(|| format!("connecting to {address} from {source}"))?;
+        Self::over(socket.into(), read_timeout)
+    }
+
+    fn over(stream: TcpStream, read_timeout: Duration) -> anyhow::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(read_timeout))?;
         stream.set_write_timeout(Some(read_timeout))?;

@@ -39,6 +39,7 @@ pub use ledger::{JoinRecord, assert_order_is_kept, assert_unique};
 pub use line::{Figures, Line};
 pub use nodes::Nodes;
 pub use origin::{Origin, OriginConnection, ReceivedRequest};
+pub use ports::ReservedPort;
 pub use prng::Prng;
 pub use server::{Builder, ProcessExit, Server};
 pub use site::{Reply, SeenRequest, Site};

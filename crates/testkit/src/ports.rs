@@ -17,7 +17,7 @@ pub(crate) const CLUSTER_BUS_OFFSET: u16 = 10_000;
 
 /// A port of 127.0.0.1 that no other user of this kit gets while this value lives.
 #[derive(Debug)]
-pub(crate) struct ReservedPort {
+pub struct ReservedPort {
     number: u16,
     _marks: Vec<UdpSocket>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct ReservedPort {
 impl ReservedPort {
     /// A free port.
     #[track_caller]
-    pub(crate) fn take() -> Self {
+    pub fn take() -> Self {
         Self::take_with(&[0])
     }
 
@@ -36,7 +36,7 @@ impl ReservedPort {
     }
 
     /// The number of the port.
-    pub(crate) fn number(&self) -> u16 {
+    pub fn number(&self) -> u16 {
         self.number
     }
 

@@ -1,13 +1,12 @@
 //! A machine whose clock is a day ahead, and then right again: the real binary, under a clock that the test moves.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use anteroom_testkit::{Server, require, wait_until};
+use anteroom_testkit::{Server, wait_until};
 
 use crate::support::BINARY;
 use crate::support::metrics::{metric, wait_for_metric};
+use crate::support::moved_clock::MovedClock;
 use crate::support::operator::Operator;
 
 const DAY_SECONDS: i64 = 86_400;
@@ -17,72 +16,8 @@ const OFF: &str = "anteroom_clock_off_seconds";
 const AHEAD: &str = "anteroom_room_clock_ahead_seconds{room=\"Hall\"}";
 const ALARM: &str = "Anteroom-Clock-Jump-Alarm";
 
-/// Loaded before the system's library: it adds to the clock what a file says.
-const SHIM: &str = r#"
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-int clock_gettime(clockid_t id, struct timespec *now) {
-    int result = (int)syscall(SYS_clock_gettime, id, now);
-    const char *path = getenv("CLOCK_OFFSET_FILE");
-    if (result != 0 || id != CLOCK_REALTIME || path == NULL) return result;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return result;
-    char text[32] = {0};
-    if (read(file, text, sizeof text - 1) > 0) now->tv_sec += atol(text);
-    close(file);
-    return result;
-}
-"#;
-
-/// A clock that a test moves.
-struct MovedClock {
-    directory: tempfile::TempDir,
-}
-
-impl MovedClock {
-    /// `None` where there is no compiler.
-    fn build() -> Option<Self> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let source = directory.path().join("clock.c");
-        std::fs::write(&source, SHIM).expect("written");
-        let clock = Self { directory };
-        let built =
-            Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(clock.library()).arg(&source).status();
-        if !require("cc", built.is_ok_and(|status| status.success())) {
-            return None;
-        }
-        clock.set(0);
-        Some(clock)
-    }
-
-    fn library(&self) -> PathBuf {
-        self.directory.path().join("clock.so")
-    }
-
-    fn offset_file(&self) -> PathBuf {
-        self.directory.path().join("offset")
-    }
-
-    /// Replaces the file as a whole, so that nobody reads half of it.
-    fn set(&self, seconds: i64) {
-        let next = self.directory.path().join("next");
-        std::fs::write(&next, seconds.to_string()).expect("written");
-        std::fs::rename(&next, self.offset_file()).expect("renamed");
-    }
-
-    fn server(&self) -> Server {
-        let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
-        Server::builder(BINARY)
-            .config(ROOMS)
-            .env("LD_PRELOAD", text(&self.library()))
-            .env("CLOCK_OFFSET_FILE", text(&self.offset_file()))
-            .start()
-            .expect("the server starts")
-    }
+fn start(clock: &MovedClock) -> Server {
+    clock.applied_to(Server::builder(BINARY).config(ROOMS)).start().expect("the server starts")
 }
 
 fn alarm_fires(server: &Server) -> bool {
@@ -94,7 +29,7 @@ fn alarm_fires(server: &Server) -> bool {
 #[test]
 fn a_clock_that_jumps_by_a_day_ends_no_session_and_is_alarmed() {
     let Some(clock) = MovedClock::build() else { return };
-    let server = clock.server();
+    let server = start(&clock);
     let mut line = server.line("Hall");
     let ids = line.join_many(4);
     line.tokens(&ids[0]);
@@ -116,7 +51,7 @@ fn a_clock_that_jumps_by_a_day_ends_no_session_and_is_alarmed() {
 #[test]
 fn an_operator_sets_a_rooms_clock_right_and_nobody_loses_a_place() {
     let Some(clock) = MovedClock::build() else { return };
-    let mut server = clock.server();
+    let mut server = start(&clock);
     let operator = Operator::of(&server);
     assert_eq!(
         operator.done(&["room", "set-clock", "Hall"]),

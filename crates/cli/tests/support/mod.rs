@@ -8,6 +8,7 @@ pub(crate) mod frontier;
 pub(crate) mod hall;
 pub(crate) mod joiners;
 pub(crate) mod metrics;
+pub(crate) mod moved_clock;
 pub(crate) mod operator;
 pub(crate) mod service;
 pub(crate) mod tls;

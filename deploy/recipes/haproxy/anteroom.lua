@@ -5,9 +5,9 @@ local KEY = os.getenv("ANTEROOM_ORIGIN_KEY") or ""             -- anteroom key c
 local SECRET = os.getenv("ANTEROOM_CHECK_SECRET")              -- with `check_secret_file` in anteroom.toml
 local OPEN_WHEN_DOWN = false                                   -- true: everybody comes in while Anteroom does not answer
 local CLOSED = "<!doctype html><title>Closed</title><p>This site cannot let anybody in at the moment. Please try again in a minute."
--- These belong to one connection, or are written anew.
+-- These belong to one connection, or are written anew. A compressed page would be cut at its first zero byte.
 local NOT_COPIED = { ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["upgrade"] = true,
-  ["expect"] = true, ["keep-alive"] = true, ["te"] = true, ["trailer"] = true, ["http2-settings"] = true }
+  ["expect"] = true, ["keep-alive"] = true, ["accept-encoding"] = true, ["te"] = true, ["trailer"] = true, ["http2-settings"] = true }
 
 local function copied(headers)
   local copy = {}

@@ -207,7 +207,8 @@ pub async fn run(
         shutdown.clone(),
     );
     let (app_of_checks, checks_shutdown) = (Arc::clone(&app), shutdown.clone());
-    let checks_limits = limits(connections(&config, connections_max, PRIVATE_SHARE));
+    let checks_limits =
+        Limits { is_http2_in_clear: true, ..limits(connections(&config, connections_max, PRIVATE_SHARE)) };
     let checks_tls = private_tls.clone();
     let checks = async {
         let Some(listener) = bound.ext_authz else { return 0 };

@@ -104,6 +104,8 @@ pub struct Limits {
     pub clients: Option<Arc<ClientSlots>>,
     /// The paths whose handlers may take a clear HTTP/1.1 socket out of hyper; see [`takeout`].
     pub takeout_paths: &'static [&'static str],
+    /// Whether clients without TLS speak HTTP/2 from their first byte, as gRPC does, and nothing else.
+    pub is_http2_in_clear: bool,
 }
 
 impl Default for Limits {
@@ -121,6 +123,7 @@ impl Default for Limits {
             untaken_timeout: UNTAKEN_TIMEOUT,
             clients: None,
             takeout_paths: &[],
+            is_http2_in_clear: false,
         }
     }
 }

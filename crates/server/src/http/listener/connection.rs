@@ -57,7 +57,7 @@ pub(super) struct Context {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-/// Serves HTTP/1.1 on a bare socket, until a handler takes it if not to its end.
+/// Serves HTTP/1.1 on a bare socket, until a handler takes it if not to its end; or HTTP/2, where the listener is for that.
 pub(super) async fn serve_clear_text<S, B>(context: Context, mut transport: Transport, service: S)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -65,6 +65,9 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    if context.limits.is_http2_in_clear {
+        return serve_http2(context, transport, service).await;
+    }
     let paths = context.limits.takeout_paths;
     let takeout = (!paths.is_empty()).then(Takeout::default);
     transport.set_takeout(takeout.clone());

@@ -44,7 +44,7 @@ fn nginx_opened_admits_nobody_who_waits_and_everybody_without_anteroom() {
 
 #[test]
 fn caddy_opened_admits_nobody_who_waits_and_everybody_without_anteroom() {
-    opened(Front::Caddy, &[("# reverse_proxy @unanswered", "reverse_proxy @unanswered")]);
+    opened(Front::Caddy, &[("# reverse_proxy 127", "reverse_proxy 127")]);
 }
 
 #[test]

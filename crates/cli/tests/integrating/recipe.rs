@@ -52,13 +52,18 @@ pub(crate) fn copy(recipe: &str, directory: &Path, ports: &Ports, key: &str, edi
     let folder = workspace_root().join("deploy/recipes").join(recipe);
     let mut made = vec![false; edits.len()];
     for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-        let name = entry.expect("a file").file_name().into_string().expect("a name in letters");
-        let mut text = read_for(recipe, &name, ports).replace(KEY, key);
+        let path = entry.expect("a file").path();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name in letters");
+        // A reader who has run the recipe has left directories here.
+        if path.is_dir() || name.starts_with('.') {
+            continue;
+        }
+        let mut text = read_for(recipe, name, ports).replace(KEY, key);
         for ((from, to), made) in edits.iter().zip(&mut made) {
             *made |= text.contains(from);
             text = text.replace(from, to);
         }
-        fs::write(directory.join(&name), text).expect("a file can be written in a temporary directory");
+        fs::write(directory.join(name), text).expect("a file can be written in a temporary directory");
     }
     assert!(made.iter().all(|made| *made), "{recipe} has not all of {edits:?}");
 }

@@ -19,8 +19,8 @@ fn server(from: &str, to: &str, environment: &[(&str, &str)]) -> Server {
     builder.start().expect("the server starts")
 }
 
-/// The statuses of a check in each dialect, asked from an address of loopback.
-fn statuses(server: &Server, last: u8, secret: Option<&str>) -> Vec<u16> {
+/// The statuses of a check in each dialect, asked from an address of loopback for a host.
+fn statuses_at(host: &str, server: &Server, last: u8, secret: Option<&str>) -> Vec<u16> {
     let paths =
         ["/check/nginx/shop", "/check/nginx/shop/page", "/check/forward/shop", "/check/envoy/shop/page"];
     let ask = |path: &str| {
@@ -40,11 +40,16 @@ fn statuses(server: &Server, last: u8, secret: Option<&str>) -> Vec<u16> {
         let request =
             secret.iter().fold(request, |request, secret| request.header("Anteroom-Check-Secret", secret));
         let mut client = Client::new(server.public()).with_source(loopback(last));
-        let answer = client.send(&request.header("Host", "127.0.0.1")).expect("an answer");
+        let answer = client.send(&request.header("Host", host)).expect("an answer");
         assert_eq!(answer.header("Anteroom-Visit"), None, "{path}: {answer:?}");
         answer.status
     };
     paths.map(ask).to_vec()
+}
+
+/// The same for a host that is nobody's site.
+fn statuses(server: &Server, last: u8, secret: Option<&str>) -> Vec<u16> {
+    statuses_at("anteroom.internal", server, last, secret)
 }
 
 /// What those read who may ask about a visitor whose cookie has not come back.
@@ -58,12 +63,16 @@ fn an_address_that_is_not_listed_cannot_ask() {
     assert_eq!(statuses(&server, 1, None), ANSWERED);
     assert_eq!(statuses(&server, 2, None), REFUSED);
     assert_eq!(statuses(&server, 2, Some(SECRET)), REFUSED);
+    // On a host of the site it is a page of the site to them, which is protected like any other.
+    assert_eq!(statuses_at("127.0.0.1", &server, 1, None), ANSWERED);
+    assert_eq!(statuses_at("127.0.0.1", &server, 2, None), [303; 4]);
     // Neither do visitors reach it by the way that recipes leave open for them.
     let mut browser = Browser::new(server.public());
     for path in
         ["/.anteroom/check/nginx/shop", "/.anteroom/check/forward/shop", "/.anteroom/check/envoy/shop/"]
     {
-        assert_eq!(browser.fetch(path).status, 404, "{path}");
+        let answer = browser.fetch(path);
+        assert!(matches!(answer.status, 403 | 404), "{path}: {answer:?}");
     }
 }
 

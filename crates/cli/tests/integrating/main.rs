@@ -7,6 +7,7 @@
 mod support;
 
 mod fronts;
+mod lost_cookies;
 mod matrix;
 mod outages;
 mod program;

@@ -125,7 +125,7 @@ impl Stand {
     #[track_caller]
     pub(crate) fn inside(&self) -> Browser {
         let mut browser = self.browser();
-        self.enter(&mut browser, "/");
+        enter(&mut browser, "/");
         assert!(browser.open("/confirmed").is_from_site());
         browser
     }
@@ -138,14 +138,6 @@ impl Stand {
         let page = browser.open("/");
         self.assert_waits(&page);
         (browser, page)
-    }
-
-    /// Opens a page again and again until the site answers.
-    #[track_caller]
-    pub(crate) fn enter(&self, browser: &mut Browser, target: &str) -> Answer {
-        let answer = browser.enter(target, SOON, TIMEOUT);
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer
     }
 
     /// The waiting page, with a place.
@@ -213,31 +205,6 @@ impl Stand {
     pub(crate) fn wait_for_figure(&self, name: &str, value: u64) {
         wait_until(&format!("{name} is {value}"), TIMEOUT, || self.figure(name) == value);
     }
-
-    /// Asks about ten times a second for so long, as scripts of a page do.
-    #[track_caller]
-    pub(crate) fn keeps_asking(&self, browser: &mut Browser, lasting: Duration, session: Duration) -> Asked {
-        let began = now();
-        let (mut last_in, mut cookies_set) = (began, 0);
-        while began.elapsed() < lasting {
-            let sent = now();
-            let answer = browser.fetch("/asks");
-            if !answer.is_from_site() {
-                // On a machine that stood still for a whole visit this is right.
-                assert!(
-                    now().duration_since(last_in) + ROUNDING >= session,
-                    "out although renewed: {answer:?}"
-                );
-                return Asked { cookies_set, was_out: true };
-            }
-            last_in = sent;
-            cookies_set += answer.set_cookies().iter().filter(|cookie| cookie.name == COOKIE).count();
-            for _ in 0..10 {
-                pause();
-            }
-        }
-        Asked { cookies_set, was_out: false }
-    }
 }
 
 /// Clocks of tests and servers tell whole seconds here and there.
@@ -252,6 +219,28 @@ pub(crate) struct Asked {
     pub(crate) was_out: bool,
 }
 
+/// Asks about ten times a second for so long, as scripts of a page do.
+#[track_caller]
+pub(crate) fn keep_asking(browser: &mut Browser, lasting: Duration, session: Duration) -> Asked {
+    let began = now();
+    let (mut last_in, mut cookies_set) = (began, 0);
+    while began.elapsed() < lasting {
+        let sent = now();
+        let answer = browser.fetch("/asks");
+        if !answer.is_from_site() {
+            // On a machine that stood still for a whole visit this is right.
+            assert!(now().duration_since(last_in) + ROUNDING >= session, "out although renewed: {answer:?}");
+            return Asked { cookies_set, was_out: true };
+        }
+        last_in = sent;
+        cookies_set += answer.set_cookies().iter().filter(|cookie| cookie.name == COOKIE).count();
+        for _ in 0..10 {
+            pause();
+        }
+    }
+    Asked { cookies_set, was_out: false }
+}
+
 impl Drop for Stand {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -261,6 +250,14 @@ impl Drop for Stand {
             }
         }
     }
+}
+
+/// Opens a page again and again until the site answers.
+#[track_caller]
+pub(crate) fn enter(browser: &mut Browser, target: &str) -> Answer {
+    let answer = browser.enter(target, SOON, TIMEOUT);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer
 }
 
 /// 127.0.0.`last`.

@@ -6,10 +6,10 @@ use anteroom_testkit::{Browser, Chromium, DOOR, Wire, require_chromium, wait_unt
 use serde_json::json;
 
 use crate::fronts::Front;
-use crate::stand::{COOKIE, Stand, TIMEOUT};
+use crate::stand::{COOKIE, Stand, TIMEOUT, enter, keep_asking};
 
 /// A short visit.
-const SESSION: Duration = Duration::from_secs(4);
+pub(crate) const SESSION: Duration = Duration::from_secs(4);
 /// More than fits into the buffers on the way.
 const LARGE_BODY: usize = 100_000;
 
@@ -29,12 +29,12 @@ pub(crate) fn walk(front: Front) {
 
     let (mut second, page) = stand.in_line();
     assert_eq!(page.shown_people_ahead(), Some(0), "{page:?}");
-    stand.assert_refused(&second.post("/buy", "what=this"));
+    stand.assert_refused(&second.copy().post("/buy", "what=this"));
     stand.assert_refused(&stand.browser().fetch("/data"));
     assert_eq!(second.open("/").shown_position(), page.shown_position(), "the place is kept");
 
     stand.end_visit(&mut first);
-    stand.enter(&mut second, "/shop?for=me");
+    enter(&mut second, "/shop?for=me");
     assert!(second.post("/buy", "what=this").is_from_site());
     assert_eq!(stand.site.last_seen("/buy").body, b"what=this");
     assert_ne!(stand.site.last_seen("/buy").visit(), seen.visit());
@@ -63,7 +63,7 @@ pub(crate) fn the_waiting_page_is_live_in_a_browser(front: Front) {
     stand.set("total_active_users", &json!(2));
     wait_until("the third visitor is next", TIMEOUT, || ahead() == "0" || ahead().is_empty());
     assert_eq!(third.run("return window.markOfTest === true", &[]), true, "it came live");
-    stand.enter(&mut second, "/");
+    enter(&mut second, "/");
     stand.end_visit(&mut first);
     wait_until("the third visitor is inside by themselves", TIMEOUT, || {
         third.text("p").is_some_and(|text| text == "GET /start?a=b")
@@ -75,16 +75,20 @@ pub(crate) fn a_post_while_waiting_is_refused_and_said_to_be(front: Front) {
     let mut first = stand.inside();
     let (mut second, page) = stand.in_line();
     let body = "x".repeat(LARGE_BODY);
-    for answer in
-        [second.post("/buy", "what=this"), second.post("/buy", &body), stand.browser().post("/buy", "")]
-    {
+    // Each over a connection of its own, which may end before the whole body was read.
+    let answers = [
+        second.copy().post("/buy", "what=this"),
+        second.copy().post("/buy", &body),
+        stand.browser().post("/buy", ""),
+    ];
+    for answer in answers {
         stand.assert_refused(&answer);
         assert_eq!(answer.header("Location"), None, "no redirect makes a GET of it: {answer:?}");
     }
     assert!(!stand.site.request_log().iter().any(|seen| seen.path() == "/buy"));
     assert_eq!(second.open("/").shown_position(), page.shown_position(), "the place is kept");
     stand.end_visit(&mut first);
-    stand.enter(&mut second, "/");
+    enter(&mut second, "/");
     assert!(second.post("/buy", &body).is_from_site());
     assert_eq!(stand.site.last_seen("/buy").body.len(), LARGE_BODY);
 }
@@ -107,7 +111,7 @@ pub(crate) fn a_page_that_only_fetches_stays_inside(front: Front) {
     stand.set("session_duration", &json!(SESSION.as_secs()));
     let mut browser = stand.inside();
     let visit = stand.site.last_seen("/confirmed").visit();
-    let asked = stand.keeps_asking(&mut browser, SESSION * 5 / 2, SESSION);
+    let asked = keep_asking(&mut browser, SESSION * 5 / 2, SESSION);
     if asked.was_out {
         return;
     }
@@ -188,5 +192,5 @@ pub(crate) fn a_stop_and_a_start_of_anteroom_keep_visits_and_places(front: Front
     stand.assert_waits(&again);
     assert_eq!(again.shown_position(), page.shown_position());
     stand.end_visit(&mut first);
-    stand.enter(&mut second, "/");
+    enter(&mut second, "/");
 }

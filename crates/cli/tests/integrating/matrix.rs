@@ -24,6 +24,7 @@ macro_rules! matrix {
                 forgeries: the_site_reads_the_visit_that_anteroom_says,
                 forgeries: an_address_does_not_use_the_budget_of_another,
                 forgeries: no_check_is_reached_from_outside,
+                forgeries: a_proxy_that_may_not_ask_lets_nobody_in,
             );
         })+
     };

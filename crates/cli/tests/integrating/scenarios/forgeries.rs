@@ -167,3 +167,20 @@ pub(crate) fn no_check_is_reached_from_outside(front: Front) {
     let answer = inside.fetch("/check/forward/shop");
     assert!(answer.is_from_site(), "{answer:?}");
 }
+
+/// The operator's mistake, or another program on the way: the site stays closed.
+pub(crate) fn a_proxy_that_may_not_ask_lets_nobody_in(front: Front) {
+    if front == Front::Gateway {
+        return;
+    }
+    let elsewhere = [("ANTEROOM_CHECK_PROXIES", "192.0.2.1")];
+    let plan = Plan { server_environment: &elsewhere, ..Plan::default() };
+    let Some(stand) = Stand::planned(front, &plan) else { return };
+    let mut browser = stand.browser_from(2);
+    for _ in 0..3 {
+        for answer in [browser.open("/"), browser.fetch("/data"), browser.copy().post("/buy", "what=this")] {
+            assert!(!answer.is_from_site(), "{answer:?}");
+        }
+    }
+    assert_eq!(stand.site.requests(), 0);
+}

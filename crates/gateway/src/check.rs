@@ -87,29 +87,28 @@ pub enum CheckFault {
     Repeated(HeaderName),
 }
 
-/// A request as a proxy describes it.
+/// A request as a proxy describes it; none if no server could read what its client has sent.
 #[derive(Debug)]
-pub enum Described {
-    /// This one.
-    As(Request<()>),
-    /// One that no server could read: the client sent it so.
-    Malformed,
-}
+pub struct Described(Option<Request<()>>);
 
 impl Described {
     /// A request with this method and target, and with the header fields of the check.
     pub fn of(method: &[u8], target: &[u8], headers: HeaderMap) -> Self {
         let method = Method::from_bytes(method);
         let target = PathAndQuery::try_from(if target.is_empty() { b"/" } else { target });
-        let (Ok(method), Ok(target)) = (method, target) else { return Self::Malformed };
+        let (Ok(method), Ok(target)) = (method, target) else { return Self(None) };
         if !target.as_str().starts_with('/') {
-            return Self::Malformed;
+            return Self(None);
         }
         let mut request = Request::new(());
         *request.method_mut() = method;
         *request.uri_mut() = Uri::from(target);
         *request.headers_mut() = headers;
-        Self::As(request)
+        Self(Some(request))
+    }
+
+    pub(crate) fn into_request(self) -> Option<Request<()>> {
+        self.0
     }
 }
 
@@ -173,10 +172,11 @@ mod tests {
         }
         let check = check.body(()).unwrap();
         let path = CheckPath::parse(check.uri().path()).unwrap();
-        Ok(match described(path, &check)? {
-            Described::As(request) => format!("{} {}", request.method(), request.uri()),
-            Described::Malformed => "malformed".to_owned(),
-        })
+        let request = described(path, &check)?.into_request();
+        Ok(request.map_or_else(
+            || "malformed".to_owned(),
+            |request| format!("{} {}", request.method(), request.uri()),
+        ))
     }
 
     #[test]

@@ -79,14 +79,13 @@ impl Rejection {
             }
             Self::Closed | Self::TurnedAway => Verdict::Closed,
             Self::NotInside { .. } => Verdict::NotInside,
-            Self::Misdirected => Verdict::Misdirected,
+            Self::Misdirected | Self::Check(_) => Verdict::Misdirected,
             Self::NotReady => Verdict::Held,
             Self::Origin(ProxyError::Request(_) | ProxyError::ClientStalled | ProxyError::ClientBroke) => {
                 Verdict::Malformed
             }
             Self::Origin(_) => Verdict::OriginFailed,
             Self::UnknownRoom | Self::Line(..) => Verdict::Line,
-            Self::Check(_) => Verdict::Misdirected,
         }
     }
 

@@ -206,36 +206,19 @@ pub async fn run(
         move |peer| private_services.of(peer),
         shutdown.clone(),
     );
-    let (app_of_checks, checks_shutdown) = (Arc::clone(&app), shutdown.clone());
-    let checks_limits =
-        Limits { is_http2_in_clear: true, ..limits(connections(&config, connections_max, PRIVATE_SHARE)) };
-    let checks_tls = private_tls.clone();
-    let checks = async {
-        let Some(listener) = bound.ext_authz else { return 0 };
-        let counters = Arc::clone(&app_of_checks.metrics.ext_authz_connections);
-        let services = |peer| ExtAuthz::new(&app_of_checks, peer);
-        let served = listener::serve(
-            "ext_authz",
-            listener,
-            checks_tls,
-            checks_limits,
-            counters,
-            services,
-            checks_shutdown,
-        );
-        served.await.cut
-    };
+    let ext_authz = serve_ext_authz(
+        bound.ext_authz,
+        private_tls.clone(),
+        limits(connections(&config, connections_max, PRIVATE_SHARE)),
+        &app,
+        shutdown.clone(),
+    );
     // Ends with this function: dropping the set stops what is left in it.
-    let mut watchers = JoinSet::new();
+    let mut watchers = watch_over(&app, &shutdown);
     for certificates in [public_tls, private_tls].into_iter().flatten() {
         watchers.spawn(Arc::clone(&certificates).watch(shutdown.clone()));
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
     }
-    watchers.spawn(Arc::clone(&app.gateway).run_maintenance());
-    watchers.spawn(alarms::run(Arc::clone(&app), shutdown.clone()));
-    watchers.spawn(peer_changes::keep_up(Arc::clone(&app), shutdown.clone()));
-    watchers.spawn(staleness::run(Arc::clone(&app), shutdown.clone()));
-    watchers.spawn(Arc::clone(&app.limiter).keep_probing());
     if let Some(templates) = templates {
         watchers.spawn(templates.watch(shutdown.clone()));
     }
@@ -248,10 +231,36 @@ pub async fn run(
         app.admission.auctions.close();
         app.gateway.close();
     };
-    let (public, private, checks, ()) = tokio::join!(biased; public, private, checks, closing);
+    let (public, private, checks, ()) = tokio::join!(biased; public, private, ext_authz, closing);
     app.engine.stop().await;
     tracing::info!(cut = public.cut + private.cut + checks, "stopped");
     Ok(())
+}
+
+/// What goes on beside the listeners.
+fn watch_over(app: &Arc<App>, shutdown: &Shutdown) -> JoinSet<()> {
+    let mut watchers = JoinSet::new();
+    watchers.spawn(Arc::clone(&app.gateway).run_maintenance());
+    watchers.spawn(alarms::run(Arc::clone(app), shutdown.clone()));
+    watchers.spawn(peer_changes::keep_up(Arc::clone(app), shutdown.clone()));
+    watchers.spawn(staleness::run(Arc::clone(app), shutdown.clone()));
+    watchers.spawn(Arc::clone(&app.limiter).keep_probing());
+    watchers
+}
+
+/// Serves Envoy's listener, if there is one; returns how many connections were cut at its end.
+async fn serve_ext_authz(
+    listener: Option<TcpListener>,
+    tls: Option<Arc<Certificates>>,
+    limits: Limits,
+    app: &Arc<App>,
+    shutdown: Shutdown,
+) -> u64 {
+    let Some(listener) = listener else { return 0 };
+    let limits = Limits { is_http2_in_clear: true, ..limits };
+    let counters = Arc::clone(&app.metrics.ext_authz_connections);
+    let services = |peer| ExtAuthz::new(app, peer);
+    listener::serve("ext_authz", listener, tls, limits, counters, services, shutdown).await.cut
 }
 
 /// Reads the certificates again whenever the number of requests to do so has grown.

@@ -530,7 +530,7 @@ mod tests {
             ..Default::default()
         };
         let room = anteroom_core::Room::open(settings, UnixMillis(1), 1);
-        let tick = anteroom_core::Operation::Tick;
+        let tick = Operation::Tick;
         let room = anteroom_core::apply(room, UnixMillis(1), &tick, anteroom_core::Reads::default()).room;
         let auction = room.auction.as_deref().expect("it holds auctions").clone();
         Auction { round: UnixMillis(round), free, spare, ..auction }

@@ -49,14 +49,12 @@ impl Owner {
         }
         // The mistake may be in what was asked, or in the room itself. A turn that nobody asked for shows which: a room that works is
         // not counted as one that fails.
-        match catch_panic(self.work(&mut vec![])).await {
-            Ok(turned) => turned,
-            Err(Panicked) => {
-                count(&self.counters.panics, 1);
-                self.note_failure(&StoreError::Transient("the room stopped without a request".into()));
-                Ok(())
-            }
+        if let Ok(turned) = catch_panic(self.work(&mut vec![])).await {
+            return turned;
         }
+        count(&self.counters.panics, 1);
+        self.note_failure(&StoreError::Transient("the room stopped without a request".into()));
+        Ok(())
     }
 
     /// Of a batch that panicked: both halves, the earlier one last; or its only request refused.

@@ -424,24 +424,3 @@ async fn what_is_left_of_a_deleted_room_is_nobody_elses_and_goes_little_by_littl
     let left: Vec<_> = left.into_iter().filter(|(name, _)| of_rooms.contains(&name.as_str())).collect();
     assert_eq!(left, []);
 }
-
-/// A turn of a room reads the sessions of all that it claims.
-#[tokio::test(flavor = "current_thread")]
-async fn many_sessions_are_read_in_one_transaction_and_not_on_the_thread_of_the_caller() {
-    let disk = FailingDisk::default();
-    let store = Arc::new(disk.open().unwrap());
-    let (engine, room) = engine_on(store.clone()).await;
-    let ticket = room.join().await.unwrap();
-    let key = |position: u64| SessionKey {
-        generation: ticket.generation,
-        position: anteroom_core::Position::new(position).unwrap(),
-    };
-    let keys: Vec<SessionKey> = (1..=4_096).map(key).collect();
-    let read = tokio::select! {
-        biased;
-        read = store.sessions(room.id(), &keys) => panic!("the thread was held for {:?}", read.map(|all| all.len())),
-        () = std::future::ready(()) => store.sessions(room.id(), &keys).await.unwrap(),
-    };
-    assert_eq!((read.len(), read.iter().flatten().count()), (4_096, 0));
-    engine.stop().await;
-}

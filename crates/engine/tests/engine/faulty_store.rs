@@ -415,7 +415,7 @@ async fn a_turn_of_claims_reads_all_its_sessions_at_once() {
     for _ in 0..CLAIMS {
         tickets.push(room.join().await.unwrap());
     }
-    operate(&room, Operation::Advance { by: CLAIMS as i64 }).await.unwrap();
+    operate(&room, Operation::Advance { by: i64::try_from(CLAIMS).unwrap() }).await.unwrap();
     // All of them queue up behind a write, and are taken in one turn.
     let closed = store.block_writes().await;
     let mut claims = JoinSet::new();

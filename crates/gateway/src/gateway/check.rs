@@ -135,7 +135,7 @@ impl Gateway {
         client: &Client,
         is_tls: bool,
     ) -> CheckAnswer {
-        let Described::As(request) = request else {
+        let Some(request) = request.into_request() else {
             let malformed = Rejection::Origin(RequestFault::TargetAmbiguous.into());
             let response = self.refuse_without_room(&Request::new(()), &malformed);
             return refusal(dialect, response);

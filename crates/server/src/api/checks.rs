@@ -27,10 +27,14 @@ impl CheckProxies {
         self.networks.is_some() || self.secret.is_some()
     }
 
-    /// Whether a request is a check, and its sender may ask.
-    pub(crate) fn admit<B>(&self, request: &Request<B>, peer: &Peer) -> bool {
+    /// Whether a request asks for a verdict, and, if checks are configured, whether its sender may. A proxy that asks from
+    /// an address that may not must never be answered by a site, whose 200 it would take for permission.
+    pub(crate) fn admit<B>(&self, request: &Request<B>, peer: &Peer) -> Asked {
         let path = request.uri().path();
-        path.starts_with(CHECK_PREFIX) && is_check(path) && self.trusts(request.headers(), peer)
+        if !self.is_configured() || !path.starts_with(CHECK_PREFIX) || !is_check(path) {
+            return Asked::NoVerdict;
+        }
+        if self.trusts(request.headers(), peer) { Asked::Verdict } else { Asked::WithoutPermission }
     }
 
     /// Whether what a proxy shows, and where it comes from, is right.
@@ -46,11 +50,27 @@ impl CheckProxies {
     }
 }
 
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Something else.
+    NoVerdict,
+    /// A verdict, from a proxy that may ask.
+    Verdict,
+    /// A verdict, from somebody who may not ask.
+    WithoutPermission,
+}
+
 /// Who may not ask is told so.
-pub(crate) async fn refuse() -> Result<ApiResponse, ApiError> {
+pub(crate) fn not_for_you() -> ApiError {
     let text = "Checks are for the proxies that `check_proxies` lists, or that show the secret of checks in \
                 Anteroom-Check-Secret, and for no other address";
-    Err(ApiError::problem(Problem::Forbidden, text))
+    ApiError::problem(Problem::Forbidden, text)
+}
+
+/// The same, where no checks are configured.
+pub(crate) async fn refuse() -> Result<ApiResponse, ApiError> {
+    Err(not_for_you())
 }
 
 #[cfg(test)]
@@ -60,6 +80,10 @@ mod tests {
     use super::*;
 
     fn admits(proxies: &CheckProxies, peer: &str, path: &str, secret: Option<&str>) -> bool {
+        asked(proxies, peer, path, secret) == Asked::Verdict
+    }
+
+    fn asked(proxies: &CheckProxies, peer: &str, path: &str, secret: Option<&str>) -> Asked {
         let mut check = Request::get(path);
         if let Some(secret) = secret {
             check = check.header(CHECK_SECRET, secret);
@@ -89,7 +113,9 @@ mod tests {
         assert!(!admits(&by_both, "10.0.0.1", PATH, None));
         assert!(!admits(&by_both, "192.0.2.1", PATH, right));
         for other in ["/check/nobody/shop", "/.anteroom/check/forward/shop", "/join"] {
-            assert!(!admits(&by_address, "10.0.0.1", other, None), "{other}");
+            assert_eq!(asked(&by_address, "10.0.0.1", other, None), Asked::NoVerdict, "{other}");
         }
+        assert_eq!(asked(&by_address, "192.0.2.1", PATH, None), Asked::WithoutPermission);
+        assert_eq!(asked(&nobody, "192.0.2.1", PATH, None), Asked::NoVerdict, "a site may have such a path");
     }
 }

@@ -144,7 +144,7 @@ settings! {
     /// Proxies before this server, as networks: only their `X-Forwarded-For` is believed when it is asked who a client is. When
     /// unset: nobody's, and the other end of a connection is the client. Without it all visitors behind a proxy are one.
     trusted_proxies: Optional<NetworkList> = "10.0.0.0/8, 2001:db8::/32";
-    /// Proxies that ask for verdicts at `/check/`, as networks: nginx, Caddy, Traefik, HAProxy, Envoy. What they say of a request
+    /// Proxies that ask for verdicts at `/check/`, as networks: nginx, Caddy, Traefik, Envoy and others. What they say of a request
     /// is believed, and they count as `trusted_proxies`. Instead, or beside it, `ANTEROOM_CHECK_SECRET` names what they
     /// have to show; where both are set, both must be right.
     check_proxies: Optional<NetworkList> = "10.0.0.0/8";

@@ -16,7 +16,7 @@ use anteroom_gateway::check::{Described, Dialect};
 use anteroom_gateway::identify::{Client, Peer, identify};
 use anteroom_gateway::{Allowance, CheckAnswer};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use prost::Message;
@@ -30,8 +30,9 @@ use crate::app::App;
 
 /// The one call.
 const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
-/// The largest request that is described to us: Envoy takes header fields of 60 KiB, and sends no body unless it is told to.
-const CHECK_MAX_BYTES: usize = 1024 * 1024;
+/// The largest request that is described to us: Envoy takes header fields of 60 KiB, and sends no body unless it is told to. A larger
+/// one is an error of the call, so this is generous.
+const CHECK_MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The largest page that is sent back.
 const PAGE_MAX_BYTES: usize = 1024 * 1024;
 /// What names the room, in the settings of a route or as metadata of the call.
@@ -63,7 +64,10 @@ impl ExtAuthz {
         self,
         request: tonic::Request<CheckRequest>,
     ) -> Result<tonic::Response<CheckResponse>, Status> {
-        self.permit(request.metadata())?;
+        if !self.may_ask(request.metadata()) {
+            tracing::debug!(peer = %self.peer.address, "check over gRPC by an address that may not ask");
+            return Ok(tonic::Response::new(CheckResponse::forbidden()));
+        }
         let named_by_metadata = request.metadata().get(ROOM_METADATA).and_then(|name| name.to_str().ok());
         let named_by_metadata = named_by_metadata.map(str::to_owned);
         let attributes = request.into_inner().attributes.unwrap_or_default();
@@ -84,20 +88,14 @@ impl ExtAuthz {
     }
 
     /// Who may ask over gRPC is who may ask over HTTP.
-    fn permit(&self, metadata: &MetadataMap) -> Result<(), Status> {
+    fn may_ask(&self, metadata: &MetadataMap) -> bool {
         let mut shown = HeaderMap::new();
         if let Some(secret) = metadata.get(SECRET_METADATA)
             && let Ok(secret) = HeaderValue::from_bytes(secret.as_encoded_bytes())
         {
             shown.insert(SECRET_METADATA, secret);
         }
-        if self.app.check_proxies.trusts(&shown, &self.peer) {
-            return Ok(());
-        }
-        Err(Status::new(
-            Code::PermissionDenied,
-            "checks are for check_proxies, or for those that show the secret of checks as metadata",
-        ))
+        self.app.check_proxies.trusts(&shown, &self.peer)
     }
 
     /// The client of Envoy; a proxy before Envoy is followed back if it is trusted.
@@ -180,10 +178,22 @@ impl CheckResponse {
         }
     }
 
+    /// Who may not ask has nothing passed. An error of the call could be taken for permission.
+    fn forbidden() -> Self {
+        let body = "Checks are for check_proxies, or for those that show the secret of checks as metadata"
+            .to_owned();
+        let status = Some(HttpStatus { code: StatusCode::FORBIDDEN.as_u16().into() });
+        Self {
+            status: Some(RpcStatus { code: Code::PermissionDenied as i32 }),
+            http_response: Some(HttpResponse::Denied(DeniedResponse { status, headers: vec![], body })),
+            dynamic_metadata: None,
+        }
+    }
+
     async fn deny(response: Response<anteroom_gateway::GatewayBody>) -> Self {
         let (parts, body) = response.into_parts();
         let body = http_body_util::Limited::new(body, PAGE_MAX_BYTES).collect().await;
-        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let fields = parts.headers.iter().filter(|(name, _)| !WRITTEN_BY_ENVOY.contains(name));
         let denied = DeniedResponse {
             status: Some(HttpStatus { code: parts.status.as_u16().into() }),

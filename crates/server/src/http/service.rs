@@ -20,6 +20,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 
 use crate::access::{Authenticator, Principal};
+use crate::api::checks::{self, Asked};
 use crate::api::waiting_pages::ForOwnPages;
 use crate::app::App;
 use crate::http::error::{ApiError, Style};
@@ -88,8 +89,10 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             return self.dispatch(&found, request);
         }
         // phase: check
-        if self.app.check_proxies.admit(&request, &self.peer) {
-            return self.by_check(request);
+        match self.app.check_proxies.admit(&request, &self.peer) {
+            Asked::NoVerdict => {}
+            Asked::Verdict => return self.by_check(request),
+            Asked::WithoutPermission => return self.refuse_early(checks::not_for_you()),
         }
         let is_for_a_site = self.app.gateway.covers(&request);
         // phase: strip prefix
@@ -100,11 +103,8 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         if let Some(expected) = &self.app.origin_secret
             && !expected.is_shown_by(request.headers())
         {
-            let error = ApiError::problem(Problem::Forbidden, "This address answers to its CDN only");
-            let mut refused = error.render(Style::Problem, &self.app.public_url);
-            mark_cross_origin(refused.headers_mut());
-            self.app.metrics.count_response(self.listener.name(), UNKNOWN, refused.status().as_u16());
-            return ResponseFuture::Routed(Some(refused));
+            let text = "This address answers to its CDN only";
+            return self.refuse_early(ApiError::problem(Problem::Forbidden, text));
         }
         // phase: gateway
         if is_for_a_site {
@@ -129,6 +129,14 @@ impl Service {
         ResponseFuture::Pending(Box::pin(async move {
             gateway.answer(request, peer).await.map(ResponseBody::Gateway)
         }))
+    }
+
+    /// Refuses a request before its row is known.
+    fn refuse_early(&self, error: ApiError) -> ResponseFuture {
+        let mut refused = error.render(Style::Problem, &self.app.public_url);
+        mark_cross_origin(refused.headers_mut());
+        self.app.metrics.count_response(self.listener.name(), UNKNOWN, refused.status().as_u16());
+        ResponseFuture::Routed(Some(refused))
     }
 
     /// The verdict on a request that another proxy passes on.

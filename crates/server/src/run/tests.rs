@@ -47,7 +47,7 @@ impl Server {
         });
         let (pages, _templates) = page_templates::open(&config).unwrap();
         let address = || "http://127.0.0.1".to_owned();
-        let addresses = Addresses { public: address(), private: address() };
+        let addresses = Addresses { public: address(), private: address(), ext_authz: None };
         let store = Arc::new(FaultInjectingStore::new(MemoryStore::default()));
         let opened = OpenStore { store: Arc::clone(&store) as Arc<dyn anteroom_store::Store>, redis: None };
         let parts = (opened, watch.unwrap(), pages);

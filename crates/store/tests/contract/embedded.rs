@@ -69,7 +69,7 @@ fn the_sessions_of_a_whole_turn_are_read_on_no_thread_that_others_wait_for() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     runtime.block_on(async {
         // The only thread that may block is busy.
-        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
         let busy = tokio::task::spawn_blocking(move || released.recv());
         let mut reading = pin!(store.sessions(&room, &keys));
         let first_poll = std::future::poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await;
@@ -96,6 +96,7 @@ async fn the_sessions_of_a_turn_are_those_of_one_moment() {
     }
     let room = RoomId::parse("room").unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
+    #[expect(clippy::disallowed_methods, reason = "a test joins the one task that it spawns")]
     let reader = tokio::spawn({
         let (store, keys, is_over) = (Arc::clone(&store), keys.clone(), Arc::clone(&is_over));
         async move {

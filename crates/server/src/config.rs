@@ -69,7 +69,7 @@ pub const ORIGIN_SECRET: SecretSetting = SecretSetting {
 /// What proxies show that ask for verdicts.
 pub const CHECK_SECRET: SecretSetting = SecretSetting {
     name: "check_secret",
-    documentation: "What proxies show in `Anteroom-Check-Secret` when they ask for verdicts.",
+    documentation: "What proxies show in `Anteroom-Check-Secret` when they ask for verdicts; wins over `check_secret_file`.",
 };
 /// Every setting that is given by the environment only.
 pub const SECRET_SETTINGS: &[SecretSetting] = &[SECRET, ADMIN_KEY, ORIGIN_SECRET, CHECK_SECRET];
@@ -128,7 +128,8 @@ impl Config {
         if let Some(config) = &config {
             source.problems.extend(config.contradictions());
             source.problems.extend(config.gateway_contradictions(!rooms.is_empty()));
-            let may_anybody_check = config.check_proxies.is_some() || secrets.check_secret.is_some();
+            let has_secret = secrets.check_secret.is_some() || config.check_secret_file.is_some();
+            let may_anybody_check = config.check_proxies.is_some() || has_secret;
             if config.ext_authz_addr.is_some() && !may_anybody_check {
                 source.problems.push(Problem::ExtAuthzWithoutProxies);
             }

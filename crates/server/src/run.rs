@@ -20,7 +20,7 @@ use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
 use anyhow::Context;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -426,16 +426,28 @@ fn origin_secret(config: &Config, secrets: &Secrets) -> anyhow::Result<Option<Or
 
 /// Which proxies may ask for verdicts.
 fn check_proxies(config: &Config, secrets: &Secrets) -> anyhow::Result<CheckProxies> {
-    let secret = secrets.check_secret.as_ref().map(|secret| {
+    let named = secrets.check_secret.clone().map(|secret| ("ANTEROOM_CHECK_SECRET".to_owned(), secret));
+    let secret = match (named, &config.check_secret_file) {
+        (Some(named), _) => Some(named),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path).map_err(|error| Hinted {
+                what: format!("check_secret_file cannot be read: {}: {error}", path.display()),
+                hint: "make one with `openssl rand -base64 32`, readable by this user".into(),
+            })?;
+            Some((path.display().to_string(), SecretString::from(text.trim())))
+        }
+        (None, None) => None,
+    };
+    let digest = |(source, secret): (String, SecretString)| {
         if secret.expose_secret().chars().count() < ADMIN_KEY_MIN_CHARACTERS {
             return Err(Hinted {
-                what: format!("ANTEROOM_CHECK_SECRET is shorter than {ADMIN_KEY_MIN_CHARACTERS} characters"),
+                what: format!("the secret of {source} is shorter than {ADMIN_KEY_MIN_CHARACTERS} characters"),
                 hint: "make one with `openssl rand -base64 32`".into(),
             });
         }
         Ok(ApiKeyDigest::of(secret.expose_secret()))
-    });
-    Ok(CheckProxies { networks: config.check_proxies.clone(), secret: secret.transpose()? })
+    };
+    Ok(CheckProxies { networks: config.check_proxies.clone(), secret: secret.map(digest).transpose()? })
 }
 
 fn certificates(files: Option<(&Path, &Path)>) -> anyhow::Result<Option<Arc<Certificates>>> {

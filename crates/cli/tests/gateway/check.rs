@@ -1,7 +1,7 @@
 //! Verdicts for proxies that stand before the site in our place. Here the test is the proxy, so that every header field
 //! of a check and of its answer is seen; the real proxies are in the test binary `integrating`.
 
-use anteroom_testkit::{Answer, Browser, DOOR, NAVIGATION, Request, Server, wait_until};
+use anteroom_testkit::{Answer, Browser, DOOR, NAVIGATION, Request, Server, Site, wait_until};
 use serde_json::json;
 
 use crate::stand::{TIMEOUT, assert_waits, verdicts};
@@ -313,6 +313,56 @@ fn an_address_that_is_no_check_proxy_gets_no_verdict() {
             request.header(name, value)
         });
     assert_eq!(Browser::new(server.public()).send(request).status, 403);
+}
+
+#[test]
+fn the_secret_of_checks_comes_from_a_file_and_what_cannot_work_does_not_start() {
+    const SECRET: &str = "a-secret-that-is-kept-in-a-file";
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("secret");
+    let config = format!(
+        "check_secret_file = \"{}\"\n[[room]]\nid = \"Hall\"\nhosts = [\"{HOST}\"]\n",
+        path.display()
+    );
+    let end_of = |config: &str| {
+        let ended = Server::builder(BINARY).memory().config(config).run_to_end().expect("it ends");
+        assert!(!ended.status.success(), "{ended:?}");
+        ended.stderr
+    };
+    assert!(end_of(&config).contains("check_secret_file cannot be read"));
+    std::fs::write(&path, "short\n").expect("a file");
+    assert!(end_of(&config).contains("shorter than 16 characters"));
+    let without = end_of("ext_authz_addr = \"127.0.0.1:0\"\n");
+    assert!(without.contains("nobody may ask there"), "{without}");
+    std::fs::write(&path, format!("{SECRET}\n")).expect("a file");
+    let server = Server::builder(BINARY).memory().config(config).start().expect("the server starts");
+    for (shown, status) in [(SECRET, 401), ("another-secret-than-that-one", 403)] {
+        let request = Request::new("GET", "/check/nginx/Hall")
+            .header("X-Original-Method", "GET")
+            .header("X-Original-URL", "/")
+            .header("X-Forwarded-For", CLIENT)
+            .header("Anteroom-Check-Secret", shown);
+        assert_eq!(Browser::new(server.public()).send(request).status, status, "{shown}");
+    }
+}
+
+/// A site's own 200 at such a path would be taken for permission.
+#[test]
+fn a_site_behind_the_gateway_never_answers_a_check() {
+    let site = Site::open();
+    let config = format!(
+        "origin = \"{}\"\ncheck_proxies = \"10.0.0.0/8\"\n[[room]]\nid = \"Hall\"\npaths = [\"/checkout\"]\n",
+        site.url()
+    );
+    let server = Server::builder(BINARY).memory().config(config).start().expect("the server starts");
+    for path in ["/check/forward/Hall", "/check/nginx/Hall", "/check/envoy/Hall/cart"] {
+        for host in [HOST, "127.0.0.1"] {
+            let answer = Browser::new(server.public()).of_host(host).send(Request::new("GET", path));
+            assert_eq!(answer.status, 403, "{path} at {host}: {answer:?}");
+        }
+    }
+    let answer = Browser::new(server.public()).send(Request::new("GET", "/check/out"));
+    assert!(answer.is_from_site(), "{answer:?}");
 }
 
 #[test]

@@ -117,9 +117,7 @@ pub enum Problem {
     #[error("capacity is for a server without [[room]] tables; in a room it is called `total_active_users`")]
     CapacityBesideRooms,
     /// Nothing says who may ask for verdicts.
-    #[error(
-        "ext_authz_addr is set, but nobody may ask there: name check_proxies, or set ANTEROOM_CHECK_SECRET"
-    )]
+    #[error("ext_authz_addr is set, but nobody may ask there: name check_proxies, or a check_secret_file")]
     ExtAuthzWithoutProxies,
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]

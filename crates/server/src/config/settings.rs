@@ -145,10 +145,12 @@ settings! {
     /// unset: nobody's, and the other end of a connection is the client. Without it all visitors behind a proxy are one.
     trusted_proxies: Optional<NetworkList> = "10.0.0.0/8, 2001:db8::/32";
     /// Proxies that ask for verdicts at `/check/`, as networks: nginx, Caddy, Traefik, Envoy and others. What they say of a request
-    /// is believed, and they count as `trusted_proxies`. Instead, or beside it, `ANTEROOM_CHECK_SECRET` names what they
+    /// is believed, and they count as `trusted_proxies`. Instead, or beside it, `check_secret_file` holds what they
     /// have to show; where both are set, both must be right.
     check_proxies: Optional<NetworkList> = "10.0.0.0/8";
-    /// Where Envoy asks for verdicts over gRPC (`ext_authz`); also Istio and the Gateway API. For those `check_proxies` only.
+    /// A file with the secret that proxies show in `Anteroom-Check-Secret` when they ask for verdicts; at least 16 characters.
+    check_secret_file: Optional<FilePath> = "/run/secrets/anteroom-check";
+    /// Where Envoy asks for verdicts over gRPC (`ext_authz`); also Istio and the Gateway API. Only for those who may ask there.
     ext_authz_addr: Optional<Address> = "127.0.0.1:8082";
     /// How passes are signed. `EdDSA` signs some 70 times as fast as RS256; RS256 is what most origins verify.
     signing_algorithm: Required<Algorithm> = "RS256";

@@ -24,14 +24,15 @@ const TRIES_FULL: usize = 300;
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,negative_data_rejection,missing_required_header,\
     unsupported_method,allow_header_conformance,use_after_free,ensure_resource_availability,ignored_auth";
-/// Preconditions, and on AWS's paths 202, come before a look at the rest of a request.
+/// Preconditions, and on AWS's paths 202, come before a look at the rest of a request; so does who may ask for a verdict.
 const SETTINGS: &str = "
     [checks]
-    negative_data_rejection.expected-statuses = [202, 400, 401, 404, 405, 406, 409, 410, 412, 413]
+    negative_data_rejection.expected-statuses = [202, 400, 401, 403, 404, 405, 406, 409, 410, 412, 413]
     ";
 /// Rooms of every kind, with a signing algorithm that costs nothing: the keys are not what is tried here.
 const CONFIG: &str = "
     signing_algorithm = \"EdDSA\"
+    check_proxies = \"127.0.0.0/8\"
     [[room]]
     id = \"Sample\"
     [[room]]

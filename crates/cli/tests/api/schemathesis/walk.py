@@ -100,6 +100,7 @@ def main():
     walk_auction(public, private, admin)
     for status in (200, 202):
         walk_pages(public, private, admin, status)
+    walk_checks(public, private, admin)
     walk_stream(public)
     walk_alarms(private, admin)
     walk_access(private, admin)
@@ -312,6 +313,29 @@ def walk_auction(public, private, admin):
     public.call("auction", 410, body={}, headers=bearer(second["queueToken"]))
 
 
+def walk_checks(public, private, admin):
+    """Verdicts for other proxies, and what the site behind them says of a visit."""
+    settings = {"inlet": "max-size", "total_active_users": 1, "hosts": ["shop.example.com"], "bypass": ["path:/free"]}
+    private.call("putRoom", 201, headers=admin, body={"settings": settings}, id="Checked")
+
+    def asked(path):
+        page = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        described = {"X-Original-Method": "GET", "X-Original-URL": path, "X-Forwarded-Method": "GET", "X-Forwarded-Uri": path}
+        return {**page, **described, "X-Forwarded-For": "203.0.113.7"}
+
+    for operation, target in (("checkNginx", {}), ("checkForward", {}), ("checkEnvoy", {"target": "free"})):
+        public.call(operation, 200, headers=asked("/free"), room="Checked", **target)
+    public.call("checkNginx", 401, headers=asked("/cart"), room="Checked")
+    for operation, target in (("checkNginxPage", {}), ("checkForward", {}), ("checkEnvoy", {"target": "cart"})):
+        public.call(operation, 303, headers=asked("/cart"), room="Checked", **target)
+    inside = public.json("join", body={"room": "Small"})
+    visit = f"{inside['generation']}-{inside['position']}"
+    done = {"command": "complete"}
+    private.call("endVisit", 404, headers=admin, body=done, id="Nowhere", visit=visit)
+    private.call("endVisit", 200, headers=admin, body=done, id="Small", visit=visit)
+    private.call("endVisit", 410, headers=admin, body=done, id="Small", visit=visit)
+
+
 def walk_pages(public, private, admin, waiting):
     """The calls by which pages go on, by cookie: join, wait, move, enter, leave; and the page for sites elsewhere."""
     room = "Pages"
@@ -436,10 +460,10 @@ def walk_refusals(private, admin):
     for operation, (path, _, described) in private.operations.items():
         if "401" not in described["responses"]:
             continue
-        arguments = {part: "x" for part in ("id", "name", "request_id", "reporter") if "{" + part + "}" in path}
+        arguments = {part: "x" for part in ("id", "name", "request_id", "reporter", "visit") if "{" + part + "}" in path}
         body = b"" if operation == "restore" else {} if "requestBody" in described else None
         private.call(operation, 401, body=body, **arguments)
-        other = viewer if operation in ("updateSession", "notifyOfAlarms", "reportCapacity") else origin
+        other = viewer if operation in ("updateSession", "notifyOfAlarms", "reportCapacity", "endVisit") else origin
         private.call(operation, 403, body=body, headers=bearer(other), **arguments)
 
 

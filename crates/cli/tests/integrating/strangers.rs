@@ -63,9 +63,9 @@ fn an_address_that_is_not_listed_cannot_ask() {
     assert_eq!(statuses(&server, 1, None), ANSWERED);
     assert_eq!(statuses(&server, 2, None), REFUSED);
     assert_eq!(statuses(&server, 2, Some(SECRET)), REFUSED);
-    // On a host of the site it is a page of the site to them, which is protected like any other.
+    // On a host of the site, too: what the site says there could be taken for permission.
     assert_eq!(statuses_at("127.0.0.1", &server, 1, None), ANSWERED);
-    assert_eq!(statuses_at("127.0.0.1", &server, 2, None), [303; 4]);
+    assert_eq!(statuses_at("127.0.0.1", &server, 2, None), REFUSED);
     // Neither do visitors reach it by the way that recipes leave open for them.
     let mut browser = Browser::new(server.public());
     for path in

@@ -287,6 +287,8 @@ fn tickets_that_no_node_remembers_are_honoured_when_they_are_shown_and_served_fi
         let response = native::status(&mut client, "Hall", &place.request_id).expect("an answer");
         assert_eq!(&LinePlace::of(&response), place, "everybody has the place of their response");
     }
+    // A pass leaves only when it is replicated.
+    scene.spare.wait_until_in_sync(&scene.replica);
     let mut line = scene.line(0, "Hall");
     for id in &offered {
         assert_eq!(line.claim(id).status, 200);

@@ -78,6 +78,18 @@ impl SharedStore {
     }
 }
 
+#[test]
+fn a_slot_that_a_fast_clock_has_missed_is_taken_once_by_a_slower_one_in_time() {
+    let room = room_with_a_long_line(InletKind::Periodic, 14);
+    let mut shared = SharedStore { copies: vec![room.clone(); NODES], room };
+    let tick = |node| NodeTick { after_millis: 0, clock_off_millis: 0, node, reads: true, keeps: false };
+    // Half an interval after the slot at 28 s is too late.
+    for (node, after_millis, taken) in [(0, 35_001, 0), (1, 34_193, 1), (2, 34_193, 1), (0, 35_001, 1)] {
+        shared.tick(&tick(node), START.plus(after_millis));
+        assert_eq!(shared.room.serving(), taken, "{after_millis}");
+    }
+}
+
 proptest! {
     #![proptest_config(cases(2_000))]
 
@@ -89,13 +101,15 @@ proptest! {
         let room = room_with_a_long_line(inlet, interval);
         let mut shared = SharedStore { copies: vec![room.clone(); NODES], room };
         let interval = interval * 1000;
-        let mut true_now = START;
+        let (mut true_now, mut latest, mut goes_back) = (START, START, false);
         let mut steps: Vec<UnixMillis> = vec![];
         let mut due_and_in_time = 0;
         let mut due = START.0 + interval;
         for tick in &node_ticks {
             true_now = true_now.plus(tick.after_millis);
             let now = UnixMillis(true_now.0.saturating_add_signed(tick.clock_off_millis));
+            goes_back |= now < latest;
+            latest = latest.max(now);
             let before = shared.room.serving();
             // The timetable as on a wall: a step that was taken is followed by a whole interval.
             let clock = now.max(shared.room.clock).0;
@@ -112,7 +126,8 @@ proptest! {
             }
         }
         prop_assert!(steps.windows(2).all(|pair| pair[1].since(pair[0]) >= interval), "closer than an interval");
-        if node_ticks.iter().all(|tick| tick.reads && tick.clock_off_millis >= 0) {
+        // A slot that is missed by a fast clock is written down by nobody, and may be in time by a slower one.
+        if !goes_back && node_ticks.iter().all(|tick| tick.reads && tick.clock_off_millis >= 0) {
             prop_assert_eq!(shared.room.serving(), due_and_in_time, "a slot was lost");
         }
     }

@@ -164,7 +164,7 @@ impl Gateway {
     /// The room that a request at the door names: another proxy stands before its site, so the host says nothing.
     fn door_named_by<B>(&self, request: &Request<B>) -> Option<Arc<Rule>> {
         let name = room_named(request.uri().query()).filter(|_| is_door(request.uri().path()))?;
-        self.rooms.by_name(name).filter(|rule| rule.is_protected)
+        self.rooms.named_at_door(name, host_of(request))
     }
 
     /// Registers its figures.

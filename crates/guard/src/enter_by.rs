@@ -90,7 +90,9 @@ impl VisitMemory {
     pub(crate) fn enter(&self, visit: Visit<'_>) -> bool {
         let name = format!("{}/{}", visit.room, visit.subject);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.visits.contains_key(&name) {
+        if let Some(expires_at_seconds) = known.visits.get_mut(&name) {
+            // A renewed pass keeps its visit for longer.
+            *expires_at_seconds = visit.expires_at_seconds.max(*expires_at_seconds);
             return true;
         }
         let first_issue = visit.issued_at_seconds.min(visit.enter_by_seconds);
@@ -145,6 +147,18 @@ mod tests {
         let renewed = |subject| Visit { enter_by_seconds: 2_030, ..visit(subject, 3_000, 3_001) };
         assert!(memory.enter(renewed("inside")));
         assert!(!memory.enter(renewed("late")));
+    }
+
+    /// Its entry once ended with its first pass, and a full memory then forgot somebody inside.
+    #[test]
+    fn a_renewed_visit_is_remembered_until_its_renewed_pass_expires() {
+        let memory = VisitMemory::new(1_000, 2);
+        assert!(memory.enter(visit("inside", 2_000, 2_010)));
+        let renewed = |now_seconds| Visit { enter_by_seconds: 2_030, ..visit("inside", 5_000, now_seconds) };
+        assert!(memory.enter(renewed(5_001)));
+        assert!(memory.enter(visit("short", 2_100, 2_110)));
+        assert!(memory.enter(visit("other", 6_000, 6_001)), "the place of what has expired is taken");
+        assert!(memory.enter(renewed(6_010)), "somebody inside is not turned away");
     }
 
     #[test]

@@ -36,7 +36,7 @@ use crate::http::error::ApiError;
 use crate::http::html_frame;
 use crate::http::request::Parameters;
 use crate::http::response::{ApiResponse, Caching, mark_json};
-use crate::http::routes::{Listener, PREFIX, Verb};
+use crate::http::routes::{Listener, PREFIX, Route, Verb};
 
 /// What examples show for a request id, a token, a moment and a line.
 const REQUEST_ID: &str = "0e51b1d4-3c0f-8a86-9d44-7a1c5f7c2b90";
@@ -79,6 +79,11 @@ pub(crate) async fn docs() -> ApiResponse {
     html_frame::answer(PAGE.clone())
 }
 
+/// The path of a row as documents write it: a parameter that takes the rest of a path is an ordinary one there.
+fn documented_path(route: &Route) -> String {
+    route.path.replace("{*", "{")
+}
+
 /// The document of a listener.
 fn document(listener: Listener) -> OpenApi {
     let mut paths = Paths::new();
@@ -89,9 +94,7 @@ fn document(listener: Listener) -> OpenApi {
         groups.push(call.group);
         let (operation, referred_to) = derived::operation(listener, route, call);
         schemas.extend(referred_to);
-        // A parameter that takes the rest of a path is an ordinary one in a document.
-        let path = route.path.replace("{*", "{");
-        paths.add_path_operation(path, vec![method(route.method)], operation);
+        paths.add_path_operation(documented_path(route), vec![method(route.method)], operation);
     }
     let tags = Group::ALL.into_iter().filter(|group| groups.contains(group));
     let tags =

@@ -530,3 +530,98 @@ fn each_check_ends_in_exactly_one_verdict_and_is_counted_by_dialect() {
         assert_eq!(count(dialect, "refused"), 5, "{dialect}");
     }
 }
+
+/// `..` behind a slash that only some servers decode leads from one room to another.
+#[test]
+fn a_visit_to_one_room_opens_no_other_by_a_path_that_servers_read_differently() {
+    let other = "paths = [\"/a/\"]\n[[room]]\nid = \"Other\"\nhosts = [\"shop.example\"]\npaths = [\"/b/\"]\n\
+        inlet = \"max-size\"\ntotal_active_users = 0";
+    let server = start(1, other);
+    for dialect in DIALECTS {
+        let mut visitor = Visitor::new(&server, dialect);
+        visitor.browser.cookies = {
+            let mut inside = Visitor::new(&server, dialect);
+            wait_for_figure(&server, "active", 0);
+            let visit = assert_passes(&inside.open("/a/cart")).to_owned();
+            let cookies = inside.browser.cookies.clone();
+            for target in ["/a/..%2fb/buy", "/a/%2e%2e/b/buy", "/a/..;/b/buy", "/a/../b/buy"] {
+                let answer = inside.fetch(target);
+                assert_refused(&answer);
+            }
+            assert_passes(&inside.fetch("/a/cart"));
+            end_visit(&server, &visit, "complete");
+            cookies
+        };
+        assert_refused(&visitor.fetch("/a/cart"));
+        // What no room names is not held, and is charged like everything else.
+        assert_eq!(visitor.fetch("/elsewhere").status, 200);
+    }
+}
+
+#[test]
+fn what_stands_behind_a_number_sign_lets_nothing_pass() {
+    let server = start(1, "bypass = [\"path:/free/\"]");
+    for dialect in [Dialect::Nginx, Dialect::Forward] {
+        let mut visitor = Visitor::new(&server, dialect);
+        assert_eq!(visitor.fetch("/free/a").status, 200);
+        assert_refused(&visitor.fetch("/free/x#/../../secret"));
+    }
+}
+
+#[test]
+fn requests_that_no_room_holds_are_charged_in_each_dialect() {
+    let limit = "check_proxies = \"127.0.0.0/8\"\n\
+        [[limit]]\nname = \"each\"\nby = \"ip\"\nclass = \"gateway\"\nrequests = 3\nper_seconds = 1000\n";
+    for dialect in DIALECTS {
+        let server = start_with(limit, 5, "paths = [\"/buy\"]");
+        let mut visitor = Visitor::new(&server, dialect);
+        let statuses: Vec<u16> = (0..4).map(|_| visitor.fetch("/other").status).collect();
+        assert_eq!(statuses, [200, 200, 200, 429], "{dialect:?}");
+    }
+}
+
+#[test]
+fn the_door_leads_into_no_room_of_another_host() {
+    let other =
+        "[[room]]\nid = \"Vip\"\nhosts = [\"vip.internal\"]\ninlet = \"max-size\"\ntotal_active_users = 9";
+    let server = start(1, other);
+    let door = |host: &str, room: &str| {
+        let request =
+            Request::new("GET", &format!("{DOOR}?return=/&room={room}")).header("X-Forwarded-For", CLIENT);
+        let request = NAVIGATION.iter().fold(request, |request, (name, value)| request.header(name, value));
+        let answer = Browser::new(server.public()).of_host(host).send(request);
+        answer.set_cookies().first().map(|cookie| cookie.name.clone())
+    };
+    assert_eq!(door("vip.internal", "Vip").as_deref(), Some("anteroom-Vip"));
+    assert_eq!(
+        door("nobodys.example", "Vip").as_deref(),
+        Some("anteroom-Vip"),
+        "its proxy may use another name"
+    );
+    assert_eq!(door(HOST, "Vip").as_deref(), Some("anteroom-Hall"), "this host is another room's");
+}
+
+/// A client that goes on sending the cookie of its place is let in by it, and not redirected for ever.
+#[test]
+fn a_browser_that_loses_the_cookie_of_its_visit_is_not_redirected_in_a_circle() {
+    for dialect in DIALECTS {
+        let server = start(1, "");
+        let (mut first, mut second) =
+            (Visitor::new(&server, dialect), Visitor::new(&server, dialect).at("203.0.113.8"));
+        let visit = first.enter();
+        second.open("/");
+        let waiting = second.browser.cookies.clone();
+        end_visit(&server, &visit, "complete");
+        wait_for_figure(&server, "offers", 1);
+        let mut answer = second.ask("GET", "/", &NAVIGATION);
+        for _ in 0..4 {
+            if answer.status != 303 {
+                break;
+            }
+            second.browser.cookies = waiting.clone();
+            answer = second.ask("GET", "/", &NAVIGATION);
+        }
+        assert_passes(&answer);
+        assert_eq!(room::figure(&server, "active"), 1);
+    }
+}

@@ -74,9 +74,11 @@ impl GatewayRoom {
             let mut first_sights = self.first_sights.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(first_sights.entry(key).or_default())
         };
-        // Whoever came last clears up, also if its client went away.
-        let _clearing = FirstSight { room: self, key };
-        asking.get_or_init(|| self.touch_detached(key, touch)).await;
+        // Whoever is last clears up, also if its client went away.
+        let waiting = FirstSight { room: self, key, asking: Some(asking) };
+        if let Some(asking) = &waiting.asking {
+            asking.get_or_init(|| self.touch_detached(key, touch)).await;
+        }
     }
 }
 
@@ -91,13 +93,15 @@ impl GatewayRoom {
 struct FirstSight<'room> {
     room: &'room GatewayRoom,
     key: SessionKey,
+    asking: Option<Arc<OnceCell<()>>>,
 }
 
 impl Drop for FirstSight<'_> {
     fn drop(&mut self) {
         let mut first_sights = self.room.first_sights.lock().unwrap_or_else(PoisonError::into_inner);
-        // The map has one reference, and the request that is over has another.
-        if first_sights.get(&self.key).is_some_and(|asking| Arc::strong_count(asking) <= 2) {
+        // Under the lock, so that the last of several that end at once sees that it is the last.
+        self.asking = None;
+        if first_sights.get(&self.key).is_some_and(|asking| Arc::strong_count(asking) == 1) {
             first_sights.remove(&self.key);
         }
     }
@@ -313,6 +317,21 @@ impl GatewayRooms {
             (None, Some(origins)) => Route::Unprotected(Arc::clone(origins)),
             (None, None) => Route::Nothing,
         }
+    }
+
+    /// Whether different servers may take a path of a room to another one, at any host of this one.
+    pub(crate) fn is_ambiguous_in(&self, rule: &Rule, path: &PathReadings<'_>) -> bool {
+        let (table, hosts) = (self.table.load(), rule.settings.hosts.as_slice());
+        let is_ambiguous = |host: &str| table.is_ambiguous(host, path);
+        if hosts.is_empty() { is_ambiguous("") } else { hosts.iter().any(|host| is_ambiguous(host.as_str())) }
+    }
+
+    /// The room that a request at the door names, where another proxy may stand before its site: then the host of the request
+    /// need not be one of the room's. It is not that of another room.
+    pub(crate) fn named_at_door(&self, name: &str, host: &str) -> Option<Arc<Rule>> {
+        let rule = self.by_name(name).filter(|rule| self.answers_checks && rule.is_protected)?;
+        let is_of_another = || self.table.load().protected().any(|other| other.names(host));
+        (rule.serves(host) || !is_of_another()).then_some(rule)
     }
 
     /// A room by its name.

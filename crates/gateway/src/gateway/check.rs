@@ -100,6 +100,7 @@ impl Gateway {
                 if self.faulty_checks.may_log(now) {
                     tracing::warn!(dialect = path.dialect.as_str(), %fault, "check cannot be understood, refusing the request");
                 }
+                self.figures.count_check(path.dialect.as_str(), "refused");
                 return self.misconfigured(path.dialect, check, fault.to_string());
             }
         };
@@ -170,7 +171,15 @@ impl Gateway {
         {
             return refusal(dialect, refuse(&rejection, &reader, Some(rule), &mut account));
         }
+        if self.rooms.is_ambiguous_in(rule, &path) {
+            let ambiguous = Rejection::Origin(RequestFault::TargetAmbiguous.into());
+            return refusal(dialect, refuse(&ambiguous, &reader, Some(rule), &mut account));
+        }
         if !rule.protects(&path) {
+            if self.is_over_budget_at_nginx(checked).await {
+                account.settle(Verdict::SentToPage);
+                return refusal(dialect, Response::new(GatewayBody::of("")));
+            }
             account.settle(Verdict::Unprotected);
             return checked.pass(Allowance::default(), &mut account);
         }
@@ -184,7 +193,7 @@ impl Gateway {
         let case = Case { entry_trigger, ..case };
         let response = match self.judge(&case, request, &path, client).await {
             Judgement::Proxy(entry) => {
-                if dialect == Dialect::Nginx && self.charge(Class::Gateway, request, client).await.is_some() {
+                if self.is_over_budget_at_nginx(checked).await {
                     account.settle(Verdict::SentToPage);
                     return refusal(dialect, Response::new(GatewayBody::of("")));
                 }
@@ -207,6 +216,12 @@ impl Gateway {
         refusal(dialect, response)
     }
 
+    /// nginx asks for the page of a refusal apart, and that is charged; so its first question is charged where it permits.
+    async fn is_over_budget_at_nginx(&self, checked: &Checked<'_>) -> bool {
+        let Checked { dialect, request, client, .. } = *checked;
+        dialect == Dialect::Nginx && self.charge(Class::Gateway, request, client).await.is_some()
+    }
+
     /// A visitor who is inside, or comes in: touched, and renewed by what reaches the browser.
     async fn admit_checked(
         &self,
@@ -217,8 +232,14 @@ impl Gateway {
     ) -> CheckAnswer {
         let Checked { rule, is_tls, now, .. } = *checked;
         account.settle(entry.verdict);
+        let session_millis = rule.settings.session_duration.get() * 1000;
+        let may_redirect = |inside: &InsideVisitor| {
+            rule.room.visits.may_redirect(key_of(&inside.ticket), now, session_millis)
+        };
+        // A browser that does not keep the cookie of its visit is let in by that of its place, and not redirected in a circle.
         if kind == Kind::Navigation
             && let Some((which, cookie)) = &entry.cookie
+            && entry.inside.as_ref().is_none_or(may_redirect)
         {
             return refusal(checked.dialect, checked.through_the_door(*which, cookie));
         }
@@ -226,14 +247,9 @@ impl Gateway {
         let renewed = || Some((CookieKind::Place, renewed_cookie(rule, entry.inside.as_ref()?)?));
         let cookie = entry.cookie.or_else(renewed);
         // The proxy has not handed on what came with earlier permissions.
-        let session_millis = rule.settings.session_duration.get() * 1000;
-        let may_redirect = |inside: &InsideVisitor| {
-            inside.ends_at <= now
-                && rule.room.visits.may_redirect(key_of(&inside.ticket), now, session_millis)
-        };
         if kind == Kind::Navigation
             && let Some((which, cookie)) = &cookie
-            && entry.inside.as_ref().is_some_and(may_redirect)
+            && entry.inside.as_ref().is_some_and(|inside| inside.ends_at <= now && may_redirect(inside))
         {
             return refusal(checked.dialect, checked.through_the_door(*which, cookie));
         }

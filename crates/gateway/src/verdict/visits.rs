@@ -191,8 +191,8 @@ impl Visits {
     /// A visit that has just begun: the store has said so.
     pub(crate) fn begin(&self, key: SessionKey, now: UnixMillis, ends_at: UnixMillis) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let visit = Visit::first_seen(now);
-        known.insert(key, Visit { ends_at: Some(ends_at), last_answer: LastAnswer::GoesOn, ..visit });
+        let visit = known.entry(key).or_insert(Visit::first_seen(now));
+        *visit = Visit { asked_at: now, ends_at: Some(ends_at), last_answer: LastAnswer::GoesOn, ..*visit };
     }
 
     /// Touches a visit and remembers what the store said. To be run to its end whatever becomes of the request that it is for.

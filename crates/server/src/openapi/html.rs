@@ -10,7 +10,7 @@ use utoipa::openapi::schema::{ArrayItems, Object, Schema, SchemaType, Type};
 use utoipa::openapi::{OpenApi, RefOr, Required};
 
 use super::call::Group;
-use super::{document, method};
+use super::{document, documented_path, method};
 use crate::http::routes::{Listener, Route};
 
 const SCHEMA_PREFIX: &str = "#/components/schemas/";
@@ -52,7 +52,8 @@ impl Document {
                 .routes()
                 .iter()
                 .filter_map(|route| {
-                    let operation = self.api.paths.get_path_operation(route.path, method(route.method));
+                    let operation =
+                        self.api.paths.get_path_operation(&documented_path(route), method(route.method));
                     operation.filter(of_group).map(|operation| (route, operation))
                 })
                 .collect();
@@ -77,7 +78,7 @@ impl Document {
                     format_args!(
                         "<li><span class=\"method\">{}</span><span><a href=\"#{anchor}\">{}</a> <span class=\"lead\">{}</span></span></li>\n",
                         route.method.as_str(),
-                        escape(route.path),
+                        escape(&documented_path(route)),
                         escape(summary)
                     ),
                 );
@@ -113,7 +114,7 @@ impl Document {
                 "<section id=\"{}\"><h4><span class=\"method\">{}</span> <code>{}</code></h4><p><strong>{}.</strong></p>\n{}",
                 self.anchor(operation),
                 route.method.as_str(),
-                escape(route.path),
+                escape(&documented_path(route)),
                 escape(operation.summary.as_deref().unwrap_or_default()),
                 marked_up(operation.description.as_deref().unwrap_or_default())
             ),
@@ -464,7 +465,7 @@ mod tests {
                 let call = format!(
                     "<span class=\"method\">{}</span> <code>{}</code></h4>",
                     route.method.as_str(),
-                    route.path.replace("{*", "{")
+                    documented_path(route)
                 );
                 assert!(page.contains(&call), "{call}");
             }

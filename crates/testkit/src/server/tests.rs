@@ -35,7 +35,7 @@ fn the_addresses_are_read_from_complete_lines_only() {
 
 #[test]
 fn a_server_is_started_ended_and_started_again_in_its_directory() {
-    let waits = "echo $1 $2 \"$X\" >&2; touch here; trap 'exit 3' TERM\nwhile :; do sleep 0.01; done";
+    let waits = "echo $1 $2 \"$X\" >&2; trap 'exit 3' TERM; touch here\nwhile :; do sleep 0.01; done";
     let (_kept, builder) = stand_in(&format!("{LISTENS}\n{waits}"));
     let mut server = builder.config("# empty").env("X", "first").start().unwrap();
     assert_eq!((server.public().port(), server.private().port()), (1, 2));

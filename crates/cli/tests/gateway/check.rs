@@ -305,7 +305,7 @@ fn an_address_that_is_no_check_proxy_gets_no_verdict() {
         .fold(Request::new("GET", "/check/nginx/Hall"), |request, (name, value)| request.header(name, value));
     let right = request.header("Anteroom-Check-Secret", SECRET).header("X-Forwarded-For", CLIENT);
     assert_eq!(Browser::new(by_secret.public()).send(right).status, 401);
-    // Below our own prefix nothing answers, whoever asks: clients reach that through their proxy.
+    // Below our own prefix nothing answers: clients reach that through their proxy.
     let server = start(5, "");
     let request = described
         .iter()

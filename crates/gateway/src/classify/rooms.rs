@@ -74,7 +74,7 @@ impl GatewayRoom {
             let mut first_sights = self.first_sights.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(first_sights.entry(key).or_default())
         };
-        // Whoever is last clears up, also if its client went away.
+        // The last request clears up, also if its client went away.
         let waiting = FirstSight { room: self, key, asking: Some(asking) };
         if let Some(asking) = &waiting.asking {
             asking.get_or_init(|| self.touch_detached(key, touch)).await;

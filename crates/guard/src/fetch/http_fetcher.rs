@@ -31,7 +31,7 @@ pub struct HttpFetcher {
 impl HttpFetcher {
     /// A client that trusts what the system trusts.
     ///
-    /// With `http://` whoever is between the site and the waiting room could send keys of their own: only for networks that
+    /// With `http://` a machine between the site and the waiting room could send keys of its own: only for networks that
     /// nobody else is in.
     pub fn new(address: &str) -> Result<Self, BuildError> {
         let mut roots = RootCertStore::empty();

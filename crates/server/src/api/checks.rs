@@ -1,5 +1,5 @@
 //! `/check/…`: the verdict on a request that another proxy passes on. Its proxies are answered before the routes are looked at
-//! (`Service::call`), because a check has any method and the host of any site; whoever comes as far as a route may not ask.
+//! (`Service::call`), because a check has any method and the host of any site; a call that comes as far as a route may not ask.
 
 use anteroom_gateway::check::{CHECK_PREFIX, is_check};
 use anteroom_gateway::identify::{Networks, Peer};

@@ -3,7 +3,7 @@
 //!
 //! The messages are the part of Envoy's that a verdict needs, under Envoy's own field numbers; what else they hold is passed over.
 //!
-//! A refusal is never an error of the call: whoever runs Envoy with `failure_mode_allow` lets errors pass.
+//! A refusal is never an error of the call: an Envoy with `failure_mode_allow` lets errors pass.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -217,7 +217,7 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     get("/wait/{room}", || routing::get(waiting_pages::wait), line_docs::wait).errors(Page),  // the waiting page for a site without a gateway
     post("/wait/{room}/enter", || routing::post(waiting_pages::wait), line_docs::enter_elsewhere).errors(Page).class(Claim),  // hands the pass over
     get("/page.js", || routing::get(waiting_pages::script), line_docs::script),  // what pages do in a browser
-    // verdicts for other proxies, which the service answers before it looks here: whoever comes so far may not ask
+    // verdicts for other proxies, which the service answers before it looks here: a call that comes so far may not ask
     get("/check/nginx/{room}", || routing::get(checks::refuse), check_docs::nginx),  // in or not
     get("/check/nginx/{room}/page", || routing::get(checks::refuse), check_docs::nginx_page),  // the page after that
     get("/check/forward/{room}", || routing::get(checks::refuse), check_docs::forward),  // both at once

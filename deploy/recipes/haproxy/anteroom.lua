@@ -9,6 +9,17 @@ local CLOSED = "<!doctype html><title>Closed</title><p>This site cannot let anyb
 local NOT_COPIED = { ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["upgrade"] = true,
   ["expect"] = true, ["keep-alive"] = true, ["accept-encoding"] = true, ["te"] = true, ["trailer"] = true, ["http2-settings"] = true }
 
+-- HAProxy's HTTP client crashes above `tune.http.maxhdr`, which is 101 by default, its own fields included.
+local FIELDS_MAX = 90
+
+local function count(headers)
+  local fields = 0
+  for _, values in pairs(headers) do
+    for _ in pairs(values) do fields = fields + 1 end
+  end
+  return fields
+end
+
 local function copied(headers)
   local copy = {}
   for name, values in pairs(headers) do
@@ -22,6 +33,7 @@ core.register_action("anteroom_check", { "http-req" }, function(txn)
   headers["x-forwarded-method"] = { txn.f:method() }
   headers["x-forwarded-uri"] = { txn.f:pathq() }
   if SECRET then headers["anteroom-check-secret"] = { SECRET } end
+  if count(headers) > FIELDS_MAX then return txn:done(txn:reply{ status = 431 }) end
   local answer = core.httpclient():get{ url = CHECK, headers = headers, timeout = 5000 }
   if answer.status == 200 then
     for _, name in ipairs({ "anteroom-room", "anteroom-visit" }) do
@@ -33,7 +45,7 @@ core.register_action("anteroom_check", { "http-req" }, function(txn)
     if cookie then txn:set_var("txn.anteroom_cookie", cookie[0]) end
     return
   end
-  -- Anteroom never answers a check with 5xx: this is HAProxy's own word for no answer.
+  -- HAProxy's own word for no answer, or Anteroom's for `max_connections`.
   local is_down = not answer.status or answer.status >= 500
   if is_down and OPEN_WHEN_DOWN then return end
   local reply = txn:reply{ status = is_down and 503 or answer.status }

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attacks;
 mod fronts;
 mod lost_cookies;
 mod matrix;

@@ -45,8 +45,8 @@ core.register_action("anteroom_check", { "http-req" }, function(txn)
     if cookie then txn:set_var("txn.anteroom_cookie", cookie[0]) end
     return
   end
-  -- HAProxy's own word for no answer, or Anteroom's for `max_connections`.
-  local is_down = not answer.status or answer.status >= 500
+  -- HAProxy's own word for no answer. Anteroom says 503, too, where its `max_connections` are taken, but when to come back.
+  local is_down = not answer.status or (answer.status >= 500 and not answer.headers["retry-after"])
   if is_down and OPEN_WHEN_DOWN then return end
   local reply = txn:reply{ status = is_down and 503 or answer.status }
   if is_down then

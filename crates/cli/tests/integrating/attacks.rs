@@ -87,6 +87,43 @@ fn envoy_opened_over_grpc_admits_nobody_by_a_check_that_fails() {
     opened(Front::EnvoyGrpc, &[("failure_mode_allow: false", "failure_mode_allow: true")]);
 }
 
+/// Opened recipes that can tell an Anteroom without free connections from one that is down: neither opens then.
+fn opened_without_free_connections(front: Front, edits: &[(&str, &str)]) {
+    let plan = Plan { server: "max_connections = 8", edits, ..Plan::default() };
+    let Some(stand) = Stand::planned(front, &plan) else { return };
+    // Who is asked about over a connection that was open before has to wait.
+    stand.set("total_active_users", &serde_json::json!(0));
+    let taken: Vec<Wire> = (0..16)
+        .map(|_| Wire::connect(stand.server.public(), TIMEOUT).expect("the operating system accepts it"))
+        .collect();
+    for _ in 0..5 {
+        for answer in [stand.browser().open("/"), stand.browser().fetch("/data")] {
+            assert!(!answer.is_from_site() && answer.status >= 300, "{answer:?}");
+        }
+    }
+    assert_eq!(stand.site.requests(), 0);
+    drop(taken);
+}
+
+#[test]
+fn nginx_opened_stays_closed_while_all_connections_are_taken() {
+    let closed = ("    error_page 500 = @anteroom_down;\n", "");
+    // A new connection for each check, as under load.
+    let edits =
+        [closed, ("# error_page 500 = @shop;", "error_page 500 = @shop;"), ("    keepalive 32;\n", "")];
+    opened_without_free_connections(Front::Nginx, &edits);
+}
+
+#[test]
+fn caddy_opened_stays_closed_while_all_connections_are_taken() {
+    opened_without_free_connections(Front::Caddy, &[("# reverse_proxy 127", "reverse_proxy 127")]);
+}
+
+#[test]
+fn haproxy_opened_stays_closed_while_all_connections_are_taken() {
+    opened_without_free_connections(Front::Haproxy, &[("OPEN_WHEN_DOWN = false", "OPEN_WHEN_DOWN = true")]);
+}
+
 /// The header fields by which Anteroom recognizes a method override or a prefetch, in the spelling of HTTP.
 const RECOGNIZED: [&str; 6] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-moz", "purpose", "sec-purpose"];

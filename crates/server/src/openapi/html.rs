@@ -53,7 +53,7 @@ impl Document {
                 .iter()
                 .filter_map(|route| {
                     let operation =
-                        self.api.paths.get_path_operation(&documented_path(route), method(route.method));
+                        self.api.paths.get_path_operation(documented_path(route), method(route.method));
                     operation.filter(of_group).map(|operation| (route, operation))
                 })
                 .collect();

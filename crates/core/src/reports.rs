@@ -251,7 +251,8 @@ impl Reports {
         let shortened = enter_by_millis(before).saturating_sub(enter_by_millis(settings));
         let latest = now.plus(enter_by_millis(before));
         for issue in &mut self.recent {
-            issue.at = issue.at.plus(shortened).min(latest);
+            // Never to an earlier moment: a change before this one may have moved it.
+            issue.at = issue.at.plus(shortened).min(latest).max(issue.at);
         }
         // A silent reporter has no slots until its next report, however long a round is now: what it had seen may have been given
         // up.

@@ -405,3 +405,27 @@ fn free_reported_while_passes_are_in_flight_admits_nobody_twice() {
         world.come_to_rest();
     }
 }
+
+/// A pass that was issued for a longer time was forgotten by the next change of settings, whatever that changed.
+#[test]
+fn a_pass_that_may_still_enter_is_counted_after_any_number_of_changes_of_settings() {
+    let process = Process { capacity: 1, inside: 0, entered: 0, sequence: 0, counts: false, numbers: false };
+    let mut world = World::new(vec![process], false);
+    for happening in [
+        Happening::Join(3),
+        Happening::Later(17_817),
+        Happening::Report { process: 0, delay_millis: 2_183, lost: false },
+        Happening::Later(22_183),
+        Happening::Claim(47),
+        Happening::EnterBy(1),
+        Happening::Rounds(1),
+        Happening::Later(6_661),
+        Happening::Report { process: 0, delay_millis: 2_339, lost: false },
+        Happening::Later(2_339),
+    ] {
+        world.happens(&happening);
+    }
+    let Room { reports, settings, .. } = &world.room;
+    assert_eq!((world.passes_in_flight.len(), reports.passes_in_flight(settings, world.now)), (1, 1));
+    assert_eq!(reports.free(settings, world.now), Some(0));
+}

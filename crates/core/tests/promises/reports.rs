@@ -140,7 +140,7 @@ impl ReportsModel {
     pub(crate) fn configure(&mut self, now: UnixMillis, before: &Settings, settings: &Settings) {
         let (old, new) = (enter_by_millis(before), enter_by_millis(settings));
         for issued in &mut self.issued {
-            issued.at = issued.at.plus(old.saturating_sub(new)).min(now.plus(old));
+            issued.at = issued.at.max(issued.at.plus(old.saturating_sub(new)).min(now.plus(old)));
         }
         for heard in self.heard.iter_mut().filter(|heard| heard.is_silent(now, before)) {
             heard.report.free = heard.report.free.and(Some(0));

@@ -6,7 +6,7 @@
 //!
 //! What the verdict is, and on whose code it rests, is in `gateway/check.rs`.
 
-use http::header::{HeaderMap, HeaderName};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Uri};
 
@@ -34,6 +34,8 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    pub(crate) const ALL: [Self; 5] = [Self::Nginx, Self::NginxPage, Self::Forward, Self::Envoy, Self::Grpc];
+
     /// Its name in metrics.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -117,16 +119,15 @@ impl Described {
 }
 
 /// The request that a check is about.
-pub(crate) fn described<B>(path: CheckPath<'_>, check: &Request<B>) -> Result<Described, CheckFault> {
-    let headers = check.headers();
-    Ok(match path.dialect {
+pub(crate) fn described(path: CheckPath<'_>, check: &mut Request<()>) -> Result<Described, CheckFault> {
+    let (method, target) = match path.dialect {
         Dialect::Nginx | Dialect::NginxPage => {
-            let url = only(headers, &ORIGINAL_URL)?;
-            Described::of(only(headers, &ORIGINAL_METHOD)?, target_of(url), headers.clone())
+            let url = only(check.headers(), &ORIGINAL_URL)?;
+            (only(check.headers(), &ORIGINAL_METHOD)?, url)
         }
         Dialect::Forward => {
-            let target = only(headers, &FORWARDED_URI)?;
-            Described::of(only(headers, &FORWARDED_METHOD)?, target_of(target), headers.clone())
+            let target = only(check.headers(), &FORWARDED_URI)?;
+            (only(check.headers(), &FORWARDED_METHOD)?, target)
         }
         Dialect::Envoy | Dialect::Grpc => {
             let mut target = path.rest.to_owned();
@@ -134,19 +135,22 @@ pub(crate) fn described<B>(path: CheckPath<'_>, check: &Request<B>) -> Result<De
                 target.push('?');
                 target.push_str(query);
             }
-            Described::of(check.method().as_str().as_bytes(), target.as_bytes(), headers.clone())
+            let headers = std::mem::take(check.headers_mut());
+            return Ok(Described::of(check.method().as_str().as_bytes(), target.as_bytes(), headers));
         }
-    })
+    };
+    let headers = std::mem::take(check.headers_mut());
+    Ok(Described::of(method.as_bytes(), target_of(target.as_bytes()), headers))
 }
 
 /// The one value of a header field.
-fn only<'headers>(headers: &'headers HeaderMap, name: &HeaderName) -> Result<&'headers [u8], CheckFault> {
+fn only(headers: &HeaderMap, name: &HeaderName) -> Result<HeaderValue, CheckFault> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().ok_or_else(|| CheckFault::Missing(name.clone()))?;
     if values.next().is_some() {
         return Err(CheckFault::Repeated(name.clone()));
     }
-    Ok(value.as_bytes())
+    Ok(value.clone())
 }
 
 /// The path and query of a URL, or of what is one already.
@@ -163,8 +167,6 @@ fn target_of(url: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn described_by(
@@ -176,9 +178,9 @@ mod tests {
         for (name, value) in headers {
             check = check.header(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let check = check.body(()).unwrap();
-        let path = CheckPath::parse(check.uri().path()).unwrap();
-        let request = described(path, &check)?.into_request();
+        let mut check = check.body(()).unwrap();
+        let uri = check.uri().clone();
+        let request = described(CheckPath::parse(uri.path()).unwrap(), &mut check)?.into_request();
         Ok(request.map_or_else(
             || "malformed".to_owned(),
             |request| format!("{} {}", request.method(), request.uri()),

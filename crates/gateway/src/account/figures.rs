@@ -1,9 +1,13 @@
 //! What visitors did with their places, counted.
 
+use std::sync::OnceLock;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+
+use crate::check::Dialect;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RoomLabels {
@@ -29,6 +33,8 @@ pub(crate) struct Figures {
     hand_offs: Family<HandOffLabels, Counter>,
     exchanges: Family<RoomLabels, Counter>,
     checks: Family<CheckLabels, Counter>,
+    /// Those of each dialect, refused and allowed, found beforehand: counting one is a single atomic.
+    checks_found: OnceLock<[[Counter; 2]; Dialect::ALL.len()]>,
 }
 
 impl Figures {
@@ -56,8 +62,14 @@ impl Figures {
     }
 
     /// Counts a verdict that another proxy has asked for.
-    pub(crate) fn count_check(&self, dialect: &'static str, answer: &'static str) {
-        self.checks.get_or_create(&CheckLabels { dialect, answer }).inc();
+    pub(crate) fn count_check(&self, dialect: Dialect, is_allowed: bool) {
+        let counter = |dialect: Dialect, answer| {
+            self.checks.get_or_create_owned(&CheckLabels { dialect: dialect.as_str(), answer })
+        };
+        let found = self.checks_found.get_or_init(|| {
+            Dialect::ALL.map(|dialect| ["refused", "allowed"].map(|answer| counter(dialect, answer)))
+        });
+        found[dialect as usize][usize::from(is_allowed)].inc();
     }
 
     /// Counts a place that has moved.

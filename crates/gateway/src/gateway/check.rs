@@ -82,9 +82,10 @@ struct Checked<'request> {
 
 impl Gateway {
     /// The response to a check over HTTP. Its path is one ([`crate::is_check`]), and its sender may ask.
-    pub async fn answer_check<B>(&self, check: &Request<B>, peer: &Peer) -> Response<GatewayBody> {
-        let Some(path) = CheckPath::parse(check.uri().path()) else {
-            return self.refuse_without_room(check, &Rejection::Misdirected);
+    pub async fn answer_check(&self, mut check: Request<()>, peer: &Peer) -> Response<GatewayBody> {
+        let uri = check.uri().clone();
+        let Some(path) = CheckPath::parse(uri.path()) else {
+            return self.refuse_without_room(&check, &Rejection::Misdirected);
         };
         let client = identify::identify_behind(peer, check.headers(), &self.identification);
         let now = self.engine.now();
@@ -94,14 +95,14 @@ impl Gateway {
                 "check without X-Forwarded-For, all visitors behind this proxy count as one client"
             );
         }
-        let request = match described(path, check) {
+        let request = match described(path, &mut check) {
             Ok(request) => request,
             Err(fault) => {
                 if self.faulty_checks.may_log(now) {
                     tracing::warn!(dialect = path.dialect.as_str(), %fault, "check cannot be understood, refusing the request");
                 }
-                self.figures.count_check(path.dialect.as_str(), "refused");
-                return self.misconfigured(path.dialect, check, fault.to_string());
+                self.figures.count_check(path.dialect, false);
+                return self.misconfigured(path.dialect, &check, fault.to_string());
             }
         };
         match self.check(path.dialect, path.room, request, &client, peer.is_tls).await {
@@ -120,11 +121,7 @@ impl Gateway {
         is_tls: bool,
     ) -> CheckAnswer {
         let answer = self.decide_check(dialect, room, request, client, is_tls).await;
-        let word = match &answer {
-            CheckAnswer::Allow(_) => "allowed",
-            CheckAnswer::Refuse(_) => "refused",
-        };
-        self.figures.count_check(dialect.as_str(), word);
+        self.figures.count_check(dialect, matches!(answer, CheckAnswer::Allow(_)));
         answer
     }
 
@@ -163,17 +160,17 @@ impl Gateway {
     async fn judge_check(&self, checked: &Checked<'_>) -> CheckAnswer {
         let Checked { dialect, rule, request, client, is_tls, now } = *checked;
         let mut account = Account::open(&rule.room.verdicts);
-        let reader = Reader::of(&self.writer, request);
+        let reader = || Reader::of(&self.writer, request);
         let path = PathReadings::of(request.uri().path());
         // What nginx shows after a 401 is asked for apart, and charged then.
         if dialect != Dialect::Nginx
             && let Some(rejection) = self.charge(Class::Gateway, request, client).await
         {
-            return refusal(dialect, refuse(&rejection, &reader, Some(rule), &mut account));
+            return refusal(dialect, refuse(&rejection, &reader(), Some(rule), &mut account));
         }
         if self.rooms.is_ambiguous_in(rule, &path) {
             let ambiguous = Rejection::Origin(RequestFault::TargetAmbiguous.into());
-            return refusal(dialect, refuse(&ambiguous, &reader, Some(rule), &mut account));
+            return refusal(dialect, refuse(&ambiguous, &reader(), Some(rule), &mut account));
         }
         if !rule.protects(&path) {
             if self.is_over_budget_at_nginx(checked).await {
@@ -205,13 +202,13 @@ impl Gateway {
             }
             Judgement::Wait(wait, cookie) => {
                 account.settle(wait.verdict());
-                show_wait((wait, cookie), rule, request, &reader, (is_tls, now))
+                show_wait((wait, cookie), rule, request, &reader(), (is_tls, now))
             }
             Judgement::Arrive(arrived) => {
                 account.settle(Verdict::Arrived);
                 checked.through_the_door(CookieKind::Place, &arrived)
             }
-            Judgement::Reject(rejection) => refuse(&rejection, &reader, Some(rule), &mut account),
+            Judgement::Reject(rejection) => refuse(&rejection, &reader(), Some(rule), &mut account),
         };
         refusal(dialect, response)
     }

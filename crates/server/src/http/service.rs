@@ -146,7 +146,7 @@ impl Service {
         let (parts, _) = request.into_parts();
         let check = Request::from_parts(parts, ());
         ResponseFuture::Pending(Box::pin(async move {
-            gateway.answer_check(&check, &peer).await.map(ResponseBody::Gateway)
+            gateway.answer_check(check, &peer).await.map(ResponseBody::Gateway)
         }))
     }
 

@@ -21,7 +21,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// ```
 /// # use anteroom_guard::{BoxError, Guard};
-/// # async fn get(_: &str) -> Result<Vec<u8>, BoxError> { unimplemented!() }
+/// # async fn get(_: &str) -> Result<Vec<u8>, BoxError> { Ok(b"{}".to_vec()) }
 /// let fetch = || async { get("https://wait.example.com/.well-known/jwks.json").await };
 /// let guard = Guard::builder("https://wait.example.com").room("Sale").fetcher(fetch).build();
 /// ```

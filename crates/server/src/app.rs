@@ -53,6 +53,8 @@ pub(crate) struct App {
     pub(crate) public_url: String,
     pub(crate) request_body_max_bytes: usize,
     pub(crate) metrics_open: bool,
+    /// The stage of API Gateway that AWS's calls may have before them.
+    pub(crate) aws_stage: Option<String>,
     /// How long reads are answered while a shared store is lost.
     pub(crate) stale_reads_max: Duration,
 }

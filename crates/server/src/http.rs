@@ -1,5 +1,6 @@
 //! HTTP on both listeners: accept loop, the path of a request, the route table, reading requests and writing responses.
 
+pub(crate) mod aws_addresses;
 pub(crate) mod error;
 pub(crate) mod ext_authz;
 pub(crate) mod fast_path;

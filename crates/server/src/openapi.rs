@@ -130,7 +130,7 @@ const CONVENTIONS: &str = "\
 Times are RFC 3339 in UTC with milliseconds; durations are whole seconds and end in `_seconds`, except where AWS has another name. \
 Errors are RFC 9457 problem details whose `type` leads to an entry of the reference (`/problems` on the public listener), and \
 `{\"error\": …}` on the AWS paths. Every answer may be read by any web page (`Access-Control-Allow-Origin: *`) and OPTIONS is \
-answered, except on `/line` and `/wait`, which go by a cookie. Answers are `no-store` unless said otherwise.
+answered, except on `/line` and `/wait`, which go by a cookie; 401 and 403 on the private AWS paths may not. Answers are `no-store` unless said otherwise.
 
 Beside what each call lists: a path that does not exist answers 404 `not-found`, a method that a path does not have 405 `method-not-allowed` \
 with `Allow`. A head that is too large is answered with 431, and a connection beyond the limit with 503, `Retry-After` and \

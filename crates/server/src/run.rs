@@ -346,6 +346,7 @@ async fn compose(
         public_url,
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
         metrics_open: config.metrics_open,
+        aws_stage: config.aws_stage.clone(),
         stale_reads_max: config.stale_reads_max_seconds,
     };
     app.follow_rooms();

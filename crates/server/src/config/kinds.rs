@@ -229,6 +229,30 @@ impl Kind for Room {
     }
 }
 
+/// A stage of API Gateway, as its own rules have it.
+pub struct StageName;
+
+/// The longest name of a stage.
+const STAGE_MAX_CHARACTERS: usize = 128;
+
+impl Kind for StageName {
+    type Value = String;
+    fn expected() -> String {
+        format!(
+            "a stage's name without slashes, 1 to {STAGE_MAX_CHARACTERS} characters out of A-Z, a-z, 0-9, '_' and '-'"
+        )
+    }
+    fn read(raw: Raw<'_>) -> Result<String, Refusal> {
+        let name = raw.text()?;
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        if (1..=STAGE_MAX_CHARACTERS).contains(&name.len()) && name.bytes().all(is_allowed) {
+            Ok(name.to_owned())
+        } else {
+            Err(Refusal::Unexpected)
+        }
+    }
+}
+
 /// The name of a header field.
 pub struct HeaderField;
 

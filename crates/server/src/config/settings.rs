@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::gateway::{Forwarding, OriginHttp2, OriginList, RequestPath, UnknownHosts};
 use super::kinds::{
     Address, AlarmPrefix, Algorithm, FilePath, Flag, HeaderField, Integer, LogFilter, NetworkList, Optional,
-    Presence, PublicUrl, Required, Room, Seconds, Thresholds,
+    Presence, PublicUrl, Required, Room, Seconds, StageName, Thresholds,
 };
 use super::limits::{FailureMode, KeyHeader, LimitsLocation};
 use super::source::Source;
@@ -71,6 +71,9 @@ settings! {
     /// Where state lives. `memory:` forgets everything at the end of the process. Several nodes share a Redis or Valkey:
     /// `redis://`, `rediss://` (TLS), `redis+sentinel://`, `redis+cluster://`. A URL with a password is given as the variable only.
     store_url: Required<StoreLocation> = "file:./anteroom-data";
+    /// The stage of API Gateway in the URLs of clients that come from AWS: its calls, and no others, are then also taken behind it, as
+    /// `/api/serving_num`. A signature is over the path as it was sent. When unset: a path is what it says.
+    aws_stage: Optional<StageName> = "api";
     /// The PEM certificates of those who vouch for a Redis over TLS. When unset: whom the system trusts.
     store_tls_ca: Optional<FilePath> = "/etc/anteroom/redis-ca.crt";
     /// The PEM certificate that is shown to a Redis which asks for one.

@@ -122,6 +122,12 @@ pub(crate) fn mark_cross_origin(headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
 }
 
+/// Lets no page of another origin read the answer.
+pub(crate) fn unmark_cross_origin(headers: &mut HeaderMap) {
+    headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+    headers.remove(header::ACCESS_CONTROL_EXPOSE_HEADERS);
+}
+
 /// An answer to a preflight for a path with these methods.
 pub(crate) fn preflight(methods: &HeaderValue) -> ApiResponse {
     let mut response = Response::new(axum::body::Body::empty());

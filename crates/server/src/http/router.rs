@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, Request};
 use tower::ServiceExt;
 
 use crate::app::App;
+use crate::http::aws_addresses;
 use crate::http::error::ApiError;
 use crate::http::problem::Problem;
 use crate::http::response::ApiResponse;
@@ -23,6 +24,9 @@ pub(crate) const UNKNOWN: &str = "unknown";
 
 /// The paths of one listener.
 pub(crate) struct Router {
+    listener: Listener,
+    /// The stage of API Gateway that AWS's calls may have before them.
+    aws_stage: Option<String>,
     matcher: matchit::Router<usize>,
     paths: Vec<PathRoutes>,
     unknown: PathRoutes,
@@ -73,11 +77,21 @@ impl Router {
         }
         let nothing = async || ApiError::problem(Problem::NotFound, "There is nothing at this path");
         let unknown = PathRoutes::new(app, listener, UNKNOWN, vec![], axum::routing::any(nothing));
-        Self { matcher, paths, unknown }
+        Self { listener, aws_stage: app.aws_stage.clone(), matcher, paths, unknown }
     }
 
-    /// Matches a path.
+    /// Matches a path, which for a call of AWS's may begin with the stage.
     pub(crate) fn find(&self, path: &str) -> PathMatch {
+        self.path_below_stage(path).map_or_else(|| self.find_exactly(path), |below| self.find_exactly(below))
+    }
+
+    /// What follows the stage in the path of a call of AWS's. A path that is a route as it stands has no stage.
+    pub(crate) fn path_below_stage<'path>(&self, path: &'path str) -> Option<&'path str> {
+        let below = aws_addresses::below_stage(self.listener, self.aws_stage.as_deref(), path)?;
+        self.matcher.at(path).is_err().then_some(below)
+    }
+
+    fn find_exactly(&self, path: &str) -> PathMatch {
         let mut found = PathMatch { index: None, parameters: [0..0, 0..0] };
         if let Ok(matched) = self.matcher.at(path) {
             found.index = Some(*matched.value);

@@ -15,7 +15,7 @@ use axum::middleware::Next;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::uri::PathAndQuery;
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
@@ -23,12 +23,13 @@ use crate::access::{Authenticator, Principal};
 use crate::api::checks::{self, Asked};
 use crate::api::waiting_pages::ForOwnPages;
 use crate::app::App;
+use crate::http::aws_addresses::AddressMistake;
 use crate::http::error::{ApiError, Style};
 use crate::http::fast_path::{self, FastPath, PendingResponse};
 use crate::http::problem::Problem;
 use crate::http::rate_limits;
 use crate::http::request::{BodyMax, read_body_within};
-use crate::http::response::{self, ApiResponse, ResponseBody, mark_cross_origin};
+use crate::http::response::{self, ApiResponse, ResponseBody, mark_cross_origin, unmark_cross_origin};
 use crate::http::router::{PathMatch, Router, UNKNOWN, allowed_methods, row_of};
 use crate::http::routes::{Access, BodyLimit, Listener, PREFIX, Route};
 use crate::http::staleness::{self, Freshness};
@@ -109,6 +110,9 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         // phase: gateway
         if is_for_a_site {
             return self.by_gateway(request);
+        }
+        if let Some(below) = self.router.path_below_stage(request.uri().path()).map(str::to_owned) {
+            replace_path(&mut request, &below);
         }
         // phase: match
         let found = self.router.find(request.uri().path());
@@ -276,12 +280,29 @@ impl Phases {
         request: Request<Body>,
         next: Next,
     ) -> Result<ApiResponse, ApiError> {
+        if let Some(mistake) = self.address_mistake(&request) {
+            return Err(ApiError::problem(Problem::NotFound, mistake.text));
+        }
         // phase: authenticate
         let request = self.authenticate(row, request).await?;
         // phase: authorize
         let request = self.authorize(row, request)?;
         // phase: handler
         Ok(next.run(request).await)
+    }
+
+    /// What is wrong with the address of a request that leads nowhere.
+    fn address_mistake<B>(&self, request: &Request<B>) -> Option<AddressMistake> {
+        if self.rows.is_empty() { AddressMistake::of(self.listener, request.uri().path()) } else { None }
+    }
+
+    /// Whether pages of other origins may not read an answer. AWS's control panel takes whatever it can read for success, and API
+    /// Gateway let it read neither that a key is wrong nor that an address is.
+    fn is_hidden_from_pages(&self, status: StatusCode, mistake: Option<AddressMistake>) -> bool {
+        let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let is_aws = self.rows.first().is_some_and(|row| row.errors == Style::Aws);
+        let is_astray = mistake.is_some_and(|mistake| mistake.means_aws_call);
+        self.listener == Listener::Private && (is_astray || is_refused && is_aws)
     }
 
     /// Everything around the handlers.
@@ -293,6 +314,7 @@ impl Phases {
         let method = request.method();
         let row = row_of(&phases.rows, method);
         let preflight = method == Method::OPTIONS && !phases.rows.is_empty();
+        let mistake = phases.address_mistake(&request);
         let answered = if preflight {
             response::preflight(&phases.methods)
         } else {
@@ -300,7 +322,11 @@ impl Phases {
             handled.unwrap_or_else(axum::response::IntoResponse::into_response)
         };
         // phase: account
-        phases.account(row, answered)
+        let mut answered = phases.account(row, answered);
+        if phases.is_hidden_from_pages(answered.status(), mistake) {
+            unmark_cross_origin(answered.headers_mut());
+        }
+        answered
     }
 
     /// Lets the request pass if the row permits it to this caller.
@@ -410,9 +436,15 @@ impl Phases {
 /// `/.anteroom/queue_num?…` becomes `/queue_num?…`.
 fn strip_prefix<B>(request: &mut Request<B>) {
     let uri = request.uri();
-    let Some(path) = uri.path().strip_prefix(PREFIX).filter(|rest| rest.starts_with('/')) else {
-        return;
-    };
+    let path = uri.path().strip_prefix(PREFIX).filter(|rest| rest.starts_with('/')).map(str::to_owned);
+    if let Some(path) = path {
+        replace_path(request, &path);
+    }
+}
+
+/// The same request for another path.
+fn replace_path<B>(request: &mut Request<B>, path: &str) {
+    let uri = request.uri();
     let path_and_query = match uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),

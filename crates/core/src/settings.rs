@@ -162,6 +162,8 @@ settings! {
     /// Who may take a place: visitors who open a page and bring its cookie back, or also programs by the API. `page` when not
     /// set in a room that the gateway stands before, `open` in any other.
     join: Option<JoinMode> = None,
+    /// Whether `/join` claims a place that is served at once. Otherwise its status is `active`, and the client claims it by `/claim`.
+    join_claims: bool = true,
     /// While others wait, the most that the visitors of one address prefix hold of a capacity, in hundredths; two visits at
     /// least. 100 means no limit.
     visits_per_prefix_share: Percent = Bounded(25),

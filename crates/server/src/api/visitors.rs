@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anteroom_admission::idempotent_joins::JoinKey;
-use anteroom_admission::{AdmissionError, ClaimRequest, PresentedTicket, RoomView, auction};
+use anteroom_admission::{AdmissionError, ClaimRequest, Pass, PresentedTicket, RoomView, auction};
 use anteroom_core::{Answer, Mover, Operation};
 use anteroom_engine::Actor;
 use anteroom_gateway::identify::Peer;
@@ -47,7 +47,7 @@ pub(crate) struct RoomBody {
     room: Option<String>,
 }
 
-/// POST `/join`: a place in line, durable when this is answered; where it is served at once, with its pass.
+/// POST `/join`: a place in line, durable when this is answered; where it is served at once, with its pass unless `join_claims` is off.
 pub(crate) async fn join(
     State(app): Shared,
     Extension(peer): Extension<Peer>,
@@ -74,19 +74,23 @@ pub(crate) async fn join_with(
     let ticket = room.join(key, client, app.now()).await?;
     let mut presented = PresentedTicket::of_new(room, ticket);
     let waiting = state_from_board(app, &presented);
-    if let Some(state) = waiting.filter(|_| !auction::may_get_in(&presented.board, &ticket, app.now())) {
-        return Ok(ok(&ticket_answer(app, &presented, state)));
+    let claims = presented.board.settings.join_claims;
+    let gets_in = || claims && auction::may_get_in(&presented.board, &ticket, app.now());
+    if let Some(state) = waiting.filter(|_| !gets_in()) {
+        return Ok(ok(&ticket_answer(app, &presented, state).of_join()));
     }
-    match claim_presented(app, &mut presented).await {
-        Ok(admitted) => return Ok(admitted),
+    match if claims { Some(claim_presented(app, &mut presented).await) } else { None } {
+        Some(Ok(pass)) => return Ok(ok(&admitted_answer(app, &presented, pass).of_join())),
+        // Its holder polls, and claims when they read that they may.
+        None => {}
         // Between the join and the claim the room was paused, or the frontier was moved back. Or the pass could not be made now: the
         // place is taken, so its ticket must be answered, because a client without one would join again. `/claim` makes the pass.
-        Err(error) if error.is_not_served() || error.is_unavailable() => presented.refresh_board(),
-        Err(error) => return Err(error.into()),
+        Some(Err(error)) if error.is_not_served() || error.is_unavailable() => presented.refresh_board(),
+        Some(Err(error)) => return Err(error.into()),
     }
     let state = state_from_room(app, &presented).await;
     let state = state.unwrap_or(TicketState::Active { remaining_millis: None });
-    Ok(ok(&ticket_answer(app, &presented, state)))
+    Ok(ok(&ticket_answer(app, &presented, state).of_join()))
 }
 
 /// Refuses a join by the API in a room where visitors join by opening a page.
@@ -108,12 +112,12 @@ pub(crate) fn refuse_where_pages_enter(app: &App, room: &RoomView) -> Result<(),
 }
 
 /// Claims the place of a ticket that is served.
-async fn claim_presented(app: &App, presented: &mut PresentedTicket) -> Result<ApiResponse, AdmissionError> {
+async fn claim_presented(app: &App, presented: &mut PresentedTicket) -> Result<Pass, AdmissionError> {
     let PresentedTicket { room, ticket, request_id, .. } = &*presented;
     let claim = app.admission.claim(room, ClaimRequest::of_visitor(*ticket, *request_id));
     let pass = claim.await?;
     presented.refresh_board();
-    Ok(ok(&admitted_answer(app, presented, pass)))
+    Ok(pass)
 }
 
 fn ok(body: &impl Serialize) -> ApiResponse {
@@ -178,7 +182,8 @@ pub(crate) async fn claim(State(app): Shared, parameters: Parameters, request: R
     if claimed.as_ref().is_err_and(AdmissionError::is_not_served) {
         app.admission.note_presence(&presented.room, &presented.ticket);
     }
-    Ok(claimed?)
+    let pass = claimed?;
+    Ok(ok(&admitted_answer(&app, &presented, pass)))
 }
 
 /// POST `/move`: the place goes on under a new ticket, for another device. The old one is worth nothing any more, except that a

@@ -23,6 +23,7 @@ fn new(id: &'static str, summary: &'static str, description: &str) -> Call {
 fn waiting() -> TicketAnswer<'static> {
     TicketAnswer {
         ticket: JWT.to_owned(),
+        token: None,
         request_id: REQUEST_ID.to_owned(),
         room: "Sample",
         generation: GENERATION,
@@ -94,7 +95,7 @@ pub(crate) fn join() -> Call {
         "join",
         "Takes a place in line",
         "The place is durable when this is answered. Where it is served at once, it is claimed in the same call: the status is `admitted`, and \
-         the pass is there too. A client whose connection broke may ask again with the same `Idempotency-Key` within two minutes, and gets \
+         the pass is there too; unless the room's `join_claims` is false, then the status is `active`, and `/claim` gives the pass. A client whose connection broke may ask again with the same `Idempotency-Key` within two minutes, and gets \
          the same place; if it has moved to another device since, that is `moved`.\n\nThe room is named in the body or in the query.",
     )
     .optional_query::<RoomName>("room", "The room, if the body does not name it; else the default room.", "Sample")
@@ -103,7 +104,7 @@ pub(crate) fn join() -> Call {
     .json_like::<JoinAnswer>(
         200,
         "The ticket, and where it stands; its pass too, if it was served at once.",
-        vec![("waiting", value(&waiting())), ("admitted", value(&admitted()))],
+        vec![("waiting", value(&waiting().of_join())), ("admitted", value(&admitted().of_join()))],
     )
     .leads_to("claim", &[("body.ticket", "$response.body#/ticket")])
     .leads_to("leave", &[("body.ticket", "$response.body#/ticket")])

@@ -21,6 +21,10 @@ pub(crate) struct TicketAnswer<'room> {
     /// The ticket token: shown in `Authorization` from now on.
     #[schema(value_type = Jwt)]
     pub(crate) ticket: String,
+    /// The same once more, told by `/join` alone: the name that clients know who come from services where a ticket is called a token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Jwt>)]
+    pub(crate) token: Option<String>,
     /// The same ticket in its short form, as the AWS calls take it.
     #[schema(value_type = RequestIdText)]
     pub(crate) request_id: String,
@@ -54,6 +58,14 @@ pub(crate) struct TicketAnswer<'room> {
     /// Told only while the server has lost its store: how many seconds ago all this was known to be so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stale_seconds: Option<u64>,
+}
+
+impl TicketAnswer<'_> {
+    /// As `/join` tells it.
+    pub(crate) fn of_join(mut self) -> Self {
+        self.token = Some(self.ticket.clone());
+        self
+    }
 }
 
 /// How long an offer still stands; null if for ever.
@@ -93,6 +105,13 @@ pub(crate) struct AdmittedAnswer<'room> {
     pub(crate) pass: PassAnswer,
 }
 
+impl AdmittedAnswer<'_> {
+    /// As `/join` tells it.
+    pub(crate) fn of_join(self) -> Self {
+        Self { ticket: self.ticket.of_join(), ..self }
+    }
+}
+
 /// What a ticket's holder is answered, given its state.
 pub(crate) fn ticket_answer<'ticket>(
     app: &App,
@@ -111,6 +130,7 @@ pub(crate) fn ticket_answer<'ticket>(
     let serving = board.segments.iter().find(|segment| segment.generation == ticket.generation);
     TicketAnswer {
         ticket: presented.token(),
+        token: None,
         request_id: request_id::format(*request_id),
         room: room.handle.id().as_str(),
         generation: ticket.generation.number(),

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use anteroom_core::{
     Answer, Claim, Operation, PlaceStatus, PrefixTag, Refusal, RequestId, Session, SessionKey, Ticket,
+    UnixMillis,
 };
 use anteroom_engine::{Actor, EngineError};
 use anteroom_tokens::codes::Code;
 use anteroom_tokens::pass::{self, PassClaims, Signatures, TokenSet};
+use anteroom_tokens::signing_key::SigningKey;
 use anteroom_tokens::ticket_token;
 
 use crate::tickets::Proof;
@@ -96,6 +98,17 @@ impl Admission {
         Ok(UnsignedSession { session, expires_in, is_new })
     }
 
+    /// The key that signs the passes of a room now: that of the store, or for `key_overlap_seconds` longer the one before.
+    pub fn signing_key(&self, room: &RoomView) -> Arc<SigningKey> {
+        self.keys.current(self.now().minus(key_overlap_millis(room)))
+    }
+
+    /// When another key signs the passes of a room, if one is announced that does not yet.
+    pub fn next_signing_key_from(&self, room: &RoomView) -> Option<UnixMillis> {
+        let overlap = key_overlap_millis(room);
+        self.keys.next_takeover(self.now().minus(overlap)).map(|from| from.plus(overlap))
+    }
+
     /// The one place where a claim is built: the session of a ticket whose turn has come, and whether it began by this call.
     pub async fn claim_session(
         &self,
@@ -112,7 +125,7 @@ impl Admission {
             request_id,
             issuer,
             validity_seconds: terms.validity_seconds,
-            key_id: self.keys.current(self.now()).kid().to_owned(),
+            key_id: self.signing_key(room).kid().to_owned(),
             stay_millis: terms.stay_millis,
             prefix: terms.prefix,
         };
@@ -167,7 +180,7 @@ impl Admission {
             |session: &Session| session.is_alive(self.now()) && session.expires_at_seconds > now_seconds;
         let session = session.filter(is_alive).ok_or(AdmissionError::VisitOver)?;
         let claims = claims_of(&room, &session, now_seconds);
-        let access_token = self.signer.sign_access(self.keys.current(self.now()), claims).await?;
+        let access_token = self.signer.sign_access(self.signing_key(&room), claims).await?;
         Ok(RefreshedToken { access_token, expires_in: session.expires_at_seconds - now_seconds })
     }
 
@@ -217,6 +230,10 @@ async fn redeem_when_done<Made>(
     let result = make.await?;
     use_up.await?;
     Ok(result)
+}
+
+fn key_overlap_millis(room: &RoomView) -> u64 {
+    room.handle.with_board(|board| board.settings.key_overlap_seconds.get()) * 1000
 }
 
 fn claims_of(room: &RoomView, session: &Session, issued_at_seconds: u64) -> PassClaims {

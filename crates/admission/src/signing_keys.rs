@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anteroom_core::UnixMillis;
-use anteroom_core::settings::DURATION_MAX_SECONDS;
+use anteroom_core::settings::{DURATION_MAX_SECONDS, KEY_OVERLAP_MAX_SECONDS};
 use anteroom_engine::Engine;
 use anteroom_store::{AuditRecord, Store, StoreError};
 use anteroom_tokens::key_ring::{KeyRing, KeyRingError};
@@ -36,8 +36,8 @@ pub enum SigningKeysError {
 }
 
 const RING_VALUE: &str = "key-ring";
-/// How long a retired key can still sign a pass again: as long as the longest pass may live.
-const OVERLAP_MILLIS: u64 = DURATION_MAX_SECONDS * 1000;
+/// How long a key verifies after its successor took over: as long as the longest pass may live that a room signed with it last.
+const OVERLAP_MILLIS: u64 = (DURATION_MAX_SECONDS + KEY_OVERLAP_MAX_SECONDS) * 1000;
 /// How often a value is tried again when another node changed it in between.
 const ATTEMPTS_MAX: u32 = 8;
 
@@ -86,6 +86,14 @@ impl SigningKeys {
     /// The key that signs at this moment.
     pub fn current(&self, now: UnixMillis) -> Arc<SigningKey> {
         Arc::clone(self.loaded.load().ring.current(now))
+    }
+
+    /// When the key that signs now is followed by another, if one is announced.
+    pub fn next_takeover(&self, now: UnixMillis) -> Option<UnixMillis> {
+        let loaded = self.loaded.load();
+        let current = loaded.ring.current(now);
+        let later = loaded.ring.keys().filter(|key| key.active_from() > now && key.kid() != current.kid());
+        later.map(|key| key.active_from()).min()
     }
 
     /// The key of that name, also one that signs no more.

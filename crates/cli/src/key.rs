@@ -222,5 +222,12 @@ async fn rotate_signing(operator: Operator) -> anyhow::Result<()> {
     }
     let key = &answer.json;
     let (kid, algorithm, from) = (cell(&key["kid"]), cell(&key["algorithm"]), cell(&key["active_from"]));
-    output::data(&format!("signing key {kid} ({algorithm}) signs from {from}"))
+    output::data(&format!("signing key {kid} ({algorithm}) signs from {from}"))?;
+    for (room, from) in key["later_in_rooms"].as_object().into_iter().flatten() {
+        output::data(&format!("room {room}: from {}", cell(from)))?;
+    }
+    if let Some(warning) = key["warning"].as_str() {
+        talk(&format!("warning: {warning}"));
+    }
+    Ok(())
 }

@@ -95,6 +95,12 @@ impl UnixMillis {
         Self(self.0.saturating_add(milliseconds))
     }
 
+    /// The moment `milliseconds` earlier; stops at the beginning of time.
+    #[must_use]
+    pub const fn minus(self, milliseconds: u64) -> Self {
+        Self(self.0.saturating_sub(milliseconds))
+    }
+
     /// How many milliseconds lie between `earlier` and this moment; 0 if it is later.
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

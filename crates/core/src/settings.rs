@@ -14,8 +14,9 @@ pub use gateway::{
 
 pub use kinds::{
     ALARM_NAME_MAX_LENGTH, ALARMS_MAX, AlarmNames, Bounded, DURATION_MAX_SECONDS, Discipline,
-    ISSUER_MAX_LENGTH, InletKind, Latency, NOTICE_MAX_LENGTH, Notice, People, Percent, Seconds, ShortSeconds,
-    Thousandths, Value, WebAddress, Windows, is_alarm_name, is_issuer,
+    ISSUER_MAX_LENGTH, InletKind, KEY_OVERLAP_MAX_SECONDS, KeyOverlap, Latency, NOTICE_MAX_LENGTH, Notice,
+    People, Percent, Seconds, ShortSeconds, Thousandths, Value, WebAddress, Windows, is_alarm_name,
+    is_issuer,
 };
 
 pub use page::{
@@ -141,6 +142,9 @@ settings! {
     incr_svc_on_queue_position_expiry: bool = false,
     /// `iss` of the passes; the server's public URL when not set.
     issuer: Option<String> = None,
+    /// How long after a new signing key has taken over elsewhere this room's passes are still signed by the one before, for verifiers that
+    /// keep one key for long.
+    key_overlap_seconds: KeyOverlap = Bounded(0),
     /// Where an admitted visitor goes, told together with the pass.
     backend_uri: Option<WebAddress> = None,
     /// Whether `/refresh` gives no new access token, and coming back to the gateway prolongs no visit: it ends with its first pass,

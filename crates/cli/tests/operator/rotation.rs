@@ -7,6 +7,8 @@ use std::fs;
 use anteroom_testkit::{Line, Server, jwt};
 
 use crate::support::BINARY;
+use crate::support::moved_clock::MovedClock;
+use crate::support::operator::Operator;
 
 const VARIABLE: &str = "ANTEROOM_SECRET";
 const OLD: &str = "A-master-secret-of-this-house-for-many-years";
@@ -180,4 +182,69 @@ fn a_change_from_rs256_to_eddsa_is_announced_before_it_signs() {
 #[test]
 fn a_change_from_es256_to_rs256_is_announced_before_it_signs() {
     a_change_of_algorithm_is_announced_before_it_signs("ES256", "RS256");
+}
+
+/// The key that `/public_key` answers for a room, and for how many seconds it may be kept.
+fn public_key(server: &Server, room: &str) -> (String, u64) {
+    let answer = server.visitor().get(&format!("/public_key?event_id={room}")).expect("an answer");
+    let kid = answer.json()["kid"].as_str().expect("an id").to_owned();
+    let cached = answer.header("Cache-Control").and_then(|value| value.strip_prefix("public, max-age="));
+    (kid, cached.expect("keys may be kept for a while").parse().expect("seconds"))
+}
+
+/// The key that signs the pass of a new visitor.
+fn key_of_new_pass(server: &Server, room: &str) -> String {
+    let mut line = server.line(room);
+    let id = line.join();
+    line.advance(1);
+    jwt::header(&line.tokens(&id)[0])["kid"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn a_room_whose_verifiers_keep_one_key_stays_with_it_for_longer_and_is_told_when_that_ends() {
+    const ROOMS: &str = "[[room]]\nid = \"Hall\"\n[[room]]\nid = \"Lambda\"\nkey_overlap_seconds = 3600\n";
+    let Some(clock) = MovedClock::build() else { return };
+    let mut server =
+        clock.applied_to(Server::builder(BINARY).config(ROOMS)).start().expect("the server starts");
+    let (old, kept) = public_key(&server, "Hall");
+    assert_eq!(kept, 300);
+    let operator = Operator::of(&server);
+    let rotated = operator.run(&["key", "rotate-signing"]);
+    assert!(rotated.stderr.contains("warning: a verifier that keeps one key"), "{rotated:?}");
+    assert!(rotated.stdout.contains("\nroom Lambda: from "), "{rotated:?}");
+    assert!(!rotated.stdout.contains("Hall") && !rotated.stdout.contains("warning"), "{rotated:?}");
+    let keys = server.operator().get("/signing_keys").expect("an answer").json();
+    let new = keys["keys"][1]["kid"].as_str().expect("an id").to_owned();
+
+    // Shortly before it takes over, no answer outlives that moment.
+    let mut at = |seconds: i64| {
+        server.terminate().expect("the server ends");
+        clock.set(seconds);
+        server.restart().expect("the server starts again");
+        let [hall, lambda] = ["Hall", "Lambda"].map(|room| {
+            let (key, kept) = public_key(&server, room);
+            assert_eq!(
+                key_of_new_pass(&server, room),
+                key,
+                "at {seconds} s, {room}: what is signed is what verifies"
+            );
+            (key, kept)
+        });
+        assert_eq!(published(&mut server.line("Hall")).len(), 2, "both verify");
+        (hall, lambda)
+    };
+    let ((hall, kept), (lambda, kept_for_long)) = at(400);
+    assert_eq!(
+        (&hall, &lambda, kept_for_long),
+        (&old, &old, 300),
+        "not even the newest key is answered early"
+    );
+    assert!(kept <= 200, "{kept}");
+    let ((hall, kept), (lambda, _)) = at(700);
+    assert_eq!((&hall, &lambda, kept), (&new, &old, 300));
+    let ((hall, _), (lambda, kept)) = at(4_000);
+    assert_eq!((&hall, &lambda), (&new, &old));
+    assert!(kept <= 200, "{kept}");
+    let ((hall, _), (lambda, kept)) = at(4_300);
+    assert_eq!((&hall, &lambda, kept), (&new, &new, 300));
 }

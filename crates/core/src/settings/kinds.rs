@@ -184,6 +184,10 @@ pub type Percent = Bounded<1, 100>;
 pub type Thousandths = Bounded<0, 1000>;
 /// A duration of a second to an hour.
 pub type ShortSeconds = Bounded<1, 3600>;
+/// The longest that a room stays with the signing key before the newest, in seconds: thirty days.
+pub const KEY_OVERLAP_MAX_SECONDS: u64 = 2_592_000;
+/// How long a room stays with the signing key before the newest.
+pub type KeyOverlap = Bounded<0, KEY_OVERLAP_MAX_SECONDS>;
 
 macro_rules! bounded_kind {
     ($kind:ty, $expected:literal) => {
@@ -205,6 +209,7 @@ bounded_kind!(Latency, "a whole number of milliseconds from 1 to 600000");
 bounded_kind!(Percent, "a whole number from 1 to 100");
 bounded_kind!(Thousandths, "a whole number from 0 to 1000");
 bounded_kind!(ShortSeconds, "a whole number of seconds from 1 to 3600");
+bounded_kind!(KeyOverlap, "a whole number of seconds from 0 to 2592000");
 
 /// How many alarms a room may name.
 pub const ALARMS_MAX: usize = 16;

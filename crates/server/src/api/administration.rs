@@ -32,6 +32,10 @@ pub(crate) const AUDIT_PAGE: usize = 100;
 /// How many it may have.
 pub(crate) const AUDIT_PAGE_MAX: usize = 1_000;
 
+/// What every rotation comes with: nobody here knows how the sites verify.
+pub(crate) const ROTATION_WARNING: &str = "a verifier that keeps one key and does not look at `kid`, such as the authorizer of AWS's solution, \
+    refuses the passes of the new key until it fetches /public_key again: start it anew at that moment";
+
 impl From<KeyError> for ApiError {
     fn from(error: KeyError) -> Self {
         let text = error.to_string();
@@ -148,7 +152,21 @@ pub(crate) async fn rotate_signing_key(State(app): Shared, principal: Principal)
         tracing::warn!(%error, "rotating the signing key failed");
         ApiError::unavailable("The key could not be rotated; see the log")
     })?;
-    Ok(response::json(StatusCode::CREATED, Caching::Never, &signing_key(&rotated)))
+    let mut told = signing_key(&rotated);
+    told["warning"] = ROTATION_WARNING.into();
+    told["later_in_rooms"] = later_rooms(&app, rotated.active_from);
+    Ok(response::json(StatusCode::CREATED, Caching::Never, &told))
+}
+
+/// Rooms whose passes a new key signs later than others, and when.
+fn later_rooms(app: &App, active_from: UnixMillis) -> Json {
+    let rooms = app.admission.rooms.all();
+    let later = rooms.iter().filter_map(|room| {
+        let overlap = room.handle.with_board(|board| board.settings.key_overlap_seconds.get());
+        (overlap > 0)
+            .then(|| (room.handle.id().to_string(), rfc3339(active_from.plus(overlap * 1000)).into()))
+    });
+    Json::Object(later.collect())
 }
 
 /// GET `/audit`: who changed what, newest first.

@@ -32,7 +32,7 @@ use crate::http::error::ApiError;
 use crate::http::fast_path;
 use crate::http::prepared::Prepared;
 use crate::http::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
-use crate::http::response::{ApiResponse, Caching, json, mark_json};
+use crate::http::response::{ApiResponse, Caching, json, limit_max_age, mark_json};
 use crate::openapi::schemas::{IssuerText, RequestIdText, RoomName};
 
 type Shared = State<Arc<App>>;
@@ -144,13 +144,16 @@ pub(crate) async fn waiting_num(State(app): Shared, parameters: Parameters, head
     Ok(fast_path::figure(&*queried_room(&app, &parameters)?, &headers, Prepared::waiting_num).map(Body::new))
 }
 
-/// GET `/public_key`: the key that signs passes now.
+/// GET `/public_key`: the key that signs the room's passes now. Whoever asks may keep it for long, so it is neither the one that will sign
+/// later, with which nothing is signed yet, nor the one before, with which nothing is signed any more.
 pub(crate) async fn public_key(State(app): Shared, parameters: Parameters) -> Outcomes {
     let event_id = parameters.one("event_id")?.unwrap_or_default();
-    if app.room(event_id).is_none() {
-        return Err(ApiError::aws(StatusCode::NOT_FOUND, INVALID_EVENT));
+    let room = app.room(event_id).ok_or_else(|| ApiError::aws(StatusCode::NOT_FOUND, INVALID_EVENT))?;
+    let mut answer = ok(Caching::Keys, &app.admission.signing_key(&room).public_jwk());
+    if let Some(takeover) = app.admission.next_signing_key_from(&room) {
+        limit_max_age(answer.headers_mut(), takeover.since(app.now()) / 1000);
     }
-    Ok(ok(Caching::Keys, &app.admission.keys.current(app.now()).public_jwk()))
+    Ok(answer)
 }
 
 /// GET `/.well-known/jwks.json`: every key that a valid pass may be signed with.

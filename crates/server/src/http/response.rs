@@ -26,6 +26,10 @@ pub(crate) const EXPOSED_WITH_LIMITS: HeaderValue = HeaderValue::from_static(
 /// How long a browser may remember a preflight.
 pub(crate) const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
+/// How long caches may keep keys, in seconds.
+const KEYS_MAX_AGE_SECONDS: u64 = 300;
+const KEYS_CACHED: &str = "public, max-age=300";
+
 /// How long an answer may be kept by caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caching {
@@ -41,7 +45,7 @@ impl Caching {
     const fn header(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Board => "public, max-age=1",
-            Self::Keys => "public, max-age=300",
+            Self::Keys => KEYS_CACHED,
             Self::Never => "no-store",
         })
     }
@@ -114,6 +118,14 @@ pub(crate) fn mark_json(headers: &mut HeaderMap, caching: Caching) {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, caching.header());
     mark_cross_origin(headers);
+}
+
+/// Lets caches keep keys for no longer than so many seconds, after which they change.
+pub(crate) fn limit_max_age(headers: &mut HeaderMap, seconds: u64) {
+    if seconds < KEYS_MAX_AGE_SECONDS {
+        let value = HeaderValue::try_from(format!("public, max-age={seconds}")).expect("digits fit a header");
+        headers.insert(header::CACHE_CONTROL, value);
+    }
 }
 
 /// Lets any page read the answer. No answer depends on a cookie, so nothing is given away by it.

@@ -1,6 +1,8 @@
 //! The answers of calls that write their JSON by hand, as types: one field a line, with its meaning. An example is a value of
 //! such a type. That the server really answers so is checked from outside, by schemathesis.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use utoipa::openapi::schema::{AnyOfBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
@@ -536,6 +538,18 @@ pub(super) struct SigningKey {
     /// When it began to sign, or will.
     #[schema(value_type = Moment)]
     pub(super) active_from: &'static str,
+}
+
+/// A new key that will sign passes.
+#[derive(Serialize, ToSchema)]
+pub(super) struct AnnouncedSigningKey {
+    #[serde(flatten)]
+    pub(super) key: SigningKey,
+    /// What has to be done about verifiers that keep one key for long.
+    pub(super) warning: &'static str,
+    /// When it begins to sign in rooms that stay with the key before it for longer (`key_overlap_seconds`).
+    #[schema(value_type = BTreeMap<String, Moment>)]
+    pub(super) later_in_rooms: BTreeMap<&'static str, &'static str>,
 }
 
 /// A page of the audit.

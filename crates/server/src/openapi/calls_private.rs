@@ -6,8 +6,8 @@ use anteroom_core::settings::FIELDS;
 use serde_json::json;
 
 use super::answers::{
-    AuditPage, AuditRecord, Health, Key, Keys, NewKey, Room, RoomFigures, RoomGeneration, Rooms, SigningKey,
-    SigningKeys, TicketDetails, Visit,
+    AnnouncedSigningKey, AuditPage, AuditRecord, Health, Key, Keys, NewKey, Room, RoomFigures,
+    RoomGeneration, Rooms, SigningKey, SigningKeys, TicketDetails, Visit,
 };
 use super::answers_alarms::{Alarm, Alarms, HeardOfAlarms, Notification};
 use super::call::{AnswerHeader, Call, Group};
@@ -16,7 +16,7 @@ use super::schemas::{
     RoomName, default_of,
 };
 use super::{GENERATION, MOMENT, REQUEST_ID};
-use crate::api::administration::NewKeyBody;
+use crate::api::administration::{NewKeyBody, ROTATION_WARNING};
 use crate::api::arrivals::{ArrivalsView, PrefixView};
 use crate::api::frontier::{AdaptiveView, EstimatesView, FrontierView, MoveView, ReportsView};
 use crate::api::preview::PreviewBody;
@@ -367,7 +367,15 @@ pub(crate) fn rotate_signing_key() -> Call {
         "It is published at once and signs once every verifier has had time to fetch it. The key before it verifies until the last pass that \
          it signed has ended.",
     )
-    .json(201, "The new key.", &signing_key("announced"))
+    .json(
+        201,
+        "The new key.",
+        &AnnouncedSigningKey {
+            key: signing_key("announced"),
+            warning: ROTATION_WARNING,
+            later_in_rooms: [("Sample", "2026-11-17T20:00:00.000Z")].into(),
+        },
+    )
     .problems(&[Problem::Conflict])
 }
 

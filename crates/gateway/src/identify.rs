@@ -7,6 +7,7 @@
 //! the holder of one of them holds all, is a rule of budgets: `anteroom_store::buckets::Who`.)
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -16,6 +17,14 @@ use ipnet::{IpNet, Ipv4Net};
 
 /// Where proxies write whom they speak for.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Where CDNs write it, beside that or in its place: Cloudflare, Akamai, Fastly, `CloudFront`, Azure.
+const CDN_CLIENTS: [HeaderName; 5] = [
+    HeaderName::from_static("cf-connecting-ip"),
+    HeaderName::from_static("true-client-ip"),
+    HeaderName::from_static("fastly-client-ip"),
+    HeaderName::from_static("cloudfront-viewer-address"),
+    HeaderName::from_static("x-azure-clientip"),
+];
 /// How many proxies in a row are followed back to a client. More than this is a loop or a joke.
 const PROXIES_FOLLOWED_MAX: usize = 32;
 /// How many networks a list may name: every request may be compared with each.
@@ -39,8 +48,29 @@ pub struct Client {
     pub address: IpAddr,
     /// The digest of the key it showed.
     pub key: Option<KeyDigest>,
-    /// Whether it comes through a proxy that is not trusted, so that it may be anybody behind that address.
-    pub is_forwarded_by_stranger: bool,
+    /// Whom a proxy that is not trusted says it speaks for; with that it may be anybody behind its address.
+    pub forwarded_for: Option<ForwardedFor>,
+}
+
+/// Whom a stranger says it speaks for. Not believed, only told apart from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForwardedFor(u64);
+
+impl ForwardedFor {
+    /// What a request says, if it comes from a proxy that is not trusted.
+    fn said_by_stranger(headers: &HeaderMap) -> Option<Self> {
+        let names = [FORWARDED_FOR].into_iter().chain(CDN_CLIENTS);
+        let said = names.map(|name| headers.get_all(name)).find(|values| values.iter().next().is_some())?;
+        let mut hasher = DefaultHasher::new();
+        said.iter().for_each(|value| value.as_bytes().hash(&mut hasher));
+        Some(Self(hasher.finish()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &str) -> Self {
+        let value = HeaderValue::from_str(text).expect("a header's value");
+        Self::said_by_stranger(&[(FORWARDED_FOR, value)].into_iter().collect()).expect("something was said")
+    }
 }
 
 /// How clients are identified.
@@ -57,8 +87,11 @@ pub fn identify(peer: &Peer, headers: &HeaderMap, identification: &Identificatio
     let trusted = &identification.trusted_proxies;
     Client {
         address: address(peer.address.ip(), headers, trusted),
-        is_forwarded_by_stranger: headers.contains_key(FORWARDED_FOR)
-            && !trusted.contains(peer.address.ip().to_canonical()),
+        forwarded_for: if trusted.contains(peer.address.ip().to_canonical()) {
+            None
+        } else {
+            ForwardedFor::said_by_stranger(headers)
+        },
         key: identification.key_header.as_ref().and_then(|name| KeyDigest::from_headers(headers, name)),
     }
 }
@@ -67,7 +100,7 @@ pub fn identify(peer: &Peer, headers: &HeaderMap, identification: &Identificatio
 pub(crate) fn identify_behind(peer: &Peer, headers: &HeaderMap, identification: &Identification) -> Client {
     Client {
         address: address_behind(peer.address.ip().to_canonical(), headers, &identification.trusted_proxies),
-        is_forwarded_by_stranger: false,
+        forwarded_for: None,
         key: identification.key_header.as_ref().and_then(|name| KeyDigest::from_headers(headers, name)),
     }
 }

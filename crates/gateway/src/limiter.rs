@@ -21,6 +21,7 @@ mod quota;
 mod refusals;
 #[cfg(test)]
 mod tests;
+mod untrusted_proxies;
 
 use std::fmt;
 use std::sync::{Arc, Once};
@@ -42,6 +43,7 @@ use crate::identify::{Client, Networks};
 use breaker::Breaker;
 use counts::{Counts, PolicyCounts};
 use refusals::Refusals;
+use untrusted_proxies::UntrustedProxies;
 
 /// How long after a failed probe the next one follows.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -122,8 +124,9 @@ pub struct Limiter {
     /// Notified when a request is refused without asking the store.
     refused_by_memory: Notify,
     counts: Counts,
-    /// The warning about a proxy that nobody trusts is written once.
+    /// The warning about a proxy on an exempt address that nobody trusts is written once.
     untrusted_forward: Once,
+    untrusted_proxies: UntrustedProxies,
     running: Stopwatch,
 }
 
@@ -183,6 +186,7 @@ impl Limiter {
             refused_by_memory: Notify::new(),
             counts,
             untrusted_forward: Once::new(),
+            untrusted_proxies: UntrustedProxies::default(),
             running: Stopwatch::start(),
         }
     }
@@ -227,13 +231,14 @@ impl Limiter {
     }
 
     /// Whether a client is never limited. A proxy on an exempt address that nobody has named as trusted speaks for everybody, so what it
-    /// forwards is not exempt.
+    /// forwards is not exempt. On any other address it makes one client of all its visitors.
     fn is_exempt(&self, client: &Client) -> bool {
-        if !self.exempt.contains(client.address) {
-            return false;
-        }
-        if client.is_forwarded_by_stranger {
+        if let Some(visitor) = client.forwarded_for {
             self.counts.untrusted_forwards.inc();
+            if !self.exempt.contains(client.address) {
+                self.untrusted_proxies.note(client.address, visitor);
+                return false;
+            }
             self.untrusted_forward.call_once(|| {
                 tracing::warn!(
                     address = %client.address,
@@ -241,8 +246,9 @@ impl Limiter {
                      name the proxy in trusted_proxies"
                 );
             });
+            return false;
         }
-        !client.is_forwarded_by_stranger
+        self.exempt.contains(client.address)
     }
 
     fn decide_dues_at_once(&self, dues: &Dues<'_>) -> Option<Decision> {

@@ -45,7 +45,7 @@ impl PolicyCounts {
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Requests from an exempt address that came through a proxy nobody trusts.
+    /// Requests that came through a proxy nobody trusts.
     pub(super) untrusted_forwards: Counter,
     decisions: Family<DecisionLabels, Counter>,
     pub(super) seconds: DecisionTimes,
@@ -88,8 +88,7 @@ impl Counts {
             "Requests charged to a bucket that clients share because there is no room for one of their own";
         let metric = encoder.encode_descriptor("limiter_overflow", help, None, MetricType::Counter)?;
         ConstCounter::new(overflowed).encode(metric)?;
-        let help =
-            "Requests from exempt addresses that are limited because an untrusted proxy forwarded them";
+        let help = "Requests that say they are forwarded by a proxy that trusted_proxies does not name";
         let metric =
             encoder.encode_descriptor("limiter_untrusted_forwards", help, None, MetricType::Counter)?;
         self.untrusted_forwards.encode(metric)

@@ -12,7 +12,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::identify::{Identification, Peer, identify};
+use crate::identify::{ForwardedFor, Identification, Peer, identify};
 
 /// Long enough for what is only a moment, and still an end.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ fn settings(policies: Vec<Policy>) -> LimiterSettings {
 }
 
 fn client(address: &str) -> Client {
-    Client { address: address.parse::<IpAddr>().unwrap(), key: None, is_forwarded_by_stranger: false }
+    Client { address: address.parse::<IpAddr>().unwrap(), key: None, forwarded_for: None }
 }
 
 fn client_with_key(address: &str, key: &str) -> Client {
@@ -225,7 +225,8 @@ fn what_an_untrusted_proxy_forwards_from_an_exempt_address_is_limited_and_counte
         exempt,
         ..settings(vec![policy("all", By::Ip, budget(1, 3_600), None)])
     });
-    let forwarded = Client { is_forwarded_by_stranger: true, ..client("127.0.0.1") };
+    let forwarded_for = Some(ForwardedFor::of_text("203.0.113.7"));
+    let forwarded = Client { forwarded_for, ..client("127.0.0.1") };
     let decided = [(); 3].map(|()| describe(&limiter.decide_at_once(&join(), &forwarded).unwrap()));
     assert_eq!(decided, ["allowed \"all\";r=0", "refused by all", "refused by all"]);
     assert!(figures(&limiter).contains("anteroom_limiter_untrusted_forwards_total 3\n"));

@@ -105,7 +105,7 @@ impl ExtAuthz {
         let address = address.map_or(self.peer.address, |ip| SocketAddr::new(ip, 0));
         let peer = Peer { address, is_tls: self.peer.is_tls };
         // Envoy itself writes `X-Forwarded-For`, so the field says nothing of a stranger.
-        Client { is_forwarded_by_stranger: false, ..identify(&peer, headers, &self.app.identification) }
+        Client { forwarded_for: None, ..identify(&peer, headers, &self.app.identification) }
     }
 }
 

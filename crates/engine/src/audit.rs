@@ -1,6 +1,6 @@
 //! What the audit keeps of a change to a room: who, what, where, when.
 
-use anteroom_core::{Operation, Room, RoomId, UnixMillis};
+use anteroom_core::{InletKind, Operation, Room, RoomId, UnixMillis};
 use anteroom_store::contract::AuditRecord;
 
 use crate::Actor;
@@ -17,6 +17,9 @@ pub(super) fn record_of(
     actor.name()?;
     let action = match operation {
         Operation::Report(_) | Operation::SettleRound { .. } => return None,
+        Operation::Advance { by } if room.settings.inlet != InletKind::Manual => {
+            format!("advance by {by} beside the inlet {}", room.settings.inlet.as_str())
+        }
         Operation::Advance { by } => format!("advance by {by}"),
         Operation::Reconfigure(change) => change.describe(room),
         Operation::ForgetReporter { reporter } => format!("forget-reporter {reporter}"),

@@ -1,11 +1,12 @@
 //! What every request handler shares: the rooms, their doors, the figures.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anteroom_admission::{Admission, AdmissionError, RoomLayer, RoomMap, RoomView};
-use anteroom_core::{RoomId, UnixMillis};
+use anteroom_core::{InletKind, RoomId, UnixMillis};
 use anteroom_engine::Engine;
 use anteroom_gateway::Gateway;
 use anteroom_gateway::identify::{Identification, Peer, identify};
@@ -21,6 +22,9 @@ use crate::http::error::ApiError;
 use crate::http::prepared::Prepared;
 use crate::ops::alarms::Alarms;
 use crate::ops::metrics::Metrics;
+
+/// How many keys of one room are warned of that move its frontier beside an automatic inlet.
+const KEYS_WARNED_OF_MAX: usize = 16;
 
 /// The state behind both listeners.
 pub(crate) struct App {
@@ -117,6 +121,8 @@ pub(crate) struct ServedRoom {
     /// Held while an operator's change is computed and applied, so that those of this node do not get into each other's way.
     pub(crate) changing: tokio::sync::Mutex<()>,
     prepared: ArcSwap<Prepared>,
+    /// Keys that have moved the frontier by hand beside an automatic inlet, each of which is warned of once.
+    advanced_by_hand: Mutex<BTreeSet<String>>,
     /// Its live stream, from the first watcher on.
     pub(crate) feed: OnceLock<Arc<Feed>>,
 }
@@ -144,7 +150,27 @@ impl RoomLayer for ServedRoom {
 impl ServedRoom {
     pub(crate) fn new(view: Arc<RoomView>) -> Self {
         let prepared = ArcSwap::from_pointee(Prepared::of(view.handle.id(), &view.handle.board()));
-        Self { view, changing: tokio::sync::Mutex::default(), prepared, feed: OnceLock::new() }
+        let (changing, advanced_by_hand) = (tokio::sync::Mutex::default(), Mutex::default());
+        Self { view, changing, prepared, advanced_by_hand, feed: OnceLock::new() }
+    }
+
+    /// Warns, once for each key, of a frontier that is moved by hand while an inlet moves it too: an inlet of another installation that was
+    /// left running does that, and lets in beside ours.
+    pub(crate) fn note_advance_by_hand(&self, key: &str) {
+        let inlet = self.handle.with_board(|board| board.settings.inlet);
+        if inlet == InletKind::Manual {
+            return;
+        }
+        let mut warned_of = self.advanced_by_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned_of.len() < KEYS_WARNED_OF_MAX && warned_of.insert(key.to_owned()) {
+            tracing::warn!(
+                room = %self.handle.id(),
+                key,
+                inlet = inlet.as_str(),
+                "serving counter moved by a key while an automatic inlet runs, both let visitors in; \
+                 stop the old inlet if one was left running"
+            );
+        }
     }
 
     /// The prepared answers of the present board; made anew by the first who asks after a change.

@@ -307,6 +307,9 @@ pub(crate) async fn increment_serving_counter(
     let Answer::Advanced { serving } = answer else {
         return Err(ApiError::unavailable("The counter did not answer"));
     };
+    if body.increment_by.0 > 0 {
+        room.note_advance_by_hand(&principal.name);
+    }
     Ok(ok(Caching::Never, &json!({"serving_num": serving})))
 }
 

@@ -11,6 +11,7 @@ mod auction_absence;
 mod auction_crowd;
 mod aws_defects;
 mod aws_defects_expiry;
+mod aws_move;
 mod aws_walk;
 mod bad_connections;
 mod bad_http;

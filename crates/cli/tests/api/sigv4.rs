@@ -4,8 +4,8 @@
 //! The scripts in `sigv4/` are what a user of the AWS waiting room has: the signer, and an address. Nothing of ours is in them.
 
 mod http2;
-mod raw;
-mod signers;
+pub(crate) mod raw;
+pub(crate) mod signers;
 
 use anteroom_testkit::{Answer, Request, Server, aws};
 use serde_json::{Value, json};

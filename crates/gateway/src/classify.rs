@@ -90,10 +90,37 @@ fn is_crawler(headers: &HeaderMap) -> bool {
     let Some(agent) = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()) else {
         return false;
     };
-    // Not a crawler but a make of telephones.
-    let agent = agent.to_ascii_lowercase().replace("cubot", "");
-    CRAWLERS.iter().any(|name| agent.contains(name))
+    let agent = agent.as_bytes();
+    let begins_crawler = |rest: &[u8]| {
+        CRAWLERS
+            .iter()
+            .any(|name| rest.get(..name.len()).is_some_and(|rest| rest.eq_ignore_ascii_case(name.as_bytes())))
+    };
+    // Each navigation comes by here, and hardly any place can be the beginning of a name: one look at a letter decides.
+    (0..agent.len()).any(|place| {
+        IS_CRAWLER_INITIAL[usize::from(agent[place])]
+            && begins_crawler(&agent[place..])
+            && !is_telephone(&agent[..place])
+    })
 }
+
+/// Whether the `bot` behind this is the end of a make of telephones.
+fn is_telephone(before: &[u8]) -> bool {
+    before.last_chunk::<2>().is_some_and(|last| last.eq_ignore_ascii_case(b"cu"))
+}
+
+/// Which bytes the names of crawlers begin with, in either case.
+static IS_CRAWLER_INITIAL: [bool; 256] = {
+    let mut initials = [false; 256];
+    let mut index = 0;
+    while index < CRAWLERS.len() {
+        let initial = CRAWLERS[index].as_bytes()[0];
+        initials[initial as usize] = true;
+        initials[initial.to_ascii_uppercase() as usize] = true;
+        index += 1;
+    }
+    initials
+};
 
 /// Whether one of the `Accept` headers names a type of content.
 fn asks_for(headers: &HeaderMap, content: &str) -> bool {
@@ -155,7 +182,15 @@ mod tests {
             kind_of("GET", &[html, ("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")]),
             Kind::Read
         );
-        let telephone = ("user-agent", "Mozilla/5.0 (Linux; Android 14; CUBOT X90) AppleWebKit/537.36");
-        assert_eq!(kind_of("GET", &[html, telephone]), Kind::Navigation);
+        for crawler in
+            ["Lighthouse", "x SLURP", "WhatsApp/2.23", "a-Spider", "okhttpclient", "Botbot", "cubot bot"]
+        {
+            assert_eq!(kind_of("GET", &[html, ("user-agent", crawler)]), Kind::Read, "{crawler}");
+        }
+        for person in
+            ["Mozilla/5.0 (Linux; Android 14; CUBOT X90) AppleWebKit/537.36", "bo", "Spide", "", "Cubot"]
+        {
+            assert_eq!(kind_of("GET", &[html, ("user-agent", person)]), Kind::Navigation, "{person}");
+        }
     }
 }

@@ -82,13 +82,13 @@ impl ProxyBody {
             if incoming.is_end_stream() {
                 return Self(State::Whole(Some(first)));
             }
-            let paced = lease.origin.client_paced.enter(lease.has_visit);
+            let paced = lease.origin.client_paced.enter(lease.visit);
             let mut streamed = BodyStream::new(incoming, Some(lease), paced, settings);
             streamed.paced.note_moved(first.len() as u64);
             streamed.first = Some(first);
             return Self(State::Streamed(streamed));
         }
-        let paced = lease.origin.client_paced.enter(lease.has_visit);
+        let paced = lease.origin.client_paced.enter(lease.visit);
         Self(State::Streamed(BodyStream::new(incoming, Some(lease), paced, settings)))
     }
 
@@ -97,7 +97,7 @@ impl ProxyBody {
         Self(State::Streamed(BodyStream::new(
             incoming,
             None,
-            lease.origin.client_paced.enter(lease.has_visit),
+            lease.origin.client_paced.enter(lease.visit),
             settings,
         )))
     }

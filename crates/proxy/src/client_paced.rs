@@ -11,6 +11,7 @@ use std::time::Duration;
 use anteroom_store::clock::Stopwatch;
 use hyper::body::Incoming;
 
+use super::VisitTag;
 use super::pool::Lease;
 
 /// How long a client must have been idle, or how far it must have fallen behind [`RATE_BYTES_PER_SECOND`], for its exchange to be given up.
@@ -27,29 +28,56 @@ pub(super) struct ClientPacedExchanges {
     next: AtomicU64,
     evicted: AtomicU64,
     all: Mutex<HashMap<u64, Arc<PacedState>>>,
-    /// Since the last search that found nothing, among all and among those without a visit.
-    vain_search: Mutex<Option<Stopwatch>>,
-    vain_search_without_visit: Mutex<Option<Stopwatch>>,
+    /// Since the last search that found nothing, among all, among those without a visit, and among those of any one visit.
+    vain_searches: [Mutex<Option<Stopwatch>>; 3],
+}
+
+/// Which exchanges may be given up for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Among {
+    /// All of them.
+    All,
+    /// Those without a visit.
+    WithoutVisit,
+    /// Those of its own visit.
+    Visit(VisitTag),
+}
+
+impl Among {
+    fn includes(self, visit: Option<VisitTag>) -> bool {
+        match self {
+            Self::All => true,
+            Self::WithoutVisit => visit.is_none(),
+            Self::Visit(own) => visit == Some(own),
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::WithoutVisit => 1,
+            Self::Visit(_) => 2,
+        }
+    }
 }
 
 impl ClientPacedExchanges {
-    pub(super) fn enter(self: &Arc<Self>, has_visit: bool) -> ClientPaced {
+    pub(super) fn enter(self: &Arc<Self>, visit: Option<VisitTag>) -> ClientPaced {
         let key = self.next.fetch_add(1, Ordering::Relaxed);
-        let state = Arc::new(PacedState { has_visit, ..PacedState::default() });
+        let state = Arc::new(PacedState { visit, ..PacedState::default() });
         lock(&self.all).insert(key, Arc::clone(&state));
         ClientPaced { exchanges: Arc::clone(self), key, state }
     }
 
-    /// Gives up the exchange whose client has been idle for the longest, of those without a visit alone if so asked.
-    pub(super) fn evict_idlest(&self, of_those_without_visit: bool) {
-        let vain_search =
-            if of_those_without_visit { &self.vain_search_without_visit } else { &self.vain_search };
+    /// Gives up the exchange whose client has been idle for the longest among these.
+    pub(super) fn evict_idlest(&self, among: Among) {
+        let vain_search = &self.vain_searches[among.index()];
         if lock(vain_search).is_some_and(|search| search.elapsed() < SEARCH_PAUSE) {
             return;
         }
         let idlest = {
             let all = lock(&self.all);
-            let candidates = all.values().filter(|state| !(of_those_without_visit && state.has_visit));
+            let candidates = all.values().filter(|state| among.includes(state.visit));
             let idle = candidates.filter_map(|state| Some((state.idle()?, Arc::clone(state))));
             idle.filter(|(idle, _)| *idle >= IDLE_MIN).max_by_key(|(idle, _)| *idle)
         };
@@ -77,7 +105,7 @@ pub(super) struct ClientPaced {
 
 #[derive(Debug, Default)]
 struct PacedState {
-    has_visit: bool,
+    visit: Option<VisitTag>,
     pace: Mutex<Pace>,
     is_evicted: AtomicBool,
     /// Who learns that it was given up.

@@ -36,9 +36,13 @@ pub struct Hop {
     pub client: IpAddr,
     /// Whether it speaks TLS.
     pub is_tls: bool,
-    /// Whether the request is that of a visitor who is inside.
-    pub has_visit: bool,
+    /// The visit that the request belongs to, if it is that of a visitor who is inside.
+    pub visit: Option<VisitTag>,
 }
+
+/// Tells one visit from all others that come through this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VisitTag(pub u128);
 
 /// The response of an origin.
 #[derive(Debug)]
@@ -91,7 +95,7 @@ where
     // Without the client's end there is nothing to connect a tunnel to, and over HTTP/2 nothing to connect it with.
     let can_upgrade = on_upgrade.is_some() && settings.http2 != Http2ToOrigin::Always;
     let upgrade = upgrade.filter(|_| can_upgrade);
-    let exchange = Exchange { settings, upgrade, has_visit: hop.has_visit };
+    let exchange = Exchange { settings, upgrade, visit: hop.visit };
     let body = body.gather(hop, origins.uploads(), settings).await?;
 
     let first = origins.choose(None);
@@ -131,7 +135,7 @@ fn is_without_connection(error: &ProxyError) -> bool {
 struct Exchange<'a> {
     settings: &'a ProxySettings,
     upgrade: Option<HeaderValue>,
-    has_visit: bool,
+    visit: Option<VisitTag>,
 }
 
 /// An answer, and the connection that it comes over.
@@ -218,7 +222,7 @@ impl Exchange<'_> {
     /// Notes how the origin fares, by requests of visitors who are inside: what is observed decides how many more are let in, and
     /// must not be in the hands of those who are not.
     fn observe(&self, origin: &Origin, note: impl FnOnce(&Observer)) {
-        if self.has_visit {
+        if self.visit.is_some() {
             note(&origin.observer);
         }
     }
@@ -231,15 +235,16 @@ impl Exchange<'_> {
         mut parts: request::Parts,
         body: Outgoing,
     ) -> Result<OriginResponse, Failure> {
-        let mut lease = match origin.lease(wish, self.has_visit).await {
+        let mut lease = match origin.lease(wish, self.visit).await {
             Ok(lease) => lease,
             Err(error) => {
                 // That all connections are in use says nothing about the origin.
                 if !matches!(error, ProxyError::Busy { .. }) {
                     self.observe(origin, Observer::record_failure);
                 }
-                // Those without a visit may have used up their share alone, which says nothing to those inside.
-                let is_share = !self.has_visit && matches!(error, ProxyError::Busy { .. });
+                // Those without a visit, or those of one, may have used up their share alone, which says nothing to others.
+                let is_share = matches!(error, ProxyError::Busy { .. })
+                    && (self.visit.is_none() || origin.has_connections_left());
                 if is_without_connection(&error) && !is_share {
                     origin.avoid();
                 }
@@ -250,7 +255,7 @@ impl Exchange<'_> {
             parts.headers.insert(header::HOST, origin.address.host_value());
         }
         let upload = body.upload();
-        let paced = upload.as_ref().map(|_| origin.client_paced.enter(self.has_visit));
+        let paced = upload.as_ref().map(|_| origin.client_paced.enter(self.visit));
         let sent = match &mut lease.channel {
             Channel::Http1(http1) => {
                 apply_http1_framing(&mut parts.headers, body.is_empty(), self.upgrade.as_ref());

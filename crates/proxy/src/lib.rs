@@ -34,13 +34,14 @@ mod settings;
 mod transport;
 mod tunnel;
 mod uploads;
+mod visit_shares;
 mod wait_timeout;
 
 pub use address::{OriginAddress, OriginAddressError};
 pub use body::{ProxyBody, ProxyBodyError};
 pub use client_prefix::ClientCounts;
 pub use error::{ProxyError, RequestFault, ResponseFault};
-pub use forward::{ForwardedResponse, Hop, forward};
+pub use forward::{ForwardedResponse, Hop, VisitTag, forward};
 pub use observations::Observations;
 pub use origins::{OriginView, Origins, OriginsError};
 pub use settings::{ForwardedPolicy, HealthCheck, Http2ToOrigin, OriginTrust, ProxySettings};

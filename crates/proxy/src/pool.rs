@@ -3,7 +3,8 @@
 //! An unused HTTP/1 connection is a value on a stack; the one used last is used next, so that the others grow old and
 //! are closed. An HTTP/2 connection is shared and has a task of its own. A request that finds neither may open one, up
 //! to a number, and else waits in order of arrival until a connection is given back. Requests without a visit get a part of
-//! them, and wait apart. A request that has to wait takes the connection of an exchange whose client is idle.
+//! them, and wait apart; those of one visit get a smaller part, so that a visitor never waits behind another one's crowd. A
+//! request that has to wait takes the connection of an exchange whose client is idle.
 //!
 //! *Invariant:* `open` counts connections that exist or are being opened, except tunnels; it is never above the settings' `connections_max`.
 //! *Invariant:* every [`Lease`] is given back by being dropped, whatever happened to the exchange, so nothing is counted in
@@ -19,13 +20,14 @@ use anteroom_store::clock::Stopwatch;
 use hyper::client::conn::http2;
 use tokio::sync::oneshot;
 
-use super::client_paced::ClientPacedExchanges;
+use super::client_paced::{Among, ClientPacedExchanges};
 use super::error::ProxyError;
 use super::http1::Http1;
 use super::observations::Observer;
 use super::outgoing::Outgoing;
 use super::settings::{Http2ToOrigin, ProxySettings};
-use super::{OriginAddress, connect};
+use super::visit_shares::VisitShares;
+use super::{OriginAddress, VisitTag, connect};
 
 /// How many requests one HTTP/2 connection carries at once. The origin may allow fewer; the rest then wait within hyper.
 const STREAMS_MAX: usize = 100;
@@ -59,6 +61,8 @@ struct StockLimits {
     connections: usize,
     /// How many of them requests without a visit hold at most.
     without_visit: usize,
+    /// How many those of one visit do.
+    per_visit: usize,
 }
 
 /// What is there to be had.
@@ -74,6 +78,8 @@ struct Stock {
     waiters: VecDeque<Waiter>,
     /// Those without a visit, who come after the others.
     waiters_without_visit: VecDeque<Waiter>,
+    /// What each visit holds or waits for among `waiters`, and its requests beyond that.
+    visits: VisitShares<Waiter>,
     /// Whether the last connection turned out to speak HTTP/2, or any will, so that one more carries many.
     speaks_http2: bool,
     next_shared: u64,
@@ -98,6 +104,7 @@ struct SharedConnection {
 #[derive(Debug)]
 struct Waiter {
     needs_http1: bool,
+    visit: Option<VisitTag>,
     hand_over: oneshot::Sender<Grant>,
 }
 
@@ -125,6 +132,8 @@ enum Shortage {
     Connections,
     /// The part of them that requests without a visit get.
     Share,
+    /// The part that its visit gets.
+    Visit(VisitTag),
 }
 
 /// What a request needs.
@@ -143,7 +152,9 @@ pub(super) enum Wish {
 pub(super) struct Lease {
     pub(super) origin: Arc<Origin>,
     pub(super) channel: Channel,
-    pub(super) has_visit: bool,
+    pub(super) visit: Option<VisitTag>,
+    /// Whether it is one of the leases of its visit, or of those without one; a tunnel is not.
+    is_counted: bool,
 }
 
 /// How the exchange is done.
@@ -175,6 +186,7 @@ impl Origin {
             limits: StockLimits {
                 connections: settings.connections_max.max(1),
                 without_visit: settings.share_without_visit(settings.connections_max),
+                per_visit: settings.connections_per_visit_max.max(1),
             },
             connection_wait: settings.connection_wait,
             idle_timeout: settings.idle_timeout,
@@ -192,14 +204,18 @@ impl Origin {
     }
 
     /// Takes a connection, opens one, or waits for one.
-    pub(super) async fn lease(self: &Arc<Self>, wish: Wish, has_visit: bool) -> Result<Lease, ProxyError> {
-        let grant = match self.ask(wish, has_visit) {
+    pub(super) async fn lease(
+        self: &Arc<Self>,
+        wish: Wish,
+        visit: Option<VisitTag>,
+    ) -> Result<Lease, ProxyError> {
+        let grant = match self.ask(wish, visit) {
             Supply::AtOnce(grant) => grant,
-            Supply::Queued(receiver) => self.wait(receiver, has_visit).await?,
+            Supply::Queued(receiver) => self.wait(receiver, visit).await?,
             Supply::QueueFull => return Err(self.busy()),
         };
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let lease = |channel| Lease { origin: Arc::clone(self), channel, has_visit };
+        let lease = |channel| Lease { origin: Arc::clone(self), channel, visit, is_counted: true };
         match grant {
             Grant::Idle(http1) => Ok(lease(Channel::Http1(http1))),
             Grant::Stream(number, sender) => Ok(lease(Channel::Http2 { number, sender })),
@@ -214,14 +230,10 @@ impl Origin {
     }
 
     /// What is there at once, or the channel it will come over.
-    fn ask(self: &Arc<Self>, wish: Wish, has_visit: bool) -> Supply {
+    fn ask(self: &Arc<Self>, wish: Wish, visit: Option<VisitTag>) -> Supply {
         let mut outdated = vec![];
         let mut stock = self.lock();
-        let may_take = has_visit || stock.without_visit < self.limits.without_visit(&stock);
-        if may_take {
-            // Taken back below if it has to wait.
-            stock.without_visit += usize::from(!has_visit);
-        }
+        let may_take = stock.count_lease(self.limits, visit);
         if may_take && wish == Wish::Any {
             // The last is the youngest: where it is too old, all are.
             if let Some(idle) = stock.idle.pop() {
@@ -254,37 +266,32 @@ impl Origin {
                 return Supply::AtOnce(Grant::Open);
             }
         }
-        if may_take {
-            stock.without_visit -= usize::from(!has_visit);
-        }
-        let waiters = if has_visit { &mut stock.waiters } else { &mut stock.waiters_without_visit };
-        if waiters.len() >= WAITERS_MAX {
-            return Supply::QueueFull;
-        }
         let (hand_over, receiver) = oneshot::channel();
-        waiters.push_back(Waiter { needs_http1: wish == Wish::NewHttp1, hand_over });
+        let waiter = Waiter { needs_http1: wish == Wish::NewHttp1, visit, hand_over };
+        let is_queued = stock.queue(waiter, may_take);
         // Closed outside of the lock.
         drop(stock);
         drop(outdated);
-        Supply::Queued(receiver)
+        if is_queued { Supply::Queued(receiver) } else { Supply::QueueFull }
     }
 
     /// Waits for a connection. One that an idle client holds is taken away, also if the client becomes idle only now.
     async fn wait(
         self: &Arc<Self>,
         receiver: oneshot::Receiver<Grant>,
-        has_visit: bool,
+        visit: Option<VisitTag>,
     ) -> Result<Grant, ProxyError> {
-        let mut queued = QueuedRequest { origin: self, receiver, has_visit };
+        let mut queued = QueuedRequest { origin: self, receiver, visit };
         let waiting = Stopwatch::start();
         loop {
             let left = self.connection_wait.saturating_sub(waiting.elapsed());
             if left.is_zero() {
                 return Err(self.busy());
             }
-            match self.shortage(has_visit) {
-                Some(Shortage::Connections) => self.client_paced.evict_idlest(false),
-                Some(Shortage::Share) => self.client_paced.evict_idlest(true),
+            match self.shortage(visit) {
+                Some(Shortage::Connections) => self.client_paced.evict_idlest(Among::All),
+                Some(Shortage::Share) => self.client_paced.evict_idlest(Among::WithoutVisit),
+                Some(Shortage::Visit(visit)) => self.client_paced.evict_idlest(Among::Visit(visit)),
                 None => {}
             }
             match tokio::time::timeout(left.min(EVICTION_PERIOD), &mut queued.receiver).await {
@@ -296,10 +303,12 @@ impl Origin {
     }
 
     /// What a request that waits is short of; `None` if a connection for it is being opened.
-    fn shortage(&self, has_visit: bool) -> Option<Shortage> {
+    fn shortage(&self, visit: Option<VisitTag>) -> Option<Shortage> {
         let stock = self.lock();
-        if !has_visit && stock.without_visit >= self.limits.without_visit(&stock) {
-            return Some(Shortage::Share);
+        match visit {
+            None if stock.without_visit >= self.limits.without_visit(&stock) => return Some(Shortage::Share),
+            Some(visit) if stock.visits.has_parked(visit) => return Some(Shortage::Visit(visit)),
+            _ => {}
         }
         (stock.open >= self.limits.connections).then_some(Shortage::Connections)
     }
@@ -322,6 +331,11 @@ impl Origin {
     /// Connections that exist or are being opened.
     pub(super) fn connections(&self) -> usize {
         self.lock().open
+    }
+
+    /// Whether another connection may be opened.
+    pub(super) fn has_connections_left(&self) -> bool {
+        self.connections() < self.limits.connections
     }
 
     /// How many requests wait for a connection.
@@ -348,9 +362,9 @@ impl Origin {
     }
 
     /// Takes back a grant that will not be used.
-    fn take_back(&self, grant: Grant, has_visit: bool) {
+    fn take_back(&self, grant: Grant, visit: Option<VisitTag>) {
         let mut stock = self.lock();
-        stock.without_visit -= usize::from(!has_visit);
+        stock.give_back_lease(visit);
         match grant {
             Grant::Idle(http1) => stock.idle.push(IdleConnection { http1, since: Stopwatch::start() }),
             Grant::Stream(number, _) => stock.end_stream(number),
@@ -367,14 +381,14 @@ impl Origin {
 struct QueuedRequest<'a> {
     origin: &'a Arc<Origin>,
     receiver: oneshot::Receiver<Grant>,
-    has_visit: bool,
+    visit: Option<VisitTag>,
 }
 
 impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.receiver.close();
         if let Ok(grant) = self.receiver.try_recv() {
-            self.origin.take_back(grant, self.has_visit);
+            self.origin.take_back(grant, self.visit);
         }
     }
 }
@@ -399,7 +413,51 @@ impl Stock {
     }
 
     fn waiter_count(&self) -> usize {
-        self.waiters.len() + self.waiters_without_visit.len()
+        self.waiters.len() + self.waiters_without_visit.len() + self.visits.parked()
+    }
+
+    /// Counts one more lease for a visit, or for those without one, unless they have their share.
+    fn count_lease(&mut self, limits: StockLimits, visit: Option<VisitTag>) -> bool {
+        match visit {
+            Some(visit) => self.visits.take(visit, limits.per_visit(self)),
+            None => {
+                let may_take = self.without_visit < limits.without_visit(self);
+                self.without_visit += usize::from(may_take);
+                may_take
+            }
+        }
+    }
+
+    /// One lease less. A request of the same visit that had to wait for it stands in the queue from now on.
+    fn give_back_lease(&mut self, visit: Option<VisitTag>) {
+        match visit {
+            Some(visit) => {
+                let next = self.visits.give_back(visit, |waiter| !waiter.hand_over.is_closed());
+                self.waiters.extend(next);
+            }
+            None => self.without_visit -= 1,
+        }
+    }
+
+    /// Has a request wait, `is_counted` if its lease is counted already; `false` if too many wait.
+    fn queue(&mut self, waiter: Waiter, is_counted: bool) -> bool {
+        let waiters = match waiter.visit {
+            Some(visit) if !is_counted => {
+                return self.visits.parked() < WAITERS_MAX && self.visits.park(visit, waiter);
+            }
+            Some(_) => &mut self.waiters,
+            None => &mut self.waiters_without_visit,
+        };
+        let visit = waiter.visit;
+        let has_room = waiters.len() < WAITERS_MAX;
+        if has_room {
+            waiters.push_back(waiter);
+        }
+        // A request of a visit keeps its part while it waits; one without a visit takes it when it goes on.
+        if is_counted && !(has_room && visit.is_some()) {
+            self.give_back_lease(visit);
+        }
+        has_room
     }
 
     /// Hands what there is to those who wait: those with a visit, then those without, the first first.
@@ -428,7 +486,7 @@ impl Stock {
             let Some(waiter) = waiters.pop_front() else { return };
             self.without_visit += usize::from(!has_visit);
             if let Err(grant) = waiter.hand_over.send(grant) {
-                self.without_visit -= usize::from(!has_visit);
+                self.give_back_lease(waiter.visit);
                 match grant {
                     Grant::Idle(http1) => self.idle.push(IdleConnection { http1, since: Stopwatch::start() }),
                     Grant::Stream(number, _) => self.end_stream(number),
@@ -443,18 +501,16 @@ impl Stock {
 
     /// Who is next: whether it needs HTTP/1, and whether it has a visit.
     fn next_waiter(&mut self, limits: StockLimits) -> Option<(bool, bool)> {
-        let may_take_without_visit = self.without_visit < limits.without_visit(self);
-        let next = |waiters: &mut VecDeque<Waiter>| {
-            while waiters.front().is_some_and(|waiter| waiter.hand_over.is_closed()) {
-                waiters.pop_front();
-            }
-            waiters.front().map(|waiter| waiter.needs_http1)
-        };
-        if let Some(needs_http1) = next(&mut self.waiters) {
-            return Some((needs_http1, true));
+        while let Some(cancelled) = self.waiters.pop_front_if(|waiter| waiter.hand_over.is_closed()) {
+            self.give_back_lease(cancelled.visit);
         }
-        let needs_http1 = next(&mut self.waiters_without_visit).filter(|_| may_take_without_visit)?;
-        Some((needs_http1, false))
+        if let Some(waiter) = self.waiters.front() {
+            return Some((waiter.needs_http1, true));
+        }
+        while self.waiters_without_visit.pop_front_if(|waiter| waiter.hand_over.is_closed()).is_some() {}
+        let may_take = self.without_visit < limits.without_visit(self);
+        let waiter = self.waiters_without_visit.front().filter(|_| may_take)?;
+        Some((waiter.needs_http1, false))
     }
 }
 
@@ -462,6 +518,11 @@ impl StockLimits {
     /// How many leases requests without a visit hold at most. An HTTP/2 connection carries many.
     fn without_visit(self, stock: &Stock) -> usize {
         if stock.speaks_http2 { self.without_visit * STREAMS_MAX } else { self.without_visit }
+    }
+
+    /// How many those of one visit hold at most.
+    fn per_visit(self, stock: &Stock) -> usize {
+        if stock.speaks_http2 { self.per_visit * STREAMS_MAX } else { self.per_visit }
     }
 }
 
@@ -478,7 +539,9 @@ impl Lease {
         self.channel = Channel::Taken;
         let mut stock = self.origin.lock();
         stock.open -= 1;
-        stock.without_visit -= usize::from(!mem::replace(&mut self.has_visit, true));
+        if mem::take(&mut self.is_counted) {
+            stock.give_back_lease(self.visit);
+        }
         stock.serve_waiters(self.origin.limits);
     }
 
@@ -524,7 +587,9 @@ impl Drop for Lease {
         let channel = mem::replace(&mut self.channel, Channel::Gone);
         let mut ended = None;
         let mut stock = origin.lock();
-        stock.without_visit -= usize::from(!self.has_visit);
+        if self.is_counted {
+            stock.give_back_lease(self.visit);
+        }
         match channel {
             Channel::Http1(http1) if http1.is_ready() => {
                 stock.idle.push(IdleConnection { http1, since: Stopwatch::start() });

@@ -23,6 +23,8 @@ pub struct ProxySettings {
     pub connections_max: usize,
     /// How much of them, and of `uploads_max`, requests without a visit hold at most, in percent.
     pub without_visit_percent: usize,
+    /// How many of the connections the requests of one visit hold at most.
+    pub connections_per_visit_max: usize,
     /// How long a request waits for one of them to become free.
     pub connection_wait: Duration,
     /// How many bodies may be under way from clients at once.
@@ -56,6 +58,7 @@ impl Default for ProxySettings {
             tunnel_idle_timeout: Duration::from_mins(10),
             connections_max: 256,
             without_visit_percent: 50,
+            connections_per_visit_max: 32,
             connection_wait: Duration::from_secs(5),
             uploads_max: 1024,
             uploads_per_client_max: 32,

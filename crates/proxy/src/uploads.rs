@@ -53,8 +53,8 @@ impl UploadSlots {
     /// A slot for a body of this client, unless too many are taken.
     pub(super) fn take(self: &Arc<Self>, hop: &Hop) -> Result<UploadSlot, ProxyError> {
         let mut taken = self.taken();
-        let is_full =
-            taken.total >= self.total_max || !hop.has_visit && taken.without_visit >= self.without_visit_max;
+        let is_full = taken.total >= self.total_max
+            || hop.visit.is_none() && taken.without_visit >= self.without_visit_max;
         let refusal = if is_full {
             Some(ProxyError::UploadsFull)
         } else if taken.by_client.take(hop.client, self.per_client_max) {
@@ -67,8 +67,8 @@ impl UploadSlots {
             return Err(refusal);
         }
         taken.total += 1;
-        taken.without_visit += usize::from(!hop.has_visit);
-        Ok(UploadSlot { slots: Arc::clone(self), client: hop.client, has_visit: hop.has_visit })
+        taken.without_visit += usize::from(hop.visit.is_none());
+        Ok(UploadSlot { slots: Arc::clone(self), client: hop.client, has_visit: hop.visit.is_some() })
     }
 
     /// How many are taken.

@@ -35,14 +35,14 @@ const WAKE_TIMEOUT: Duration = Duration::from_millis(100);
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    body: Arc<Vec<u8>>,
     delay: Duration,
 }
 
 impl Reply {
     /// An answer with this status.
     pub fn new(status: u16) -> Self {
-        Self { status, headers: vec![], body: vec![], delay: Duration::ZERO }
+        Self { status, headers: vec![], body: Arc::default(), delay: Duration::ZERO }
     }
 
     /// An answer that ends the visit with a word: `complete`, `abandon` or `revoke`.
@@ -60,7 +60,7 @@ impl Reply {
     /// Gives it a body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        self.body = body.into();
+        self.body = Arc::new(body.into());
         self
     }
 
@@ -258,7 +258,7 @@ fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
             reader.get_mut().write_all(message::SWITCHING)?;
             return echo(&mut reader);
         }
-        reader.get_mut().write_all(&message::write(&reply, is_head))?;
+        message::send(reader.get_mut(), &reply, is_head)?;
     }
     Ok(())
 }

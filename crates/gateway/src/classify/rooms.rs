@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anteroom_admission::{Admission, RoomView};
 use anteroom_core::settings::{BypassRule, JoinMode};
-use anteroom_core::{Board, RoomId, SessionKey, Settings, UnixMillis};
+use anteroom_core::{Board, RoomId, SessionKey, Settings, Ticket, UnixMillis};
 use anteroom_tokens::cookie::VisitorCookies;
 use arc_swap::ArcSwap;
 use http::{HeaderMap, Method};
@@ -27,7 +27,7 @@ use crate::gateway::background;
 use crate::verdict::cookies::CookieNames;
 use crate::verdict::loss_mode::LossMode;
 use crate::verdict::visits::{Touch, Visits};
-use anteroom_proxy::{OriginAddress, Origins, ProxySettings};
+use anteroom_proxy::{OriginAddress, Origins, ProxySettings, VisitTag};
 
 /// How long an answer waits for the store to extend the visit.
 const TOUCH_WAIT: Duration = Duration::from_secs(1);
@@ -35,6 +35,8 @@ const TOUCH_WAIT: Duration = Duration::from_secs(1);
 /// A room with what only this node adds to it.
 pub(crate) struct GatewayRoom {
     view: Arc<RoomView>,
+    /// Tells it from all other rooms that this process has seen.
+    number: u64,
     pub(crate) cookies: VisitorCookies,
     pub(crate) cookie_names: CookieNames,
     pub(crate) visits: Visits,
@@ -54,7 +56,17 @@ impl Deref for GatewayRoom {
     }
 }
 
+/// The number of the next [`GatewayRoom`].
+static NEXT_ROOM_NUMBER: AtomicU64 = AtomicU64::new(0);
+
 impl GatewayRoom {
+    /// Tells the visit of a ticket from all others, those of other rooms before the same origins included. A generation and a
+    /// position have 40 bits each.
+    pub(crate) fn visit_tag(&self, ticket: &Ticket) -> VisitTag {
+        let (generation, position) = (ticket.generation.number(), ticket.position.get());
+        VisitTag(u128::from(self.number) << 80 | u128::from(generation) << 40 | u128::from(position))
+    }
+
     /// Touches a visit, also if the request that waits for it is cancelled, and waits a moment for the store to confirm.
     pub(crate) async fn touch_detached(self: &Arc<Self>, key: SessionKey, touch: Touch) {
         let (room, (done, end)) = (Arc::clone(self), oneshot::channel());
@@ -461,6 +473,7 @@ impl GatewayRooms {
                 loss: LossMode::default(),
                 ignored_commands: LogThrottle::default(),
                 first_sights: Mutex::default(),
+                number: NEXT_ROOM_NUMBER.fetch_add(1, Ordering::Relaxed),
                 view,
             }),
         };

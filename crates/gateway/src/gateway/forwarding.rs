@@ -60,7 +60,7 @@ impl Gateway {
         }
         account.settle(Verdict::Unprotected);
         cookies::hide(request.headers_mut());
-        let hop = Hop { client: client.address, is_tls, has_visit: false };
+        let hop = Hop { client: client.address, is_tls, visit: None };
         match proxy::forward(origins, request, &hop, &HeaderMap::new()).await {
             Ok(ForwardedResponse { mut response, tunnel }) => {
                 response.headers_mut().remove(COMMAND);
@@ -86,7 +86,11 @@ impl Gateway {
             return refuse(&Rejection::Misdirected, reader, Some(rule), account);
         };
         account.settle(entry.verdict);
-        let hop = Hop { client: client.address, is_tls, has_visit: entry.inside.is_some() };
+        let hop = Hop {
+            client: client.address,
+            is_tls,
+            visit: entry.inside.map(|inside| rule.room.visit_tag(&inside.ticket)),
+        };
         let extra = visit_headers(rule, entry.inside.as_ref());
         let touch = self.touch(rule, &entry);
         let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_proxy::{Hop, OriginAddress, Origins, ProxyBody, ProxySettings, forward};
+use anteroom_proxy::{Hop, OriginAddress, Origins, ProxyBody, ProxySettings, VisitTag, forward};
 use anteroom_testkit::wait_until;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -111,13 +111,15 @@ async fn accept(listener: TcpListener, origins: Arc<Origins>) {
 
 /// A request with this field is that of a client who is not inside.
 pub(crate) const WITHOUT_VISIT: &str = "without-visit";
+/// Whose visit all others belong to.
+const VISIT: VisitTag = VisitTag(7);
 
 async fn answer(
     origins: Arc<Origins>,
     request: Request<Incoming>,
 ) -> Result<Response<Either<ProxyBody, Full<Bytes>>>, Infallible> {
-    let has_visit = !request.headers().contains_key(WITHOUT_VISIT);
-    let hop = Hop { client: IpAddr::from([192, 0, 2, 7]), is_tls: false, has_visit };
+    let visit = (!request.headers().contains_key(WITHOUT_VISIT)).then_some(VISIT);
+    let hop = Hop { client: IpAddr::from([192, 0, 2, 7]), is_tls: false, visit };
     let mut extra = HeaderMap::new();
     extra.insert("anteroom-visit", "ours".parse().unwrap());
     match forward(&origins, request, &hop, &extra).await {

@@ -116,6 +116,7 @@ impl Config {
             idle_timeout: self.origin_idle_timeout_seconds,
             connections_max: usize::try_from(self.origin_connections_max)?,
             without_visit_percent: usize::try_from(self.origin_connections_without_visit_percent)?,
+            connections_per_visit_max: usize::try_from(self.origin_connections_per_visit_max)?,
             uploads_max: usize::try_from(self.uploads_max)?,
             uploads_per_client_max: usize::try_from(self.uploads_per_client_max)?,
             upload_rate_min: self.upload_bytes_per_second_min,

@@ -110,6 +110,8 @@ settings! {
     origin_connections_max: Required<Integer<1, 65_535>> = "256";
     /// How much of them, and of `uploads_max`, requests without a visit hold at most: bypassed ones, and those of no room.
     origin_connections_without_visit_percent: Required<Integer<1, 100>> = "50";
+    /// How many connections to one origin the requests of one visit hold at most; more of them wait for each other, and for nobody else.
+    origin_connections_per_visit_max: Required<Integer<1, 65_535>> = "32";
     /// Request bodies that may be on their way from visitors to one site at once; one more is answered with 503. One that is
     /// there at once is not counted. Each takes up to 64 KiB.
     uploads_max: Required<Integer<1, 1_000_000>> = "1024";

@@ -1,7 +1,7 @@
 //! HTTP/1.1 as far as an honest site behind a gateway needs it.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use super::{Reply, SERVED_BY, SeenRequest};
@@ -42,8 +42,11 @@ pub(super) fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<SeenR
     Ok(Some(seen))
 }
 
-/// An answer as bytes.
-pub(super) fn write(reply: &Reply, is_head: bool) -> Vec<u8> {
+/// A body up to this size goes out in one piece with its head.
+const COPIED_MAX_BYTES: usize = 16 * 1024;
+
+/// Sends an answer. Its body is not copied: hundreds of large ones may be on their way at once.
+pub(super) fn send(to: &mut impl Write, reply: &Reply, is_head: bool) -> io::Result<()> {
     let mut head = format!("HTTP/1.1 {} Site\r\n{}: {}\r\n", reply.status, SERVED_BY.0, SERVED_BY.1);
     for (name, value) in &reply.headers {
         // Writing into a text does not fail.
@@ -54,11 +57,14 @@ pub(super) fn write(reply: &Reply, is_head: bool) -> Vec<u8> {
         let _written = write!(head, "Content-Length: {}\r\n", reply.body.len());
     }
     head.push_str("\r\n");
-    let mut bytes = head.into_bytes();
-    if !is_bodyless && !is_head {
-        bytes.extend_from_slice(&reply.body);
+    let body = if is_bodyless || is_head { &[][..] } else { &reply.body };
+    if body.len() > COPIED_MAX_BYTES {
+        to.write_all(head.as_bytes())?;
+        return to.write_all(body);
     }
-    bytes
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(body);
+    to.write_all(&bytes)
 }
 
 fn read_chunks(reader: &mut BufReader<TcpStream>) -> io::Result<Vec<u8>> {

@@ -323,7 +323,8 @@ impl Gateway {
             // phase: proxy
             Judgement::Proxy(entry) => {
                 cookies::hide(request.headers_mut());
-                self.forward_admitted(rule, request, entry, (&client, is_tls), (&reader, &mut account)).await
+                self.forward_admitted(rule, request, entry, (&client, is_tls, now), (&reader, &mut account))
+                    .await
             }
             // phase: wait
             Judgement::Wait(wait, cookie) => {
@@ -442,12 +443,13 @@ impl Gateway {
         client: &Client,
         (is_tls, now): (bool, UnixMillis),
     ) -> Case<'request> {
+        let (cookie, loss_cookie) = place_and_loss_cookies(rule, headers, is_tls);
         Case {
             rule,
             kind,
             entry_trigger: if rule.is_protected { EntryTrigger::Request } else { EntryTrigger::HandOff },
-            cookie: cookie_of(rule, headers, CookieKind::Place, is_tls),
-            loss_cookie: cookie_of(rule, headers, CookieKind::Loss, is_tls),
+            cookie,
+            loss_cookie,
             client: client.address,
             now,
             store_is_lost: self.has_lost_store(),
@@ -546,6 +548,28 @@ pub(crate) fn cookie_of(
 ) -> Option<CookieContent> {
     let name = rule.room.cookie_names.name(kind, is_tls);
     cookies::all(headers, name).find_map(|value| rule.room.cookies.open(value))
+}
+
+/// The same for the two kinds that a verdict goes by. Every request comes by here, so they are looked for at once.
+fn place_and_loss_cookies(
+    rule: &Rule,
+    headers: &HeaderMap,
+    is_tls: bool,
+) -> (Option<CookieContent>, Option<CookieContent>) {
+    let names = &rule.room.cookie_names;
+    let wanted = [CookieKind::Place, CookieKind::Loss].map(|kind| names.name(kind, is_tls));
+    let mut found = [None, None];
+    for pair in cookies::pairs(headers) {
+        for (name, found) in wanted.iter().zip(&mut found) {
+            if found.is_none()
+                && let Some(value) = cookies::value_of(pair, name)
+            {
+                *found = rule.room.cookies.open(value);
+            }
+        }
+    }
+    let [place, loss] = found;
+    (place, loss)
 }
 
 /// Puts a cookie into an answer.

@@ -418,14 +418,12 @@ impl Stock {
 
     /// Counts one more lease for a visit, or for those without one, unless they have their share.
     fn count_lease(&mut self, limits: StockLimits, visit: Option<VisitTag>) -> bool {
-        match visit {
-            Some(visit) => self.visits.take(visit, limits.per_visit(self)),
-            None => {
-                let may_take = self.without_visit < limits.without_visit(self);
-                self.without_visit += usize::from(may_take);
-                may_take
-            }
+        if let Some(visit) = visit {
+            return self.visits.take(visit, limits.per_visit(self));
         }
+        let may_take = self.without_visit < limits.without_visit(self);
+        self.without_visit += usize::from(may_take);
+        may_take
     }
 
     /// One lease less. A request of the same visit that had to wait for it stands in the queue from now on.

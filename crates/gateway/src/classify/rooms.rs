@@ -15,7 +15,7 @@ use anteroom_core::settings::{BypassRule, JoinMode};
 use anteroom_core::{Board, RoomId, SessionKey, Settings, Ticket, UnixMillis};
 use anteroom_tokens::cookie::VisitorCookies;
 use arc_swap::ArcSwap;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use tokio::sync::{OnceCell, oneshot};
 
 use crate::account::origin_reports::Site;
@@ -37,6 +37,8 @@ pub(crate) struct GatewayRoom {
     view: Arc<RoomView>,
     /// Tells it from all other rooms that this process has seen.
     number: u64,
+    /// Its name, for origins.
+    pub(crate) name_header: Option<HeaderValue>,
     pub(crate) cookies: VisitorCookies,
     pub(crate) cookie_names: CookieNames,
     pub(crate) visits: Visits,
@@ -473,6 +475,7 @@ impl GatewayRooms {
                 loss: LossMode::default(),
                 ignored_commands: LogThrottle::default(),
                 first_sights: Mutex::default(),
+                name_header: HeaderValue::from_str(view.handle.id().as_str()).ok(),
                 number: NEXT_ROOM_NUMBER.fetch_add(1, Ordering::Relaxed),
                 view,
             }),

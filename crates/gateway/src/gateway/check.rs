@@ -88,8 +88,8 @@ impl Gateway {
             return self.refuse_without_room(&check, &Rejection::Misdirected);
         };
         let client = identify::identify_behind(peer, check.headers(), &self.identification);
-        let now = self.engine.now();
-        if !check.headers().contains_key(FORWARDED_FOR) && self.addressless_checks.may_log(now) {
+        if !check.headers().contains_key(FORWARDED_FOR) && self.addressless_checks.may_log(self.engine.now())
+        {
             tracing::warn!(
                 dialect = path.dialect.as_str(),
                 "check without X-Forwarded-For, all visitors behind this proxy count as one client"
@@ -98,7 +98,7 @@ impl Gateway {
         let request = match described(path, &mut check) {
             Ok(request) => request,
             Err(fault) => {
-                if self.faulty_checks.may_log(now) {
+                if self.faulty_checks.may_log(self.engine.now()) {
                     tracing::warn!(dialect = path.dialect.as_str(), %fault, "check cannot be understood, refusing the request");
                 }
                 self.figures.count_check(path.dialect, false);
@@ -240,7 +240,7 @@ impl Gateway {
         {
             return refusal(checked.dialect, checked.through_the_door(*which, cookie));
         }
-        self.touch(rule, &entry).await;
+        self.touch(rule, &entry, now).await;
         let renewed = || Some((CookieKind::Place, renewed_cookie(rule, entry.inside.as_ref()?)?));
         let cookie = entry.cookie.or_else(renewed);
         // The proxy has not handed on what came with earlier permissions.

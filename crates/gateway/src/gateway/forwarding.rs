@@ -79,7 +79,7 @@ impl Gateway {
         rule: &Arc<Rule>,
         request: Request<Incoming>,
         entry: Entry,
-        (client, is_tls): (&Client, bool),
+        (client, is_tls, now): (&Client, bool, UnixMillis),
         (reader, account): (&Reader<'_>, &mut Account<'_>),
     ) -> Response<GatewayBody> {
         let Some(origins) = &rule.origins else {
@@ -92,7 +92,7 @@ impl Gateway {
             visit: entry.inside.map(|inside| rule.room.visit_tag(&inside.ticket)),
         };
         let extra = visit_headers(rule, entry.inside.as_ref());
-        let touch = self.touch(rule, &entry);
+        let touch = self.touch(rule, &entry, now);
         let (forwarded, ()) = tokio::join!(proxy::forward(origins, request, &hop, &extra), touch);
         let now = self.engine.now();
         let mut response = match forwarded {
@@ -133,12 +133,12 @@ impl Gateway {
     }
 
     /// Touches a visit if that is due, and waits a moment for the store to say so.
-    pub(super) async fn touch(&self, rule: &Rule, entry: &Entry) {
+    pub(super) async fn touch(&self, rule: &Rule, entry: &Entry, now: UnixMillis) {
         // A visit that began with this very request has just been touched.
         let Some(inside) = entry.inside.as_ref().filter(|_| entry.verdict != Verdict::Admitted) else {
             return;
         };
-        let (now, key) = (self.engine.now(), key_of(&inside.ticket));
+        let key = key_of(&inside.ticket);
         let session_millis = rule.settings.session_duration.get() * 1000;
         let is_lost = self.has_lost_store();
         if is_lost || rule.room.visits.note(key, now, session_millis) == Due::Nothing {
@@ -248,8 +248,8 @@ pub(crate) fn renewed_cookie(rule: &Rule, inside: &InsideVisitor) -> Option<Cook
 /// The header fields that the origin gets about a visit.
 pub(super) fn visit_headers(rule: &Rule, inside: Option<&InsideVisitor>) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    if let Ok(room) = HeaderValue::from_str(rule.room.handle.id().as_str()) {
-        headers.insert(ROOM, room);
+    if let Some(room) = &rule.room.name_header {
+        headers.insert(ROOM, room.clone());
     }
     if let Some(InsideVisitor { ticket, .. }) = inside
         && let Ok(visit) = HeaderValue::try_from(key_of(ticket).to_string())

@@ -86,12 +86,17 @@ pub(crate) fn all<'request>(
     headers: &'request HeaderMap,
     name: &'request str,
 ) -> impl Iterator<Item = &'request str> {
-    pairs(headers)
-        .filter_map(move |pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
-        .filter_map(|value| std::str::from_utf8(value).ok())
+    pairs(headers).filter_map(move |pair| value_of(pair, name))
 }
 
-fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+/// The value of a pair of this name.
+pub(crate) fn value_of<'pair>(pair: &'pair [u8], name: &str) -> Option<&'pair str> {
+    let value = pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+    std::str::from_utf8(value).ok()
+}
+
+/// All cookies of a request, each with its name.
+pub(crate) fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let lines = headers.get_all(header::COOKIE).iter();
     lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';')).map(<[u8]>::trim_ascii)
 }

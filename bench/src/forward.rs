@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
 
-use anteroom_proxy::{Hop, Origins, ProxyBody, ProxySettings, forward};
+use anteroom_proxy::{Hop, Origins, ProxyBody, ProxySettings, VisitTag, forward};
 use anyhow::{Result, bail};
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -61,7 +61,7 @@ async fn accept(listener: std::net::TcpListener, origin: &str) -> Result<()> {
         let (stream, peer) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let origins = Arc::clone(&origins);
-        let hop = Hop { client: peer.ip(), is_tls: false, has_visit: true };
+        let hop = Hop { client: peer.ip(), is_tls: false, visit: Some(VisitTag(1)) };
         tokio::spawn(async move {
             let service = service_fn(|request| answer(&origins, request, hop));
             // A client that goes away ends its connection; there is nothing to say about it.

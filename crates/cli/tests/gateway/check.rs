@@ -420,7 +420,7 @@ fn what_an_operator_has_to_put_right_is_refused_with_a_sentence() {
         assert_eq!(answer.status, 403, "{path}: {answer:?}");
         assert!(answer.text().contains(sentence), "{path}: {answer:?}");
     }
-    assert!(server.stderr().contains("check cannot be understood"), "{}", server.stderr());
+    wait_until("the log says so", TIMEOUT, || server.stderr().contains("check cannot be understood"));
     assert!(!server.stderr().contains("check without X-Forwarded-For"));
     Browser::new(server.public()).send(Request::new("GET", "/check/envoy/Hall/"));
     wait_until("the log says so", TIMEOUT, || server.stderr().contains("check without X-Forwarded-For"));

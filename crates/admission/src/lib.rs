@@ -9,11 +9,13 @@ mod directory;
 mod error;
 pub mod idempotent_joins;
 pub mod join_ceiling;
+pub mod openid;
 mod passes;
 mod presented_ticket;
 mod room;
 mod room_map;
 pub mod signing_keys;
+pub mod stored_value;
 mod tickets;
 
 use std::sync::Arc;
@@ -33,6 +35,7 @@ pub use crate::room_map::{RoomLayer, RoomMap};
 pub use crate::tickets::{Proof, StoreRefreshes, recognise};
 
 use crate::auction::Auctions;
+use crate::openid::clients::OpenIdClients;
 use crate::signing_keys::SigningKeys;
 
 /// What an [`Admission`] is made of.
@@ -45,6 +48,8 @@ pub struct AdmissionParts {
     pub keys: SigningKeys,
     /// The threads that sign them.
     pub signer: Signer,
+    /// The sites that log visitors in by `OpenID`.
+    pub openid_clients: Arc<OpenIdClients>,
     /// The issuer of rooms that have none of their own.
     pub default_issuer: String,
     /// The room of calls that name none.
@@ -61,6 +66,8 @@ pub struct Admission {
     pub keys: SigningKeys,
     /// The threads that sign them.
     pub signer: Signer,
+    /// The sites that log visitors in by `OpenID`.
+    pub openid_clients: Arc<OpenIdClients>,
     /// What travels in addresses.
     pub codes: Codes,
     /// The rounds of rooms that hold auctions.
@@ -84,6 +91,7 @@ impl Admission {
             rooms,
             keys: parts.keys,
             signer: parts.signer,
+            openid_clients: parts.openid_clients,
             codes,
             auctions: Auctions::new(),
             default_issuer: parts.default_issuer,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anteroom_admission::openid::clients::OpenIdClients;
 use anteroom_admission::signing_keys::SigningKeys;
 use anteroom_admission::{Admission, AdmissionParts, RoomMap};
 use anteroom_core::RoomId;
@@ -311,11 +312,13 @@ async fn compose(
         key_header: config.limits_key_header.clone(),
     });
     let limiting = (&limiter, &identification);
+    let openid_clients = Arc::new(OpenIdClients::open(store).await?);
     let admission = Arc::new(Admission::new(AdmissionParts {
         engine: Arc::clone(&engine),
         secrets: Arc::clone(&master),
         keys,
         signer: Signer::new(threads, SIGNING_QUEUE_MAX)?,
+        openid_clients,
         default_issuer: public_url.clone(),
         default_room: config.default_room.clone(),
     }));

@@ -526,6 +526,7 @@ fn has_origins(settings: &Settings) -> bool {
 #[cfg(test)]
 mod tests {
     use anteroom_admission::AdmissionParts;
+    use anteroom_admission::openid::clients::OpenIdClients;
     use anteroom_admission::signing_keys::SigningKeys;
     use anteroom_core::RoomState;
     use anteroom_engine::{Actor, Engine};
@@ -544,11 +545,13 @@ mod tests {
         let keys = SigningKeys::open(&**engine.store(), &secrets, SigningAlgorithm::EdDsa, engine.now())
             .await
             .unwrap();
+        let openid_clients = Arc::new(OpenIdClients::open(Arc::clone(engine.store())).await.unwrap());
         let admission = Arc::new(Admission::new(AdmissionParts {
             engine: Arc::clone(&engine),
             secrets,
             keys,
             signer: Signer::new(1, 1).unwrap(),
+            openid_clients,
             default_issuer: "https://shop.example".into(),
             default_room: None,
         }));

@@ -295,6 +295,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use anteroom_admission::openid::clients::OpenIdClients;
     use anteroom_admission::signing_keys::SigningKeys;
     use anteroom_admission::{Admission, AdmissionParts, ClaimRequest, ClaimTerms};
     use anteroom_core::session::Departed;
@@ -406,11 +407,13 @@ mod tests {
             let secrets = Arc::new(MasterSecrets::parse(secret).unwrap());
             let algorithm = SigningAlgorithm::EdDsa;
             let keys = SigningKeys::open(&**engine.store(), &secrets, algorithm, engine.now()).await.unwrap();
+            let openid_clients = Arc::new(OpenIdClients::open(Arc::clone(engine.store())).await.unwrap());
             let admission = Arc::new(Admission::new(AdmissionParts {
                 engine: Arc::clone(&engine),
                 secrets,
                 keys,
                 signer: Signer::new(1, 1).unwrap(),
+                openid_clients,
                 default_issuer: "https://shop.example".into(),
                 default_room: None,
             }));

@@ -6,19 +6,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anteroom_admission::stored_value::{StoredContent, StoredValue, StoredValueError};
 use anteroom_core::{RoomId, UnixMillis};
 use anteroom_store::{AuditRecord, Store, StoreError};
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::sigv4::{self, AccessKeyId, Authorization, SecretAccessKey, SignedRequest};
-use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Principal, Role};
 
-const KEYS_VALUE: &str = "api-keys";
 /// Where a store of the first version kept its one key.
 const FIRST_KEY_VALUE: &str = "admin-key";
 /// The name of the key that a first start makes.
@@ -29,8 +28,6 @@ pub(crate) const ENVIRONMENT_KEY_NAME: &str = "environment";
 const RESERVED_NAMES: [&str; 3] = [ENVIRONMENT_KEY_NAME, "anteroom", "offline"];
 /// How many keys there may be: each is compared with every key shown.
 pub(crate) const KEYS_MAX: usize = 1_000;
-/// How often the value is tried again when another node changed it in between.
-const ATTEMPTS_MAX: u32 = 8;
 
 /// What a key is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +106,15 @@ pub(crate) enum KeyError {
     /// The store did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<StoredValueError> for KeyError {
+    fn from(error: StoredValueError) -> Self {
+        match error {
+            StoredValueError::Unreadable => Self::Unreadable,
+            StoredValueError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 /// A key as it is kept.
@@ -211,13 +217,28 @@ impl StoredKey {
     }
 }
 
+/// Every key, in the order in which they were made.
+#[derive(Default)]
+pub(crate) struct KeyList(pub(crate) Vec<ApiKey>);
+
+impl StoredContent for KeyList {
+    const NAME: &'static str = "api-keys";
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let stored: Vec<StoredKey> = serde_json::from_slice(bytes).ok()?;
+        Some(Self(stored.into_iter().map(StoredKey::read).collect::<Option<_>>()?))
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let stored: Vec<StoredKey> = self.0.iter().map(StoredKey::of).collect();
+        serde_json::to_vec(&stored).expect("our own structures can be written as JSON")
+    }
+}
+
 /// All keys, in memory as in the store.
 pub(crate) struct ApiKeys {
-    store: Arc<dyn Store>,
+    keys: StoredValue<KeyList>,
     secrets: Arc<MasterSecrets>,
-    keys: ArcSwap<Vec<ApiKey>>,
-    /// Held from reading the stored keys until those in memory are the same, so that no older list replaces a newer one.
-    changing: tokio::sync::Mutex<()>,
     /// Of `ANTEROOM_ADMIN_KEY`: an admin's, as long as the variable is set.
     environment: Option<ApiKeyDigest>,
 }
@@ -228,18 +249,12 @@ impl ApiKeys {
         secrets: Arc<MasterSecrets>,
         environment: Option<ApiKeyDigest>,
     ) -> Result<Self, KeyError> {
-        let (keys, changing) = (ArcSwap::default(), tokio::sync::Mutex::default());
-        let keys = Self { store, secrets, keys, changing, environment };
-        keys.reload().await?;
-        Ok(keys)
+        Ok(Self { keys: StoredValue::open(store).await?, secrets, environment })
     }
 
     /// Reads the keys again, for a store that was restored or changed by another node.
     pub(crate) async fn reload(&self) -> Result<(), KeyError> {
-        let _one_at_a_time = self.changing.lock().await;
-        let (keys, _) = self.load().await?;
-        self.keys.store(Arc::new(keys));
-        Ok(())
+        Ok(self.keys.reload().await?)
     }
 
     pub(crate) fn secrets(&self) -> &Arc<MasterSecrets> {
@@ -250,15 +265,15 @@ impl ApiKeys {
         self.environment.is_some()
     }
 
-    pub(crate) fn all(&self) -> Arc<Vec<ApiKey>> {
-        self.keys.load_full()
+    pub(crate) fn all(&self) -> Arc<KeyList> {
+        self.keys.get()
     }
 
     /// Whose key this is. Every key is compared, so that the time taken says nothing about which one matched.
     pub(crate) fn by_key(&self, shown: &str, now: UnixMillis) -> Option<Principal> {
         let shown = ApiKeyDigest::of(shown);
         let mut found = None;
-        for key in self.keys.load().iter() {
+        for key in &self.keys.get().0 {
             if let Proof::Bearer(digest) = &key.proof
                 && digest.equals(&shown)
                 && !key.has_expired(now)
@@ -295,9 +310,9 @@ impl ApiKeys {
     ) -> Result<Principal, sigv4::SigV4Error> {
         let header = parts.headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let authorization = Authorization::parse(header.unwrap_or_default(), sigv4::SERVICE)?;
-        let keys = self.keys.load();
+        let keys = self.keys.get();
         let shown = authorization.access_key_id().as_str();
-        let key = keys.iter().find(|key| key.access_key_id() == Some(shown) && !key.has_expired(now));
+        let key = keys.0.iter().find(|key| key.access_key_id() == Some(shown) && !key.has_expired(now));
         let secret = key.and_then(|key| self.secret_of(key));
         let mut headers: Vec<(&str, &[u8])> =
             parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
@@ -386,12 +401,13 @@ impl ApiKeys {
 
     /// Takes over the key of an older store, or makes the first one; returns it if it was made now.
     pub(crate) async fn make_first(&self, now: UnixMillis) -> Result<Option<String>, KeyError> {
-        if !self.keys.load().is_empty() || self.environment.is_some() {
+        if !self.keys.get().0.is_empty() || self.environment.is_some() {
             return Ok(None);
         }
-        let were_keys = self.store.value(KEYS_VALUE).await?.is_some();
+        let store = self.keys.store();
+        let were_keys = store.value(KeyList::NAME).await?.is_some();
         // Only into a store that has no list yet: a key that was taken over and revoked since must not come back.
-        if let Some(stored) = self.store.value(FIRST_KEY_VALUE).await?.filter(|_| !were_keys) {
+        if let Some(stored) = store.value(FIRST_KEY_VALUE).await?.filter(|_| !were_keys) {
             let digest = stored.try_into().map_err(|_| KeyError::Unreadable)?;
             let proof = Proof::Bearer(ApiKeyDigest::from_bytes(digest));
             let key = ApiKey {
@@ -420,11 +436,6 @@ impl ApiKeys {
         }
     }
 
-    async fn load(&self) -> Result<(Vec<ApiKey>, Option<Vec<u8>>), KeyError> {
-        let Some(bytes) = self.store.value(KEYS_VALUE).await? else { return Ok((vec![], None)) };
-        Ok((read(&bytes).ok_or(KeyError::Unreadable)?, Some(bytes)))
-    }
-
     async fn replace(
         &self,
         actor: &str,
@@ -433,31 +444,15 @@ impl ApiKeys {
         change: impl Fn(&mut Vec<ApiKey>) -> Result<(), KeyError>,
     ) -> Result<(), KeyError> {
         let audit = AuditRecord { at: now, room: None, actor: actor.into(), action, detail: None };
-        let _one_at_a_time = self.changing.lock().await;
-        for _ in 0..ATTEMPTS_MAX {
-            let (mut keys, before) = self.load().await?;
-            change(&mut keys)?;
-            let stored: Vec<StoredKey> = keys.iter().map(StoredKey::of).collect();
-            let after = serde_json::to_vec(&stored).map_err(|_| KeyError::Unreadable)?;
-            if self.store.replace_value(KEYS_VALUE, before.as_deref(), &after, Some(&audit)).await? {
-                self.keys.store(Arc::new(keys));
-                return Ok(());
-            }
-        }
-        Err(StoreError::Transient("the keys keep changing".into()).into())
+        self.keys.replace(&audit, |keys| change(&mut keys.0)).await
     }
-}
-
-fn read(bytes: &[u8]) -> Option<Vec<ApiKey>> {
-    let stored: Vec<StoredKey> = serde_json::from_slice(bytes).ok()?;
-    stored.into_iter().map(StoredKey::read).collect()
 }
 
 /// Whether a server that takes on the keys of a backup could still be administered.
 pub(crate) fn accept(values: &BTreeMap<String, Vec<u8>>, has_environment_key: bool) -> Result<(), String> {
-    let keys = values.get(KEYS_VALUE).map_or(Some(vec![]), |bytes| read(bytes));
+    let keys = values.get(KeyList::NAME).map_or(Some(KeyList::default()), |bytes| KeyList::from_bytes(bytes));
     let keys = keys.ok_or("The API keys of the backup cannot be read")?;
-    if has_environment_key || keys.iter().any(ApiKey::lets_in_for_good) {
+    if has_environment_key || keys.0.iter().any(ApiKey::lets_in_for_good) {
         return Ok(());
     }
     Err("The backup holds no admin key, so nobody could get in; start this server with ANTEROOM_ADMIN_KEY first".into())

@@ -57,7 +57,7 @@ fn ok(body: &Json) -> ApiResponse {
 /// GET `/keys`: every key, without what would let anybody use it.
 pub(crate) async fn list_keys(State(app): Shared) -> ApiResponse {
     let keys = app.access.keys.all();
-    let keys: Vec<Json> = keys.iter().map(|key| described(key, app.now())).collect();
+    let keys: Vec<Json> = keys.0.iter().map(|key| described(key, app.now())).collect();
     ok(&json!({"keys": keys}))
 }
 

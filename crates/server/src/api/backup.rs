@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use anteroom_admission::openid::clients;
 use anteroom_admission::signing_keys;
 use anteroom_engine::{Actor, RestoreRequest, Restored};
 use anteroom_store::StoreError;
@@ -116,6 +117,7 @@ async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) ->
     let accept_values = move |values: &BTreeMap<String, Vec<u8>>| {
         master_secret::accept(values, &secrets)?;
         signing_keys::accept(values, &secrets)?;
+        clients::accept(values)?;
         api_keys::accept(values, has_environment_key)
     };
     let request = RestoreRequest {
@@ -133,10 +135,12 @@ async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) ->
         )
     });
     let api_keys = app.access.keys.reload().await;
+    let openid_clients = app.admission.openid_clients.reload().await;
     let alarms = app.alarms.reload().await;
     let restored = outcome?;
     signing_keys?;
     api_keys?;
+    openid_clients?;
     alarms?;
     Ok(restored)
 }

@@ -4,6 +4,7 @@
 //! `{"error": …}` on AWS's. What the rules refuse gets its status here, in one exhaustive match, for both styles.
 
 use anteroom_admission::AdmissionError;
+use anteroom_admission::stored_value::StoredValueError;
 use anteroom_core::Refusal;
 use anteroom_engine::EngineError;
 use anteroom_store::StoreError;
@@ -232,6 +233,15 @@ impl From<StoreError> for ApiError {
                 "The store is not available; try again shortly"
             }
         })
+    }
+}
+
+impl From<StoredValueError> for ApiError {
+    fn from(error: StoredValueError) -> Self {
+        match error {
+            StoredValueError::Store(error) => error.into(),
+            StoredValueError::Unreadable => Self::unavailable("What the store has of this cannot be read"),
+        }
     }
 }
 

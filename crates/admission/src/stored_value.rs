@@ -25,8 +25,8 @@ pub trait StoredContent: Default + Send + Sync + 'static {
 #[derive(Debug, thiserror::Error)]
 pub enum StoredValueError {
     /// What is stored cannot be read.
-    #[error("the stored value cannot be read")]
-    Unreadable,
+    #[error("the value {0} of the store cannot be read")]
+    Unreadable(&'static str),
     /// The store did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -98,6 +98,6 @@ impl<Content: StoredContent> StoredValue<Content> {
         let Some(bytes) = self.store.value(Content::NAME).await? else {
             return Ok((Content::default(), None));
         };
-        Ok((Content::from_bytes(&bytes).ok_or(StoredValueError::Unreadable)?, Some(bytes)))
+        Ok((Content::from_bytes(&bytes).ok_or(StoredValueError::Unreadable(Content::NAME))?, Some(bytes)))
     }
 }

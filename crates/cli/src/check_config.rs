@@ -1,6 +1,6 @@
 //! `anteroom check-config`: is the configuration right, and what would the next start change?
 
-use anteroom_server::config::{Loaded, StoreUrl, redis_danger};
+use anteroom_server::config::{Loaded, StoreUrl, file_rooms, redis_danger};
 use anteroom_server::configured_rooms::{ConfiguredRoom, Drift};
 use anteroom_server::{offline, page_templates};
 
@@ -9,6 +9,7 @@ use crate::failure::{Exit, Failure};
 /// Prints what was read, and how the stored rooms differ from it.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let rooms = ConfiguredRoom::all(&loaded.rooms, loaded.config.capacity)?;
+    file_rooms(&loaded.rooms)?;
     let problems = page_templates::problems(&loaded.config, &rooms);
     if !problems.is_empty() {
         let told: Vec<String> = problems.iter().map(|(whose, what)| format!("{whose}: {what}")).collect();

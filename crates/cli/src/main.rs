@@ -7,6 +7,7 @@ mod alarm;
 mod audit;
 mod backup;
 mod check_config;
+mod client;
 mod completions;
 mod connection;
 mod demo;
@@ -67,6 +68,7 @@ enum Command {
     Room(room::RoomArguments),
     Alarm(alarm::AlarmArguments),
     Key(key::KeyArguments),
+    Client(client::ClientArguments),
     Ticket(ticket::TicketArguments),
     Session(session::SessionArguments),
     Backup(backup::BackupArguments),
@@ -122,6 +124,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Room(arguments) => room::run(arguments),
         Command::Alarm(arguments) => alarm::run(arguments),
         Command::Key(arguments) => key::run(arguments),
+        Command::Client(arguments) => client::run(arguments),
         Command::Ticket(arguments) => ticket::run(arguments),
         Command::Session(arguments) => session::run(arguments),
         Command::Backup(arguments) => backup::backup(arguments),

@@ -11,6 +11,7 @@ pub(crate) mod aws;
 pub(crate) mod backup;
 pub(crate) mod capacity;
 pub(crate) mod checks;
+pub(crate) mod clients;
 pub(crate) mod frontier;
 pub(crate) mod health;
 pub(crate) mod idempotency;

@@ -9,6 +9,7 @@
 //!
 //! *Invariant:* reading depends on the arguments only, so tests need no process environment.
 
+pub mod clients;
 pub mod gateway;
 pub mod kinds;
 pub mod limits;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use anteroom_gateway::limiter::Policy;
 use secrecy::SecretString;
 
+pub use clients::{ConfiguredClient, file_rooms};
 pub use problems::{ConfigError, Hint, Origin, Place, Problem, displayed, nearest};
 pub use rooms::RoomTable;
 pub use settings::{Config, SETTINGS, Setting, reference};

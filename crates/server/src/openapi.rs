@@ -11,6 +11,7 @@ mod call;
 pub(crate) mod calls_aws;
 pub(crate) mod calls_capacity;
 pub(crate) mod calls_check;
+pub(crate) mod calls_clients;
 pub(crate) mod calls_line;
 pub(crate) mod calls_private;
 pub(crate) mod calls_visitors;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anteroom_admission::openid::clients::OpenIdClients;
+use anteroom_admission::openid::clients::{FileRoom, OpenIdClients};
 use anteroom_admission::signing_keys::SigningKeys;
 use anteroom_admission::{Admission, AdmissionParts, RoomMap};
 use anteroom_core::RoomId;
@@ -31,7 +31,7 @@ use crate::access::{Authenticator, OriginSecret};
 use crate::api::checks::CheckProxies;
 use crate::api::watch::{StreamLimits, WATCH_PATHS, Watch};
 use crate::app::App;
-use crate::config::{Config, Loaded, Secrets};
+use crate::config::{Config, Loaded, Secrets, file_rooms};
 use crate::http::ext_authz::ExtAuthz;
 use crate::http::listener::client_slots::ClientSlots;
 use crate::http::listener::{self, Limits};
@@ -138,6 +138,7 @@ pub async fn run(
     ready: impl FnOnce(&Addresses, FirstStart),
 ) -> anyhow::Result<()> {
     let Loaded { config, secrets, rooms, limits: policies, .. } = loaded;
+    let file_rooms = file_rooms(&rooms)?;
     let rooms = ConfiguredRoom::all(&rooms, config.capacity)?;
     let connections_max = raise_file_limit();
     let public_tls = certificates(config.public_tls())?;
@@ -175,7 +176,7 @@ pub async fn run(
     }
     let store = stores::open(&config, &secrets).await?;
     let (app, first_start) =
-        compose(&config, &secrets, &rooms, policies, &addresses, (store, watch, pages)).await?;
+        compose(&config, &secrets, (&rooms, file_rooms), policies, &addresses, (store, watch, pages)).await?;
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         idle_timeout: config.idle_timeout_seconds,
@@ -277,7 +278,7 @@ async fn reread_on_notice(certificates: Arc<Certificates>, mut reread: watch::Re
 async fn compose(
     config: &Config,
     secrets: &Secrets,
-    rooms: &[ConfiguredRoom],
+    (rooms, mut file_rooms): (&[ConfiguredRoom], Vec<FileRoom>),
     policies: Vec<Policy>,
     addresses: &Addresses,
     (store, watch, pages): (OpenStore, Watch, Arc<Pages>),
@@ -291,12 +292,15 @@ async fn compose(
     let engine = Engine::start(Arc::clone(&store), clock, node).await?;
     engine.set_recovery_hold(config.store_recovery_seconds);
     let keys = SigningKeys::open(&*store, &master, config.signing_algorithm, engine.now()).await?;
+    let openid_clients = Arc::new(OpenIdClients::open(Arc::clone(&store)).await?);
     let mut expected_rooms = vec![];
     for room in rooms {
-        if room.apply(&engine).await? == Applied::Exists {
+        if room.apply(&engine, &openid_clients).await? == Applied::Exists {
             expected_rooms.push(room.id.clone());
         }
     }
+    file_rooms.retain(|file| expected_rooms.contains(&file.room));
+    openid_clients.apply_file(&file_rooms, engine.now()).await?;
     let (access, first_start) = authenticator(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
@@ -312,7 +316,6 @@ async fn compose(
         key_header: config.limits_key_header.clone(),
     });
     let limiting = (&limiter, &identification);
-    let openid_clients = Arc::new(OpenIdClients::open(store).await?);
     let admission = Arc::new(Admission::new(AdmissionParts {
         engine: Arc::clone(&engine),
         secrets: Arc::clone(&master),

@@ -7,27 +7,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_core::{RoomId, UnixMillis};
+use anteroom_engine::{Engine, EngineError};
 use anteroom_store::{AuditRecord, Store};
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use arc_swap::ArcSwap;
 
-use crate::openid::redirect::{self, check_login_address, check_redirect_address};
+use crate::openid::redirect;
 use crate::stored_value::{StoredContent, StoredValue, StoredValueError};
 
 mod stored;
+mod terms;
 #[cfg(test)]
 mod tests;
+
+pub use self::terms::{CLIENT_NAME_MAX_CHARACTERS, ClientTerms, FieldProblem, REDIRECT_ADDRESSES_MAX};
 
 /// How many clients a room may have. Finding out whose pseudonym a subject is tries each of them.
 pub const CLIENTS_PER_ROOM_MAX: usize = 64;
 /// How large the value may become in which all clients of all rooms lie, in bytes.
 pub const CLIENTS_VALUE_MAX_BYTES: usize = 1024 * 1024;
-/// How many addresses a client may get visitors back at.
-pub const REDIRECT_ADDRESSES_MAX: usize = 20;
-/// Longest name that is shown to visitors, in characters.
-pub const CLIENT_NAME_MAX_CHARACTERS: usize = 100;
 /// How many secrets of a client work at a time: the present one, and the one before while the site changes over.
 pub const CLIENT_SECRETS_MAX: usize = 2;
 /// The shortest secret that is taken from operators: short ones can be guessed.
@@ -38,81 +37,6 @@ pub const CLIENT_SECRET_MAX_CHARACTERS: usize = 256;
 const SECRET_KIND: &str = "client";
 /// Who makes the changes of the configuration file, as the audit calls it.
 const FILE_ACTOR: &str = "configuration file";
-
-/// Everything an operator says of a client.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ClientTerms {
-    /// Its `client_id`; the room's name if not said.
-    pub id: Option<String>,
-    /// What visitors are shown; its id if not said.
-    pub name: Option<String>,
-    /// Where it gets visitors back.
-    pub redirect_addresses: Vec<String>,
-    /// Whether it runs where no secret can be kept. It has none, and must use PKCE.
-    pub is_public: bool,
-    /// How long its access tokens live at most.
-    pub access_token_seconds: Option<u64>,
-    /// How long its ID tokens live at most.
-    pub id_token_seconds: Option<u64>,
-    /// The page of the site at which a login begins.
-    pub login_address: Option<String>,
-}
-
-/// What is wrong with one field of [`ClientTerms`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{field}` {why}")]
-pub struct FieldProblem {
-    /// Its name in the API and in the configuration file.
-    pub field: &'static str,
-    /// As a clause whose subject is the field.
-    pub why: String,
-}
-
-impl ClientTerms {
-    /// Everything that is wrong, in the order of the fields.
-    pub fn problems(&self) -> Vec<FieldProblem> {
-        let mut problems = vec![];
-        let mut found = |field, why: String| problems.push(FieldProblem { field, why });
-        if self.id.as_ref().is_some_and(|id| RoomId::parse(id).is_err()) {
-            found("id", "must be 1 to 64 letters, digits, dots, hyphens or underscores".into());
-        }
-        let is_name = |name: &String| {
-            name.chars().count() <= CLIENT_NAME_MAX_CHARACTERS
-                && !name.trim().is_empty()
-                && !name.chars().any(char::is_control)
-        };
-        if !self.name.as_ref().is_none_or(is_name) {
-            let why =
-                format!("must be 1 to {CLIENT_NAME_MAX_CHARACTERS} characters, without control characters");
-            found("name", why);
-        }
-        if !(1..=REDIRECT_ADDRESSES_MAX).contains(&self.redirect_addresses.len()) {
-            found("redirect_addresses", format!("must be a list of 1 to {REDIRECT_ADDRESSES_MAX} addresses"));
-        }
-        let mut seen = BTreeSet::new();
-        for address in self.redirect_addresses.iter().take(REDIRECT_ADDRESSES_MAX) {
-            let shown: String = address.chars().take(redirect::REDIRECT_ADDRESS_MAX_BYTES).collect();
-            if let Err(why) = check_redirect_address(address) {
-                found("redirect_addresses", format!("has an address that cannot be used: {shown:?} {why}"));
-            } else if !seen.insert(address) {
-                found("redirect_addresses", format!("has an address twice: {shown:?}"));
-            }
-        }
-        let lifetimes = [
-            ("access_token_seconds", self.access_token_seconds),
-            ("id_token_seconds", self.id_token_seconds),
-        ];
-        for (field, seconds) in lifetimes {
-            if !seconds.is_none_or(|seconds| (1..=DURATION_MAX_SECONDS).contains(&seconds)) {
-                found(field, format!("must be 1 to {DURATION_MAX_SECONDS}"));
-            }
-        }
-        if let Some(Err(why)) = self.login_address.as_deref().map(check_login_address) {
-            found("login_address", why.to_string());
-        }
-        problems
-    }
-}
 
 /// A client.
 #[derive(Debug, Clone)]
@@ -194,8 +118,8 @@ impl OpenIdClient {
 
     /// What sessions remember of the client that a grant is for: the first 8 bytes of the SHA-256 of its id.
     pub fn tag(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = ApiKeyDigest::of(&self.id).to_bytes();
-        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+        let digest = ApiKeyDigest::of(&self.id).to_bytes();
+        digest[..8].iter().fold(0, |tag, byte| tag << 8 | u64::from(*byte))
     }
 
     /// The secrets that work, without what they are; the newest first.
@@ -245,6 +169,9 @@ pub enum ClientError {
     /// The value was not read or replaced.
     #[error(transparent)]
     Value(#[from] StoredValueError),
+    /// Whether the room is there cannot be said.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
 }
 
 /// The clients of a room as the configuration file wants them.
@@ -408,6 +335,21 @@ impl OpenIdClients {
                 Ok(())
             })
             .await
+    }
+
+    /// Deletes what is left of the clients of a deleted room, before another is made under its name. One that was lost with its store
+    /// keeps them.
+    pub async fn clear_for_new_room(
+        &self,
+        engine: &Engine,
+        room: &RoomId,
+        actor: &str,
+    ) -> Result<(), ClientError> {
+        let was_deleted = engine.store().trace(room).await.map_err(EngineError::from)?.is_some();
+        if was_deleted && engine.find_room(room).await?.is_none() {
+            self.delete_of_room(room, actor, engine.now()).await?;
+        }
+        Ok(())
     }
 
     /// Makes the clients of the file's rooms what the file says. Those that it made in these rooms and names no more are deleted;

@@ -18,6 +18,7 @@ mod bad_http;
 mod bad_input;
 mod busy_room;
 mod claims;
+mod clients_api;
 mod forgeries;
 mod full_queue;
 mod http_surface;

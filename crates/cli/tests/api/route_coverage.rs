@@ -34,6 +34,15 @@ fn sample(route: &Route) -> Request {
         ("POST", "/alarms") => ("/alarms", json!({"status": "neither"})),
         ("POST", "/keys") => ("/keys", json!({"name": "a b", "role": "viewer"})),
         ("DELETE", "/keys/{name}") => ("/keys/nothing", Value::Null),
+        ("GET" | "DELETE", "/rooms/{id}/clients/{client}") => ("/rooms/Sample/clients/nobody", Value::Null),
+        ("GET", "/rooms/{id}/clients") => ("/rooms/Sample/clients", Value::Null),
+        ("POST", "/rooms/{id}/clients") => ("/rooms/Sample/clients", json!({"redirect_addresses": []})),
+        ("POST", "/rooms/{id}/clients/{client}/secrets") => {
+            ("/rooms/Sample/clients/nobody/secrets", Value::Null)
+        }
+        ("DELETE", "/rooms/{id}/clients/{client}/secrets/previous") => {
+            ("/rooms/Sample/clients/nobody/secrets/previous", Value::Null)
+        }
         ("POST", "/signing_keys" | "/restore") => (route.path, Value::Null),
         (method, path) => {
             panic!("no sample call of {method} {path}: add one, and what each role may do follows")
@@ -64,6 +73,7 @@ fn allowed(role: Role, route: &Route) -> bool {
         ("POST", "/alarms"),
     ];
     let admins_only = ["/keys", "/keys/{name}", "/audit", "/backup", "/restore"].contains(&route.path)
+        || route.path.starts_with("/rooms/{id}/clients")
         || (route.method.as_str() == "POST" && route.path == "/signing_keys");
     match role {
         Role::Viewer => is_read,
@@ -147,7 +157,8 @@ fn every_route_that_reads_a_body_has_a_limit_on_it() {
                 .replace("{id}", "Sample")
                 .replace("{request_id}", "x")
                 .replace("{name}", "x")
-                .replace("{reporter}", "x");
+                .replace("{reporter}", "x")
+                .replace("{client}", "x");
             if path == "/watch" || path == "/backup" {
                 continue; // answers that go on; GET, without a body
             }

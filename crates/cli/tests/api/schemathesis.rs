@@ -34,6 +34,10 @@ const CONFIG: &str = "
     signing_algorithm = \"EdDSA\"
     [[room]]
     id = \"Sample\"
+    [[room.client]]
+    id = \"of-the-file\"
+    redirect_addresses = [\"https://shop.example.com/callback\"]
+    public = true
     [[room]]
     id = \"Doomed\"
     [[room]]

@@ -128,6 +128,26 @@ fn keys_are_made_and_revoked_for_all_nodes() {
     wait_until("the other node announces the new signing key", TIMEOUT, || keys(&other) == 2);
 }
 
+#[test]
+fn a_client_made_on_one_node_is_known_on_the_other() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let [one, other] = two_nodes(&redis, "");
+    let wanted = json!({"id": "shop", "redirect_addresses": ["https://shop.example/callback"]});
+    call(&mut one.operator(), "POST", "/rooms/Sample/clients", &wanted, 201);
+    let path = "/rooms/Sample/clients/shop";
+    eventually("the other node has the client", &mut other.operator(), path, |answer| answer.status == 200);
+    // Each node changes what the other has made of it.
+    call(&mut other.operator(), "POST", "/rooms/Sample/clients/shop/secrets", &json!({}), 201);
+    eventually("the first node has both secrets", &mut one.operator(), path, |answer| {
+        answer.json()["secrets"].as_array().is_some_and(|secrets| secrets.len() == 2)
+    });
+    call(&mut one.operator(), "DELETE", path, &json!({}), 204);
+    eventually("the other node has it no more", &mut other.operator(), path, |answer| answer.status == 404);
+}
+
 /// A notification of Alertmanager's about one alert.
 fn notification(name: &str, status: &str) -> Value {
     json!({"status": status, "alerts": [{"status": status, "labels": {"alertname": name}, "fingerprint": "1"}]})

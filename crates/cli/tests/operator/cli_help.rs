@@ -158,6 +158,18 @@ impl Shell {
         if command == "key revoke" {
             admin.post("/keys", &json!({ "name": "dashboard", "role": "viewer" })).expect("an answer");
         }
+        for client in ["Hall", "web", "app"] {
+            let path = format!("/rooms/Hall/clients/{client}");
+            admin.send(&Request::new("DELETE", &path)).expect("an answer");
+        }
+        if command.starts_with("client ") && command != "client create" {
+            let web = json!({ "id": "web", "redirect_addresses": ["https://shop.example/callback"] });
+            assert_eq!(admin.post("/rooms/Hall/clients", &web).expect("an answer").status, 201);
+        }
+        if command == "client revoke-previous" {
+            let rotate = Request::new("POST", "/rooms/Hall/clients/web/secrets");
+            assert_eq!(admin.send(&rotate).expect("an answer").status, 201);
+        }
         for file in ["anteroom.backup", "anteroom.backup.gz", "report.html"] {
             let _ = fs::remove_file(self.directory.path().join(file));
         }

@@ -8,6 +8,7 @@ mod arrivals;
 mod check_config;
 mod cli_backup;
 mod cli_capacity;
+mod cli_client;
 mod cli_exit_codes;
 mod cli_help;
 mod cli_key;

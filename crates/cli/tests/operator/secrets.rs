@@ -156,6 +156,35 @@ fn drive_every_route(server: &Server, record: &mut Record) -> (Vec<String>, Vec<
     (tokens, ids)
 }
 
+/// Makes clients and rotates their secrets, and asks for whatever could show them. Returns the secrets, which stand in the two answers
+/// that made them and nowhere else.
+fn drive_clients(server: &Server, record: &mut Record) -> Vec<(String, Vec<u8>)> {
+    let mut admin = server.operator();
+    let wanted = json!({ "id": "shop", "redirect_addresses": ["https://shop.example/callback"] });
+    let made = admin.post("/rooms/Sample/clients", &wanted).expect("a client");
+    let rotate = Request::new("POST", "/rooms/Sample/clients/shop/secrets");
+    let rotated = admin.send(&rotate).expect("another secret");
+    let secrets =
+        [made, rotated].map(|answer| answer.json()["secret"].as_str().expect("a secret").to_owned());
+    let with_both = |template: &str| template.replace("SECRET", &secrets[0]).replace("OTHER", &secrets[1]);
+    for (method, path, body) in [
+        ("POST", "/rooms/Sample/clients", wanted.to_string()),
+        ("GET", "/rooms/Sample/clients", String::new()),
+        ("GET", "/rooms/Sample/clients/shop", String::new()),
+        ("DELETE", "/rooms/Sample/clients/shop/secrets/previous", String::new()),
+        ("GET", "/audit?limit=1000", String::new()),
+        ("GET", "/backup", String::new()),
+        // Where they do not belong.
+        ("POST", "/rooms/Sample/clients", with_both(r#"{"id": "SECRET", "secret": "OTHER"}"#)),
+        ("POST", "/token", with_both("client_id=shop&client_secret=SECRET")),
+    ] {
+        let request = Request::new(method, path).body(body);
+        record.call(&mut admin, &request, &format!("{method} {path}"));
+        record.call(&mut server.visitor(), &request, &format!("{method} {path} by a visitor"));
+    }
+    secrets.map(|secret| ("the secret of a client".to_owned(), secret.into_bytes())).to_vec()
+}
+
 /// Every known path with every method that any route has, with good and with empty input.
 fn drive_with(client: &mut Client, ids: &[String], tokens: &[String], record: &mut Record) {
     let ours = ["/livez", "/readyz", "/metrics", "/.well-known/jwks.json", "/", "/nothing"];
@@ -215,13 +244,14 @@ fn no_secret_stands_in_any_log_answer_or_file(algorithm: &str) {
         .start()
         .expect("the server starts");
     let mut record = Record::default();
+    let clients = drive_clients(&server, &mut record);
     let (tokens, ids) = drive_every_route(&server, &mut record);
     server.restart().expect("the server starts again");
     assert_eq!(server.line("Sample").waiting(), 0);
     let ended = server.terminate().expect("the server ends");
     assert!(ended.status.success());
 
-    let everywhere = forbidden_everywhere();
+    let everywhere: Vec<_> = forbidden_everywhere().into_iter().chain(clients).collect();
     // The signature of a token is enough to complete it from its guessable rest.
     let signatures: Vec<(String, Vec<u8>)> = tokens
         .iter()

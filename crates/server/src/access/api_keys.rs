@@ -111,7 +111,7 @@ pub(crate) enum KeyError {
 impl From<StoredValueError> for KeyError {
     fn from(error: StoredValueError) -> Self {
         match error {
-            StoredValueError::Unreadable => Self::Unreadable,
+            StoredValueError::Unreadable(_) => Self::Unreadable,
             StoredValueError::Store(error) => Self::Store(error),
         }
     }

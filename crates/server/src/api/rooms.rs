@@ -147,7 +147,9 @@ pub(crate) async fn create_or_replace(
     preconditions.check(None)?;
     let [incarnation] = random::bytes::<1>();
     let (making, actor, wanted_settings) = (Arc::clone(&app), principal.actor(), settings.clone());
+    let actor_name = principal.name.clone();
     let created = to_the_end(async move {
+        making.admission.openid_clients.clear_for_new_room(&making.engine, &name, &actor_name).await?;
         let made = making.engine.create_room(name, wanted_settings, state, incarnation, actor).await;
         making.follow_rooms();
         Ok(made?.1)
@@ -226,9 +228,13 @@ pub(crate) async fn delete(
         preconditions.check(Some(&present))?;
         let expected = preconditions.if_match.is_some().then_some(present);
         let (deleting, actor, id) = (Arc::clone(&app), principal.actor(), room.handle.id().clone());
+        let actor_name = principal.name.clone();
         let deleted = to_the_end(async move {
             let deleted = deleting.engine.delete_room(&id, actor, expected).await;
             deleting.follow_rooms();
+            if deleted.is_ok() {
+                delete_clients(&deleting, &id, &actor_name).await;
+            }
             Ok(deleted)
         });
         match deleted.await? {
@@ -242,6 +248,13 @@ pub(crate) async fn delete(
         }
     }
     Err(ApiError::unavailable("The room keeps changing; try again shortly"))
+}
+
+/// Deletes the clients of a deleted room. Where that fails they are of no use, and are deleted when a room is made under its name.
+async fn delete_clients(app: &App, room: &RoomId, actor: &str) {
+    if let Err(error) = app.admission.openid_clients.delete_of_room(room, actor, app.now()).await {
+        tracing::warn!(%room, %error, "deleting the clients of a deleted room failed, deleting them when the room is made again");
+    }
 }
 
 /// A room's clock, after it was set right.

@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::SETTINGS;
+use super::clients::{self, ConfiguredClient};
 use super::kinds::{Kind, Raw, Room};
 use super::problems::{Origin, Place, Problem};
 use super::source::{Source, shown_toml};
@@ -23,8 +24,10 @@ const ID: &str = "id";
 pub struct RoomTable {
     /// Its id; no other room of the file has it.
     pub id: RoomId,
-    /// All its keys, `id` included.
+    /// All its keys, `id` included, `client` not.
     pub table: toml::Table,
+    /// Its `[[room.client]]` tables.
+    pub clients: Vec<ConfiguredClient>,
     /// Where it begins.
     pub place: Place,
     lines: BTreeMap<String, usize>,
@@ -93,6 +96,7 @@ fn read_one<'a>(source: &mut Source<'a>, place: Place, table: &Spanned<DeTable<'
         source.problems.push(Problem::InsideARoom { place: place_of(key), key: key.clone() });
         settings.remove(key);
     }
+    settings.remove(clients::CLIENT);
     let room_id = match table.get_ref().get(ID) {
         Some(id) => Room::read(Raw::Toml(id.get_ref())).map_err(|_| {
             let origin = Origin::Key { place: place_of(ID), name: ID.to_owned() };
@@ -110,7 +114,8 @@ fn read_one<'a>(source: &mut Source<'a>, place: Place, table: &Spanned<DeTable<'
             return None;
         }
     };
-    let room = RoomTable { id: room_id, table: settings, place, lines };
+    let clients = clients::read(source, &room_id, table.get_ref());
+    let room = RoomTable { id: room_id, table: settings, clients, place, lines };
     source.problems.extend(ConfiguredRoom::read(&room).err().into_iter().flatten());
     Some(room)
 }

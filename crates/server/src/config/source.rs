@@ -2,7 +2,7 @@
 //!
 //! Reading a value takes it out; what is left in the end is unknown and refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,6 +30,8 @@ pub(super) struct Source<'a> {
     text: &'a str,
     file: DeTable<'a>,
     variables: BTreeMap<String, Zeroizing<String>>,
+    /// Variables that hold secrets of clients: several clients may name the same.
+    client_variables: BTreeSet<String>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -76,7 +78,14 @@ impl<'a> Source<'a> {
                 reason: error.message().to_owned(),
             })?
             .into_inner();
-        let mut source = Self { path, text, file, variables: BTreeMap::new(), problems: Vec::new() };
+        let mut source = Self {
+            path,
+            text,
+            file,
+            variables: BTreeMap::new(),
+            client_variables: BTreeSet::new(),
+            problems: Vec::new(),
+        };
         source.flatten(LIMITS);
         for (name, value) in environment {
             source.add_variable(name, value);
@@ -166,6 +175,13 @@ impl<'a> Source<'a> {
         Some(SecretString::from(value.as_str()))
     }
 
+    /// The secret that a client of the file names by its variable.
+    pub(super) fn variable_of_client(&mut self, name: &str) -> Option<SecretString> {
+        let value = self.variables.get(name)?;
+        self.client_variables.insert(name.to_owned());
+        Some(SecretString::from(value.as_str()))
+    }
+
     /// Takes a key of the file.
     pub(super) fn take_key(&mut self, name: &str) -> Option<(Spanned<DeString<'a>>, Spanned<DeValue<'a>>)> {
         self.file.remove_entry(name)
@@ -184,7 +200,10 @@ impl<'a> Source<'a> {
             });
         }
         for (name, value) in std::mem::take(&mut self.variables) {
-            if CLIENT_VARIABLES.contains(&name.as_str()) || is_kubernetes_service_link(&name, &value) {
+            if self.client_variables.contains(&name)
+                || CLIENT_VARIABLES.contains(&name.as_str())
+                || is_kubernetes_service_link(&name, &value)
+            {
                 continue;
             }
             let settings = SETTINGS.iter().map(|setting| setting.name);

@@ -240,13 +240,13 @@ impl From<StoredValueError> for ApiError {
     fn from(error: StoredValueError) -> Self {
         match error {
             StoredValueError::Store(error) => error.into(),
-            StoredValueError::Unreadable => Self::unavailable("What the store has of this cannot be read"),
+            StoredValueError::Unreadable(_) => Self::unavailable("What the store has of this cannot be read"),
         }
     }
 }
 
 /// A clause of the rules as a sentence's beginning.
-fn sentence(clause: &str) -> String {
+pub(crate) fn sentence(clause: &str) -> String {
     let mut characters = clause.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }

@@ -12,8 +12,8 @@ use axum::routing::{self, MethodRouter};
 use crate::access::Permission;
 use crate::api::preview::PREVIEW_MAX_BYTES;
 use crate::api::{
-    administration, alarms, arrivals, auction, aws, backup, capacity, checks, health, preview, rooms,
-    visitors, visits, waiting_pages, watch,
+    administration, alarms, arrivals, auction, aws, backup, capacity, checks, clients, health, preview,
+    rooms, visitors, visits, waiting_pages, watch,
 };
 use crate::app::App;
 use crate::http::error::Style;
@@ -21,7 +21,8 @@ use crate::http::fast_path::{self, FastPath};
 use crate::openapi;
 use crate::openapi::{
     Call, calls_aws as aws_docs, calls_capacity as capacity_docs, calls_check as check_docs,
-    calls_line as line_docs, calls_private as private_docs, calls_visitors as visitors_docs,
+    calls_clients as client_docs, calls_line as line_docs, calls_private as private_docs,
+    calls_visitors as visitors_docs,
 };
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
@@ -249,6 +250,13 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     delete("/rooms/{id}/capacity/{reporter}", || routing::delete(capacity::forget), capacity_docs::forget_reporter).needs(Operate),  // a reporter that is gone for good
     post("/rooms/{id}/visits/{visit}", || routing::post(visits::end), check_docs::end_visit).needs(ReportVisits).body(Configured),  // a visit is over, by the word of a site behind another proxy
     post("/rooms/{id}/preview", || routing::post(preview::preview), private_docs::preview_room).needs(Operate).body(Fixed(PREVIEW_MAX_BYTES)),  // its page, with sample figures
+    // OpenID clients
+    get("/rooms/{id}/clients", || routing::get(clients::list), client_docs::list_clients).needs(Administer),
+    post("/rooms/{id}/clients", || routing::post(clients::create), client_docs::create_client).needs(Administer).body(Configured),
+    get("/rooms/{id}/clients/{client}", || routing::get(clients::show), client_docs::show_client).needs(Administer),
+    delete("/rooms/{id}/clients/{client}", || routing::delete(clients::delete), client_docs::delete_client).needs(Administer),
+    post("/rooms/{id}/clients/{client}/secrets", || routing::post(clients::rotate_secret), client_docs::rotate_client_secret).needs(Administer).body(Configured),
+    delete("/rooms/{id}/clients/{client}/secrets/previous", || routing::delete(clients::revoke_previous_secret), client_docs::revoke_previous_secret).needs(Administer),
     // alarms
     get("/alarms", || routing::get(alarms::list), private_docs::list_alarms).needs(Read).reads_board(),
     post("/alarms", || routing::post(alarms::notify), private_docs::notify_of_alarms).needs(ReportVisits).body(Fixed(NOTIFICATION_MAX_BYTES)),  // Alertmanager's webhook

@@ -3,6 +3,7 @@
 //!
 //! Bodies and answers refer to them as the types of their fields; nothing is ever made of them.
 
+use anteroom_admission::openid::redirect::REDIRECT_ADDRESS_MAX_BYTES;
 use anteroom_core::settings::{DURATION_MAX_SECONDS, FIELDS, Field, ISSUER_MAX_LENGTH};
 use anteroom_core::{Adjustment, Discipline, InletKind, MovedBy, RoomState, Settings, Standstill, Value};
 use serde_json::Value as Json;
@@ -21,6 +22,9 @@ const JWT_PATTERN: &str = r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$";
 const VISIBLE_PATTERN: &str = "^[!-~]+$";
 /// Anything but control characters, line ends aside.
 const PROSE_PATTERN: &str = r"^[^\x00-\x09\x0B-\x1F\x7F]+$";
+/// Redirect addresses in the plainest form: what else is allowed is for the words.
+const REDIRECT_PATTERN: &str =
+    r"^(https://|http://(localhost|127\.0\.0\.1|\[::1\])|[a-z][a-z0-9+-]*\.[a-z0-9+.-]*:/)[!-~]*$";
 const ADDRESS_PATTERN: &str = r"^https?://[A-Za-z0-9\[][!-~]*$";
 
 /// Types without values: each has a name in the documents, its doc comment as the description, and what it allows.
@@ -47,6 +51,14 @@ macro_rules! small_types {
 small_types! {
     /// A room's name. Upper and lower case differ.
     RoomName, "RoomName": text().pattern(Some(NAME_PATTERN)).examples(["Sample"]);
+    /// The `client_id` of a site that logs its visitors in.
+    ClientId, "ClientId": text().pattern(Some(NAME_PATTERN)).examples(["shop"]);
+    /// An address at which a site gets visitors back: `https://`, or `http://` of the visitor's own machine, or an app's own scheme with
+    /// a dot. Without `#`, user name, `*`, and `.` and `..` between slashes.
+    RedirectAddress, "RedirectAddress": text()
+        .pattern(Some(REDIRECT_PATTERN))
+        .max_length(Some(REDIRECT_ADDRESS_MAX_BYTES))
+        .examples(["https://shop.example/callback"]);
     /// A key's name.
     KeyName, "KeyName": text().pattern(Some(NAME_PATTERN)).examples(["grafana"]);
     /// A ticket in its short form: a UUID that says where it stands to the server and nothing to anybody else.

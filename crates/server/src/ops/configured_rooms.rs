@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use anteroom_admission::openid::clients::OpenIdClients;
 use anteroom_core::settings::{FIELDS, PLANNED};
 use anteroom_core::{InletKind, Operation, RoomId, RoomState, Settings, Value};
 use anteroom_engine::{Actor, Engine};
@@ -18,6 +19,8 @@ use crate::config::{ConfigError, Hint, Origin, Place, Problem, RoomTable, displa
 const SAMPLE_ROOM: &str = "Sample";
 /// The room that a capacity alone makes.
 const SITE_ROOM: &str = "site";
+/// Who makes the changes of the file, as the audit calls it.
+const FILE_ACTOR: &str = "configuration file";
 const STATE: &str = "state";
 const ID: &str = "id";
 
@@ -92,7 +95,11 @@ impl ConfiguredRoom {
 
     /// Creates the room, or changes it if the file is not the one last applied. Whether an operator has deleted it is a question to the
     /// store: another node may have created it a moment ago, and this node's own view lags.
-    pub(crate) async fn apply(&self, engine: &Arc<Engine>) -> anyhow::Result<Applied> {
+    pub(crate) async fn apply(
+        &self,
+        engine: &Arc<Engine>,
+        openid_clients: &OpenIdClients,
+    ) -> anyhow::Result<Applied> {
         let store = engine.store();
         let name = self.value_name();
         let applied = store.value(&name).await?;
@@ -109,7 +116,8 @@ impl ConfiguredRoom {
             }
         }
         let [incarnation] = random::bytes::<1>();
-        let actor = Actor::System("configuration file");
+        openid_clients.clear_for_new_room(engine, &self.id, FILE_ACTOR).await?;
+        let actor = Actor::System(FILE_ACTOR);
         let (room, created) = engine
             .create_room(self.id.clone(), self.settings.clone(), self.state, incarnation, actor.clone())
             .await

@@ -1,5 +1,5 @@
 //! What other nodes do to a shared store, as far as handlers have to know of it: rooms they make and delete, keys they rotate and
-//! revoke, clients of OpenID, alarms they hear of.
+//! revoke, `OpenID` clients, alarms they hear of.
 //!
 //! The engine says when values may have changed; they are then read again. Now and then they are read again anyway, so that
 //! nothing that was missed stays missed.

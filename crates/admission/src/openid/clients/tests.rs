@@ -1,3 +1,4 @@
+use anteroom_core::settings::DURATION_MAX_SECONDS;
 use anteroom_store::MemoryStore;
 
 use super::*;
@@ -247,6 +248,6 @@ async fn clients_of_a_backup_are_judged() {
     }
     let unreadable = store.replace_value("openid-clients", Some(good.as_bytes()), b"nonsense", None).await;
     assert!(unreadable.unwrap());
-    assert!(matches!(clients.reload().await, Err(StoredValueError::Unreadable)));
+    assert!(matches!(clients.reload().await, Err(StoredValueError::Unreadable(_))));
     assert!(clients.find(&room("Hall"), "Hall").is_some(), "what was read before stays");
 }

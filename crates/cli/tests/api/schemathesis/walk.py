@@ -103,6 +103,7 @@ def main():
     walk_checks(public, private, admin)
     walk_stream(public)
     walk_alarms(private, admin)
+    walk_clients(private, admin)
     walk_access(private, admin)
     walk_server(public, private, admin)
     walk_refusals(private, admin)
@@ -442,6 +443,29 @@ def walk_access(private, admin):
     private.call("audit", 200, headers=admin, query={"limit": 2, "before": page["next_before"]})
 
 
+def walk_clients(private, admin):
+    """A client that is made, rotated and deleted, and one of the configuration file."""
+    wanted = {"id": "shop", "name": "The shop", "redirect_addresses": ["https://shop.example.com/callback"]}
+    shop = {"headers": admin, "id": "Sample", "client": "shop"}
+    private.call("createClient", 201, headers=admin, body=wanted, id="Sample")
+    private.call("createClient", 409, headers=admin, body=wanted, id="Sample")
+    private.call("createClient", 404, headers=admin, body=wanted, id="Nowhere")
+    app = {"id": "app", "redirect_addresses": ["com.example.app:/callback"], "public": True, "id_token_seconds": 60}
+    private.call("createClient", 201, headers=admin, body=app, id="Sample")
+    private.call("rotateClientSecret", 409, headers=admin, body={}, id="Sample", client="app")
+    private.call("revokePreviousSecret", 409, **shop)
+    private.call("rotateClientSecret", 201, body={"previous_expires_in_seconds": 60}, **shop)
+    private.call("showClient", 200, **shop)
+    private.call("listClients", 200, headers=admin, id="Sample")
+    private.call("listClients", 404, headers=admin, id="Nowhere")
+    private.call("revokePreviousSecret", 204, **shop)
+    private.call("deleteClient", 204, **shop)
+    for operation in ("showClient", "deleteClient", "revokePreviousSecret"):
+        private.call(operation, 404, **shop)
+    private.call("rotateClientSecret", 404, body={}, **shop)
+    private.call("deleteClient", 409, headers=admin, id="Sample", client="of-the-file")
+
+
 def walk_server(public, private, admin):
     public.call("problems", 200)
     for name in ("live", "ready", "docs"):
@@ -460,7 +484,7 @@ def walk_refusals(private, admin):
     for operation, (path, _, described) in private.operations.items():
         if "401" not in described["responses"]:
             continue
-        arguments = {part: "x" for part in ("id", "name", "request_id", "reporter", "visit") if "{" + part + "}" in path}
+        arguments = {part: "x" for part in ("id", "name", "request_id", "reporter", "visit", "client") if "{" + part + "}" in path}
         body = b"" if operation == "restore" else {} if "requestBody" in described else None
         private.call(operation, 401, body=body, **arguments)
         other = viewer if operation in ("updateSession", "notifyOfAlarms", "reportCapacity", "endVisit") else origin

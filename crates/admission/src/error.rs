@@ -75,7 +75,10 @@ impl AdmissionError {
                     || matches!(
                         error,
                         EngineError::Refused(
-                            Refusal::LineFull(_) | Refusal::SegmentsFull | Refusal::LineNotLearned
+                            Refusal::LineFull(_)
+                                | Refusal::SegmentsFull
+                                | Refusal::LineNotLearned
+                                | Refusal::TooManyGrants
                         )
                     )
             }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use anteroom_core::{RoomId, UnixMillis};
 use anteroom_engine::Engine;
+use anteroom_tokens::OpenIdSeals;
 use anteroom_tokens::codes::Codes;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -72,6 +73,7 @@ pub struct Admission {
     pub codes: Codes,
     /// The rounds of rooms that hold auctions.
     pub auctions: Auctions,
+    openid_seals: OpenIdSeals,
     /// What tickets are sealed with.
     secrets: Arc<MasterSecrets>,
     default_issuer: String,
@@ -82,6 +84,7 @@ impl Admission {
     /// Knows every room that the engine has.
     pub fn new(parts: AdmissionParts) -> Self {
         let codes = Codes::new(&parts.secrets);
+        let openid_seals = OpenIdSeals::new(&parts.secrets);
         let secrets = Arc::clone(&parts.secrets);
         let rooms = RoomDirectory::new(parts.secrets);
         rooms.follow(&parts.engine);
@@ -94,6 +97,7 @@ impl Admission {
             openid_clients: parts.openid_clients,
             codes,
             auctions: Auctions::new(),
+            openid_seals,
             default_issuer: parts.default_issuer,
             default_room: parts.default_room,
         }

@@ -18,10 +18,10 @@ use crate::operation::{
 use crate::reports::ReportOutcome;
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
-use crate::session::{Outcome, Session, SessionStatus, Stay};
+use crate::session::{Grant, Outcome, Session, SessionStatus, Stay};
 use crate::settings::{InletKind, Settings};
 use crate::standstill::Standstill;
-use crate::{moves, prefixes, room_clock, visits};
+use crate::{grants, moves, prefixes, room_clock, visits};
 
 /// A room after an operation.
 #[derive(Debug)]
@@ -131,6 +131,14 @@ fn change(
         },
         Operation::Move { ticket, by } => moves::move_place(room, ticket, *by, session.as_ref(), effects),
         Operation::Redeem { issued_at, .. } => visits::redeem(now, *issued_at, session, effects),
+        Operation::Grant { grant, client, issued_at, .. } => {
+            let wanted = Grant::new(*grant, *client, *issued_at);
+            grants::grant(now, wanted, session, effects)
+        }
+        Operation::Refresh { grant, sequence, .. } => {
+            let token = grants::RefreshToken { grant: *grant, sequence: *sequence };
+            grants::refresh(room, now, token, session, spread_millis, effects)
+        }
         Operation::Close { outcome, .. } => visits::end(room, now, *outcome, session, spread_millis, effects),
         Operation::Touch { stay_millis, .. } => visits::touch(room, now, *stay_millis, session, effects),
         Operation::Exits { count } => {
@@ -311,6 +319,7 @@ fn begin_session(
         copy: claim.ticket.copy,
         redeemed_at: UnixMillis(0),
         prefix: claim.prefix,
+        grants: Vec::new(),
     };
     effects.sessions.push(session.clone());
     effects.events.push(Event::TokenGenerated { request_id: session.request_id });

@@ -6,7 +6,7 @@ use crate::moves::{MovedPlaces, Mover};
 use crate::prefixes::PrefixTag;
 use crate::reports::{REPORTERS_MAX, Report, ReportOutcome};
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
-use crate::session::{Outcome, Session, SessionKey};
+use crate::session::{GRANTS_MAX, Outcome, Session, SessionKey};
 use crate::settings::{FIELDS, Settings, SettingsError};
 
 /// The largest value of the serving counter: what an AWS client can read back.
@@ -42,6 +42,26 @@ pub enum Operation {
         key: SessionKey,
         /// When the code was made.
         issued_at: UnixMillis,
+    },
+    /// A client of the OpenID provider exchanges a code. The second time the grant is revoked.
+    Grant {
+        /// Whose visit.
+        key: SessionKey,
+        /// The grant that the code is for.
+        grant: u64,
+        /// The client, by its tag.
+        client: u64,
+        /// When the code was made.
+        issued_at: UnixMillis,
+    },
+    /// A client exchanges a refresh token. One that was exchanged before ends the visit: somebody else has it too.
+    Refresh {
+        /// Whose visit.
+        key: SessionKey,
+        /// The grant of the token.
+        grant: u64,
+        /// How often the grant had been refreshed when the token was made.
+        sequence: u32,
     },
     /// A visit is over, by name.
     Close {
@@ -197,6 +217,8 @@ impl Operation {
             Self::Close { key, .. }
             | Self::Touch { key, .. }
             | Self::Redeem { key, .. }
+            | Self::Grant { key, .. }
+            | Self::Refresh { key, .. }
             | Self::KeepSignatures { key, .. } => Some(*key),
             _ => None,
         }
@@ -211,6 +233,8 @@ impl Operation {
             Self::Leave { .. } => "leave",
             Self::Move { .. } => "move",
             Self::Redeem { .. } => "redeem",
+            Self::Grant { .. } => "grant",
+            Self::Refresh { .. } => "refresh",
             Self::Close { .. } => "close",
             Self::Touch { .. } => "touch",
             Self::Exits { .. } => "exits",
@@ -284,6 +308,8 @@ pub enum Answer {
     },
     /// The session as it is now.
     Session(Session),
+    /// The code or the refresh token had been used before: the grant is revoked, or the visit has ended.
+    GrantReused,
     /// Where a ticket stands.
     Place(PlaceStatus),
     /// How many of the reported exits counted.
@@ -362,6 +388,12 @@ pub enum Refusal {
     /// The code was exchanged before, or a newer one was.
     #[error("the code has been used")]
     CodeUsed,
+    /// The login was revoked, or is forgotten.
+    #[error("the login is no longer good")]
+    UnknownGrant,
+    /// The visit has as many logins of the last moments as it can remember.
+    #[error("{GRANTS_MAX} logins of this visit are younger than two minutes; try again later")]
+    TooManyGrants,
     /// The room is closed.
     #[error("the room is closed")]
     RoomClosed,

@@ -113,6 +113,29 @@ pub struct Session {
     pub redeemed_at: UnixMillis,
     /// The address prefix that the visitor came from, where it is known.
     pub prefix: Option<PrefixTag>,
+    /// Where the visitor has logged in with this visit, in the order in which the codes came: at most [`GRANTS_MAX`].
+    pub grants: Vec<Grant>,
+}
+
+/// How many logins a session remembers. One that is forgotten cannot be refreshed, and its tokens are refused.
+pub const GRANTS_MAX: usize = 16;
+/// How long a grant is kept at least, from when its code was made: longer than any node takes the code for good, so that the code
+/// cannot be used again.
+pub const GRANT_KEPT_MILLIS: u64 = 120_000;
+
+/// A login at a client of the OpenID provider: what became of one code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// Random; the code said it.
+    pub id: u64,
+    /// The client, by a tag of its id.
+    pub client: u64,
+    /// When the code was made.
+    pub issued_at: UnixMillis,
+    /// The refresh token that is good next: each is used once.
+    pub refresh_sequence: u32,
+    /// The code came twice: nothing that was given for it is good any more.
+    pub is_revoked: bool,
 }
 
 /// A visit that lasts as long as a cookie is renewed.
@@ -124,7 +147,19 @@ pub struct Stay {
     pub ending: Option<Outcome>,
 }
 
+impl Grant {
+    /// One that was never refreshed.
+    pub const fn new(id: u64, client: u64, issued_at: UnixMillis) -> Self {
+        Self { id, client, issued_at, refresh_sequence: 0, is_revoked: false }
+    }
+}
+
 impl Session {
+    /// The grant of that number, if it is remembered and good.
+    pub fn grant(&self, id: u64) -> Option<&Grant> {
+        self.grants.iter().find(|grant| grant.id == id && !grant.is_revoked)
+    }
+
     /// The moment from which it counts as ended.
     pub const fn ends_at(&self) -> UnixMillis {
         match self.stay {

@@ -14,6 +14,8 @@ mod answers;
 mod checks;
 #[path = "promises/engines.rs"]
 mod engines;
+#[path = "promises/grants.rs"]
+mod grants;
 #[path = "promises/interruptions.rs"]
 mod interruptions;
 #[path = "promises/losses.rs"]
@@ -52,7 +54,7 @@ proptest! {
 
     /// Random interleavings of joins, claims, no-shows, leaves, closes, anonymous exits, hand advances both ways, all inlets and
     /// both disciplines switched with all their settings, reports, alarms, rounds settled by those present, states,
-    /// resets, new generations, stays by cookie touched and ended on one node or on several, codes redeemed, stores that lose
+    /// resets, new generations, stays by cookie touched and ended on one node or on several, codes redeemed, logins and their refreshes, stores that lose
     /// something, clock steps and silences.
     #[test]
     fn promises_1_to_6_and_8_and_12_hold_after_every_operation(steps in steps::steps()) {

@@ -12,6 +12,8 @@ mod automatic_advance;
 mod capacity_reports;
 #[path = "rules/collected_rounds.rs"]
 mod collected_rounds;
+#[path = "rules/grants.rs"]
+mod grants;
 #[path = "rules/hostile_memories.rs"]
 mod hostile_memories;
 #[path = "rules/interruption.rs"]

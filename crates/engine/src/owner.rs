@@ -477,7 +477,7 @@ impl Owner {
     }
 
     /// Answers every request of a batch. A caller that has gone away meanwhile keeps what it got. On a shared store a
-    /// pass leaves when its session is confirmed, not before; so it is with a code that is exchanged for one.
+    /// pass leaves when its session is confirmed, not before; so it is with a code, or a refresh token, that is exchanged for one.
     fn answer(&mut self, batch: &mut Vec<Request>, answers: Answers) {
         let mut places = answers.joins.iter().flat_map(|range| {
             (0..range.count).filter_map(|offset| {
@@ -496,7 +496,10 @@ impl Owner {
                     drop(answer.send(place));
                 }
                 Request::Operate { operation, answer, .. } => {
-                    let is_redeemed = matches!(operation, Operation::Redeem { .. });
+                    let is_single_use = matches!(
+                        operation,
+                        Operation::Redeem { .. } | Operation::Grant { .. } | Operation::Refresh { .. }
+                    );
                     let result = operations.next().expect("every operation of the batch was answered");
                     if matches!(result, Ok(Answer::Claimed { begun: true, .. })) {
                         count(&self.counters.sessions_begun, 1);
@@ -505,9 +508,9 @@ impl Owner {
                         Ok(claimed @ Answer::Claimed { .. }) if self.store.is_shared() => {
                             claims.push((answer, claimed));
                         }
-                        // A code that a lost machine alone knew as redeemed could be redeemed again.
-                        Ok(redeemed) if is_redeemed && self.store.is_shared() => {
-                            claims.push((answer, redeemed));
+                        // A code, or a refresh token, that a lost machine alone knew as used could be used again.
+                        Ok(used_up) if is_single_use && self.store.is_shared() => {
+                            claims.push((answer, used_up));
                         }
                         result => drop(answer.send(result.map_err(EngineError::from))),
                     }

@@ -15,6 +15,7 @@ use anteroom_core::{
 use crate::contract::{AuditRecord, StoredEvent};
 
 mod clockwork;
+mod grants;
 mod losses;
 mod moves;
 mod prefixes;
@@ -41,7 +42,9 @@ const SESSION_FORMAT_WITH_STAY: u8 = 3;
 /// And the copy of the ticket, and the newest code that was redeemed. Those without are still read.
 const SESSION_FORMAT_WITH_COPY: u8 = 4;
 /// And where the visitor comes from. Those without are still read.
-const SESSION_FORMAT: u8 = 5;
+const SESSION_FORMAT_WITH_PREFIX: u8 = 5;
+/// And where the visitor has logged in with the visit. Those without are still read.
+const SESSION_FORMAT: u8 = 6;
 /// Audit records got a detail, and may be of no room. Those of the first format are still read.
 const AUDIT_FORMAT: u8 = 2;
 
@@ -352,6 +355,7 @@ pub fn encode_session(session: &Session) -> Vec<u8> {
     writer.byte(session.copy);
     writer.number(session.redeemed_at.0);
     prefixes::encode_tag(&mut writer, session.prefix);
+    grants::encode(&mut writer, &session.grants);
     writer.0
 }
 
@@ -382,7 +386,8 @@ pub fn decode_session(bytes: &[u8]) -> Result<Session, Corrupt> {
         stay: if format >= SESSION_FORMAT_WITH_STAY { stays::decode(&mut reader)? } else { None },
         copy: if format >= SESSION_FORMAT_WITH_COPY { moves::decode_copy(&mut reader)? } else { 0 },
         redeemed_at: UnixMillis(if format >= SESSION_FORMAT_WITH_COPY { reader.number()? } else { 0 }),
-        prefix: if format >= SESSION_FORMAT { prefixes::decode_tag(&mut reader)? } else { None },
+        prefix: if format >= SESSION_FORMAT_WITH_PREFIX { prefixes::decode_tag(&mut reader)? } else { None },
+        grants: if format >= SESSION_FORMAT { grants::decode(&mut reader)? } else { vec![] },
     };
     Ok(session)
 }

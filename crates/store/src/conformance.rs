@@ -58,6 +58,7 @@ pub const SCENARIOS: &[NamedScenario] = crate::scenarios! {
     sessions::where_visits_come_from_and_who_waits_for_it_are_remembered,
     sessions::a_stay_that_was_prolonged_outlives_its_first_end_by_more_than_the_retention,
     sessions::a_place_that_moved_and_a_code_that_was_redeemed_are_remembered,
+    sessions::logins_are_remembered_with_their_session,
     sessions::expired_passes_are_strictly_before,
     sessions::a_reset_makes_sessions_invisible,
     sessions::sessions_are_kept_for_the_retention_and_no_longer,

@@ -4,7 +4,7 @@
 //! per use and room; [`request_id`] and [`ticket_token`] are the two written forms of a ticket; [`signing_key`],
 //! [`key_ring`], [`pass`] and [`signer`] make the tokens an admitted visitor shows to the origin; [`api_key`] recognises
 //! operators, and [`sigv4`] those of them who come with an unmodified AWS client; [`cookie`] is what a visitor's browser carries
-//! for the gateway, [`codes`] what travels in addresses; [`store_seal`] hides what lies in a store that several nodes share.
+//! for the gateway, [`codes`] what travels in addresses; [`openid`] is what the OpenID provider gives to its clients; [`store_seal`] hides what lies in a store that several nodes share.
 //!
 //! *Invariant:* no type that holds a secret has a `Debug` that shows it, and no error message quotes one.
 //! *Invariant:* the algorithm of a token is decided by the key it is checked with, never by the token.
@@ -27,6 +27,7 @@ pub mod sigv4;
 
 pub mod codes;
 pub mod cookie;
+pub mod openid;
 pub mod store_seal;
 
 mod base64url;
@@ -36,6 +37,9 @@ pub use api_key::ApiKeyDigest;
 pub use codes::{Code, Codes};
 pub use cookie::{CookieContent, VisitorCookies};
 pub use key_ring::KeyRing;
+pub use openid::sealed::{OpenIdCode, OpenIdRefreshToken, OpenIdSeals};
+pub use openid::subject::{OpenIdSubject, OpenIdSubjects};
+pub use openid::token_pair::{OpenIdAccess, OpenIdClaims, OpenIdTokenPair};
 pub use pass::{PassClaims, Signatures, SignedPass, TokenSet};
 pub use request_id::RequestIds;
 pub use secret::MasterSecrets;

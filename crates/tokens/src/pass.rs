@@ -42,7 +42,7 @@ pub struct TokenSet {
     pub access_token: String,
     /// Exchanged for a new access token.
     pub refresh_token: String,
-    /// For `OpenID` Connect clients.
+    /// For OpenID Connect clients.
     pub id_token: String,
 }
 
@@ -131,7 +131,7 @@ impl fmt::Debug for TokenSet {
 }
 
 /// The longest token that is looked at, in bytes: an issuer of 512 characters and an RSA signature fit four times over.
-const TOKEN_MAX_LENGTH: usize = 4_096;
+pub(crate) const TOKEN_MAX_LENGTH: usize = 4_096;
 
 /// `token_use` of what is shown to the origin.
 const ACCESS: &str = "access";
@@ -140,6 +140,11 @@ const ACCESS: &str = "access";
 const SIGNATURE_LENGTHS: [usize; 2] = [64, 256];
 
 impl Signatures {
+    /// Of tokens whose signatures nobody keeps.
+    pub(crate) fn none() -> Self {
+        Self { access: vec![], refresh: vec![], id: vec![] }
+    }
+
     /// The signatures one after the other; they are equally long.
     pub fn to_bytes(&self) -> Vec<u8> {
         [&*self.access, &*self.refresh, &*self.id].concat()
@@ -168,10 +173,10 @@ struct Messages {
 
 /// The header, its keys in alphabetical order.
 #[derive(Serialize)]
-struct Header<'text> {
-    alg: &'text str,
-    kid: &'text str,
-    typ: &'text str,
+pub(crate) struct Header<'text> {
+    pub(crate) alg: &'text str,
+    pub(crate) kid: &'text str,
+    pub(crate) typ: &'text str,
 }
 
 /// The payload, its keys in alphabetical order.
@@ -228,7 +233,7 @@ impl Messages {
     }
 }
 
-fn to_json(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts and numbers can always be written as JSON")
 }
 

@@ -62,6 +62,12 @@ pub(crate) enum Label<'room> {
     HandOffCode,
     /// Codes that take a place in line to another device.
     MoveCode,
+    /// Codes that clients of the OpenID provider exchange for tokens.
+    OpenIdCode,
+    /// Refresh tokens of these clients.
+    OpenIdRefreshToken,
+    /// AES-256 key that enciphers tickets of this room into the subjects that this client knows them by.
+    OpenIdSubject(&'room RoomId, &'room str),
     /// AES-256-GCM key that seals the private signing keys kept in the store.
     SigningKeysAtRest,
     /// AES-256-GCM key that seals the secret access keys of AWS clients kept in the store.
@@ -73,8 +79,8 @@ pub(crate) enum Label<'room> {
 }
 
 impl<'room> Label<'room> {
-    /// The label's name and room as HKDF's info. The zero byte between them occurs in neither.
-    fn info(self) -> [&'room [u8]; 3] {
+    /// The label's name and room as HKDF's info, and the client where there is one. The zero byte between them occurs in none.
+    fn info(self) -> [&'room [u8]; 5] {
         let (name, room): (&[u8], &[u8]) = match self {
             Self::RequestId(room) => (b"request id", room.as_str().as_bytes()),
             Self::TicketToken(room) => (b"ticket token", room.as_str().as_bytes()),
@@ -82,12 +88,17 @@ impl<'room> Label<'room> {
             Self::AddressPrefix(room) => (b"address prefix", room.as_str().as_bytes()),
             Self::HandOffCode => (b"hand-off code", b""),
             Self::MoveCode => (b"move code", b""),
+            Self::OpenIdCode => (b"openid code", b""),
+            Self::OpenIdRefreshToken => (b"openid refresh token", b""),
+            Self::OpenIdSubject(room, client) => {
+                return [b"openid subject", b"\0", room.as_str().as_bytes(), b"\0", client.as_bytes()];
+            }
             Self::SigningKeysAtRest => (b"signing keys at rest", b""),
             Self::SecretAccessKeysAtRest => (b"secret access keys at rest", b""),
             Self::SharedStore => (b"shared store", b""),
             Self::CheckValue => (b"check value", b""),
         };
-        [name, b"\0", room]
+        [name, b"\0", room, b"", b""]
     }
 }
 
@@ -391,6 +402,11 @@ mod tests {
             Label::VisitorCookie(&other),
             Label::HandOffCode,
             Label::MoveCode,
+            Label::OpenIdCode,
+            Label::OpenIdRefreshToken,
+            Label::OpenIdSubject(&sample, "shop"),
+            Label::OpenIdSubject(&sample, "blog"),
+            Label::OpenIdSubject(&other, "shop"),
             Label::SigningKeysAtRest,
             Label::SecretAccessKeysAtRest,
             Label::SharedStore,

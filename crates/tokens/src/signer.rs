@@ -1,4 +1,4 @@
-//! Signs passes on a few threads of their own.
+//! Signs passes on a few threads of their own, and the tokens of the OpenID provider.
 //!
 //! A pass costs 2 ms of RSA, and a visitor can ask for it any number of times, so signing must not exhaust the server:
 //!
@@ -20,7 +20,8 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::watch;
 
-use crate::pass::{self, PassClaims, SignedPass, SigningFailed};
+use crate::openid::token_pair::{self, OpenIdClaims, OpenIdTokenPair};
+use crate::pass::{self, PassClaims, Signatures, SignedPass, SigningFailed, TokenSet};
 use crate::signing_key::SigningKey;
 
 /// How many passes are remembered; about 4 KB each.
@@ -46,8 +47,7 @@ pub struct Signer {
 }
 
 /// How a pass is signed; another function only in tests.
-type SigningFunction =
-    dyn Fn(&SigningKey, &PassClaims, Extent) -> Result<SignedPass, SigningFailed> + Send + Sync;
+type SigningFunction = dyn Fn(&SigningKey, &Order) -> Result<SignedPass, SigningFailed> + Send + Sync;
 
 type Outcome = Result<Arc<SignedPass>, SignError>;
 
@@ -60,21 +60,22 @@ struct Pool {
     answers_shared: AtomicU64,
 }
 
-/// How much of a pass is signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Extent {
-    /// All three tokens.
-    Whole,
-    /// The access token alone.
-    Access,
+/// What is signed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Order {
+    /// All three tokens of a pass.
+    Pass(PassClaims),
+    /// The access token of a pass alone; the other two are empty.
+    AccessToken(PassClaims),
+    /// The access token and the ID token of a client of the OpenID provider; the refresh token is empty, because nobody signs it.
+    OpenId(OpenIdClaims),
 }
 
-/// Everything that decides the bytes of a pass.
+/// Everything that decides the bytes of the answer.
 #[derive(PartialEq, Eq, Hash)]
 struct Flight {
     kid: String,
-    claims: PassClaims,
-    extent: Extent,
+    order: Order,
 }
 
 #[derive(Default)]
@@ -102,11 +103,7 @@ enum Lookup {
 impl Signer {
     /// A pool of `threads` threads with `queue_length` places to wait, at least one each.
     pub fn new(threads: usize, queue_length: usize) -> io::Result<Self> {
-        let sign = |key: &SigningKey, claims: &PassClaims, extent: Extent| match extent {
-            Extent::Whole => pass::sign(key, claims),
-            Extent::Access => pass::sign_access(key, claims),
-        };
-        Self::with_signing_function(threads, queue_length, Box::new(sign))
+        Self::with_signing_function(threads, queue_length, Box::new(sign_order))
     }
 
     fn with_signing_function(
@@ -134,25 +131,35 @@ impl Signer {
 
     /// The pass that `key` signs for `claims`.
     pub async fn sign(&self, key: Arc<SigningKey>, claims: PassClaims) -> Outcome {
-        self.sign_extent(key, claims, Extent::Whole).await
+        self.execute(key, Order::Pass(claims)).await
     }
 
     /// The access token of it, at a third of the cost.
     pub async fn sign_access(&self, key: Arc<SigningKey>, claims: PassClaims) -> Result<String, SignError> {
-        let signed = self.sign_extent(key, claims, Extent::Access).await?;
+        let signed = self.execute(key, Order::AccessToken(claims)).await?;
         Ok(signed.tokens.access_token.clone())
+    }
+
+    /// The tokens that a client of the OpenID provider gets.
+    pub async fn sign_openid(
+        &self,
+        key: Arc<SigningKey>,
+        claims: OpenIdClaims,
+    ) -> Result<OpenIdTokenPair, SignError> {
+        let tokens = &self.execute(key, Order::OpenId(claims)).await?.tokens;
+        Ok(OpenIdTokenPair { access_token: tokens.access_token.clone(), id_token: tokens.id_token.clone() })
     }
 
     /// The pass that `key` has signed for `claims` lately. Signs nothing.
     pub fn remembered(&self, key: &SigningKey, claims: &PassClaims) -> Option<Arc<SignedPass>> {
-        let flight = Flight { kid: key.kid().to_owned(), claims: claims.clone(), extent: Extent::Whole };
+        let flight = Flight { kid: key.kid().to_owned(), order: Order::Pass(claims.clone()) };
         let signed = self.pool.table().remembered.get(&flight).map(Arc::clone)?;
         self.pool.answers_shared.fetch_add(1, Ordering::Relaxed);
         Some(signed)
     }
 
-    async fn sign_extent(&self, key: Arc<SigningKey>, claims: PassClaims, extent: Extent) -> Outcome {
-        let mut outcome = match self.find_or_begin(key, claims, extent)? {
+    async fn execute(&self, key: Arc<SigningKey>, order: Order) -> Outcome {
+        let mut outcome = match self.find_or_begin(key, order)? {
             Lookup::Remembered(signed) => return Ok(signed),
             Lookup::InFlight(outcome) => outcome,
         };
@@ -173,13 +180,8 @@ impl Signer {
     }
 
     /// Not async, so that the lock cannot be held while waiting.
-    fn find_or_begin(
-        &self,
-        key: Arc<SigningKey>,
-        claims: PassClaims,
-        extent: Extent,
-    ) -> Result<Lookup, SignError> {
-        let flight = Flight { kid: key.kid().to_owned(), claims, extent };
+    fn find_or_begin(&self, key: Arc<SigningKey>, order: Order) -> Result<Lookup, SignError> {
+        let flight = Flight { kid: key.kid().to_owned(), order };
         let mut table = self.pool.table();
         let known = table
             .remembered
@@ -218,6 +220,18 @@ impl fmt::Debug for Signer {
     }
 }
 
+fn sign_order(key: &SigningKey, order: &Order) -> Result<SignedPass, SigningFailed> {
+    match order {
+        Order::Pass(claims) => pass::sign(key, claims),
+        Order::AccessToken(claims) => pass::sign_access(key, claims),
+        Order::OpenId(claims) => {
+            let OpenIdTokenPair { access_token, id_token } = token_pair::sign(key, claims)?;
+            let tokens = TokenSet { access_token, id_token, refresh_token: String::new() };
+            Ok(SignedPass { tokens, signatures: Signatures::none() })
+        }
+    }
+}
+
 impl Pool {
     /// The loop of one thread.
     fn run_worker(&self, queue: &Mutex<Receiver<Job>>) {
@@ -233,9 +247,7 @@ impl Pool {
     fn execute(&self, job: &Job) {
         self.signings.fetch_add(1, Ordering::Relaxed);
         // A panic must cost one pass, not a thread of the pool.
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            (self.signing_function)(&job.key, &job.flight.claims, job.flight.extent)
-        }));
+        let result = catch_unwind(AssertUnwindSafe(|| (self.signing_function)(&job.key, &job.flight.order)));
         let outcome = match result {
             Ok(Ok(signed)) => Ok(Arc::new(signed)),
             Ok(Err(SigningFailed)) | Err(_) => Err(SignError::Failed),
@@ -255,6 +267,10 @@ impl PassTable {
     fn finish(&mut self, flight: &Arc<Flight>, outcome: &Outcome) {
         self.in_flight.remove(flight);
         let Ok(signed) = outcome else { return };
+        // A code is exchanged once, so nobody asks for its tokens again.
+        if matches!(flight.order, Order::OpenId(_)) {
+            return;
+        }
         if self.order.len() >= SIGNED_RECENTLY_MAX
             && let Some(oldest) = self.order.pop_front()
         {
@@ -298,9 +314,9 @@ mod tests {
     fn signer_with_gate(threads: usize, queue_length: usize) -> (Arc<Signer>, SyncSender<()>) {
         let (open, gate) = mpsc::sync_channel::<()>(1_000);
         let gate = Mutex::new(gate);
-        let signing_function: Box<SigningFunction> = Box::new(move |key, claims, _| {
+        let signing_function: Box<SigningFunction> = Box::new(move |key, order| {
             gate.lock().unwrap().recv().map_err(|_| SigningFailed)?;
-            pass::sign(key, claims)
+            sign_order(key, order)
         });
         (Arc::new(Signer::with_signing_function(threads, queue_length, signing_function).unwrap()), open)
     }
@@ -344,11 +360,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_access_token_costs_one_signature() {
-        let extents = Arc::new(Mutex::new(vec![]));
-        let record = Arc::clone(&extents);
-        let signing_function: Box<SigningFunction> = Box::new(move |key, claims, extent| {
-            record.lock().unwrap().push(extent);
-            if extent == Extent::Access { pass::sign_access(key, claims) } else { pass::sign(key, claims) }
+        let orders = Arc::new(Mutex::new(vec![]));
+        let record = Arc::clone(&orders);
+        let signing_function: Box<SigningFunction> = Box::new(move |key, order| {
+            record.lock().unwrap().push(order.clone());
+            sign_order(key, order)
         });
         let signer = Signer::with_signing_function(1, 1, signing_function).unwrap();
         let key = key(SigningAlgorithm::EdDsa);
@@ -356,7 +372,7 @@ mod tests {
         assert!(signer.remembered(&key, &claims(1)).is_none(), "it is no whole pass");
         let whole = signer.sign(Arc::clone(&key), claims(1)).await.unwrap();
         assert_eq!(access, whole.tokens.access_token, "the same token");
-        assert_eq!(*extents.lock().unwrap(), [Extent::Access, Extent::Whole]);
+        assert_eq!(*orders.lock().unwrap(), [Order::AccessToken(claims(1)), Order::Pass(claims(1))]);
         assert!(signer.remembered(&key, &claims(1)).is_some_and(|pass| pass.tokens == whole.tokens));
     }
 
@@ -376,6 +392,41 @@ mod tests {
         }
         assert_eq!(seen.len(), 4);
         assert_eq!((signer.signings(), signer.answers_shared()), (4, 0));
+    }
+
+    #[tokio::test]
+    async fn tokens_of_the_openid_provider_are_shared_while_they_are_signed_and_not_remembered() {
+        let (signer, open) = signer_with_gate(1, 2);
+        let key = key(SigningAlgorithm::Es256);
+        let openid_claims = |nonce: &str| OpenIdClaims {
+            room: RoomId::parse("Sample").unwrap(),
+            client_id: "shop".into(),
+            subject: crate::OpenIdSubject([7; 16]),
+            issuer: "https://example.test".into(),
+            queue_position: Position::new(1).unwrap(),
+            grant: 5,
+            issued_at_seconds: 1_800_000_000,
+            access_expires_at_seconds: 1_800_003_600,
+            id_expires_at_seconds: 1_800_003_600,
+            auth_time_seconds: 1_800_000_000,
+            nonce: Some(nonce.into()),
+            enter_by_seconds: None,
+        };
+        let mut calls = JoinSet::new();
+        for nonce in ["one", "one", "two"] {
+            let (signer, key, claims) = (Arc::clone(&signer), Arc::clone(&key), openid_claims(nonce));
+            calls.spawn(async move { signer.sign_openid(key, claims).await.unwrap() });
+        }
+        wait_until(|| signer.answers_shared() == 1).await;
+        for _ in 0..3 {
+            open.send(()).unwrap();
+        }
+        let pairs = tokio::time::timeout(DEADLINE, calls.join_all()).await.unwrap();
+        let different: std::collections::HashSet<_> = pairs.iter().map(|pair| &pair.id_token).collect();
+        assert_eq!((different.len(), signer.signings()), (2, 2));
+        let again = signer.sign_openid(key, openid_claims("one")).await.unwrap();
+        assert!(!different.contains(&again.id_token), "signed anew");
+        assert!(signer.pool.table().remembered.is_empty());
     }
 
     #[tokio::test]
@@ -405,8 +456,7 @@ mod tests {
     async fn a_full_queue_refuses_at_once_and_recovers() {
         let (signer, open) = signer_with_gate(1, 1);
         let key = key(SigningAlgorithm::EdDsa);
-        let begin =
-            |number| signer.find_or_begin(Arc::clone(&key), claims(number), Extent::Whole).map(|_| ());
+        let begin = |number| signer.find_or_begin(Arc::clone(&key), Order::Pass(claims(number))).map(|_| ());
         begin(1).unwrap();
         wait_until(|| signer.signings() == 1).await;
         begin(2).unwrap();
@@ -444,12 +494,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_failed_or_panicking_signing_is_reported_and_not_remembered() {
-        let signing_function: Box<SigningFunction> =
-            Box::new(|key, claims, _| match claims.queue_position.get() {
-                1 => Err(SigningFailed),
-                2 => panic!("this panic belongs to the test"),
-                _ => pass::sign(key, claims),
-            });
+        let signing_function: Box<SigningFunction> = Box::new(|key, order| match order {
+            Order::Pass(claims) if claims.queue_position.get() == 1 => Err(SigningFailed),
+            Order::Pass(claims) if claims.queue_position.get() == 2 => {
+                panic!("this panic belongs to the test")
+            }
+            order => sign_order(key, order),
+        });
         let signer = Signer::with_signing_function(1, 1, signing_function).unwrap();
         let key = key(SigningAlgorithm::EdDsa);
         for number in [1, 2, 1] {
@@ -464,7 +515,7 @@ mod tests {
         let (signer, open) = signer_with_gate(2, 8);
         let key = key(SigningAlgorithm::EdDsa);
         for number in 1..=8 {
-            signer.find_or_begin(Arc::clone(&key), claims(number), Extent::Whole).unwrap();
+            signer.find_or_begin(Arc::clone(&key), Order::Pass(claims(number))).unwrap();
         }
         wait_until(|| signer.signings() == 2).await;
         let pool = Arc::clone(&signer.pool);

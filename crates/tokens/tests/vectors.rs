@@ -8,9 +8,10 @@
 #![expect(clippy::unwrap_used, reason = "a vector that cannot be read is a failed test")]
 
 use anteroom_core::ids::{Generation, Position, RoomId, Ticket, UnixMillis};
+use anteroom_tokens::openid::{sha256, token_pair};
 use anteroom_tokens::{
-    CookieContent, MasterSecrets, PassClaims, RequestIds, SigningKey, TicketTokens, VisitorCookies, pass,
-    request_id,
+    CookieContent, MasterSecrets, OpenIdClaims, OpenIdCode, OpenIdRefreshToken, OpenIdSeals, OpenIdSubject,
+    OpenIdSubjects, PassClaims, RequestIds, SigningKey, TicketTokens, VisitorCookies, pass, request_id,
 };
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, UnboundCipherKey};
 use aws_lc_rs::hmac;
@@ -24,6 +25,7 @@ const REQUEST_IDS: &str = include_str!("../vectors/request_ids.json");
 const TICKET_TOKENS: &str = include_str!("../vectors/ticket_tokens.json");
 const VISITOR_COOKIES: &str = include_str!("../vectors/visitor_cookies.json");
 const PASS_RS256: &str = include_str!("../vectors/pass_rs256.json");
+const OPENID: &str = include_str!("../vectors/openid.json");
 const PASS_EDDSA: &str = include_str!("../vectors/pass_eddsa.json");
 
 #[test]
@@ -81,11 +83,153 @@ fn passes_are_as_committed() {
     }
 }
 
+#[test]
+fn openid_subjects_are_as_committed() {
+    for case in openid("subjects") {
+        let subjects = OpenIdSubjects::new(&secrets(&case), &room(&case), text(&case, "client"));
+        let made = subjects.seal(&ticket(&case)).to_string();
+        assert_eq!(made, openid_subject_from_first_principles(&case));
+        assert_eq!(made, text(&case, "subject"), "{case}");
+        let without_copy = Ticket { copy: 0, ..ticket(&case) };
+        assert_eq!(subjects.open(OpenIdSubject::parse(&made).unwrap(), |_| true), Some(without_copy));
+    }
+}
+
+/// These are sealed with other random bits each time, so the product is asked to open what is committed.
+#[test]
+fn openid_codes_and_refresh_tokens_are_as_committed() {
+    for case in openid("codes") {
+        let challenge = case["code_challenge"].as_str().map(|text| URL_SAFE_NO_PAD.decode(text).unwrap());
+        let nonce = case["nonce"].as_str();
+        let offline_access = case["offline_access"].as_bool().unwrap();
+        let flags =
+            u8::from(challenge.is_some()) | u8::from(nonce.is_some()) << 1 | u8::from(offline_access) << 2;
+        let sealed_text = [
+            &number(&case, "issued_at").to_be_bytes()[..],
+            &number(&case, "grant").to_be_bytes(),
+            &number(&case, "auth_time").to_be_bytes(),
+            &ticket_bytes(&case["ticket"]),
+            &sha256(text(&case, "redirect_address")),
+            &[flags],
+            challenge.as_deref().unwrap_or_default(),
+            &names(&case),
+            nonce.unwrap_or_default().as_bytes(),
+        ]
+        .concat();
+        let committed = text(&case, "code");
+        assert_eq!(sealed_from_first_principles(&case, "openid code", &sealed_text), committed, "{case}");
+        let code = OpenIdCode {
+            room: room(&case),
+            client_id: text(&case, "client").to_owned(),
+            ticket: ticket(&case),
+            issued_at: UnixMillis(number(&case, "issued_at")),
+            grant: number(&case, "grant"),
+            auth_time_seconds: number(&case, "auth_time"),
+            redirect_digest: sha256(text(&case, "redirect_address")),
+            code_challenge: challenge.map(|bytes| bytes.try_into().unwrap()),
+            nonce: nonce.map(str::to_owned),
+            offline_access,
+        };
+        let seals = OpenIdSeals::new(&secrets(&case));
+        assert_eq!(seals.open_code(committed, code.issued_at), Some(code));
+    }
+    for case in openid("refresh_tokens") {
+        let subject = OpenIdSubject::parse(text(&case, "subject")).unwrap();
+        let sequence = u32::try_from(number(&case, "sequence")).unwrap();
+        let offline_access = case["offline_access"].as_bool().unwrap();
+        let sealed_text = [
+            &number(&case, "grant").to_be_bytes()[..],
+            &number(&case, "auth_time").to_be_bytes(),
+            &sequence.to_be_bytes(),
+            &ticket_bytes(&case["ticket"]),
+            &subject.0,
+            &[u8::from(offline_access) << 2],
+            &names(&case),
+        ]
+        .concat();
+        let committed = text(&case, "refresh_token");
+        let made = sealed_from_first_principles(&case, "openid refresh token", &sealed_text);
+        assert_eq!(made, committed, "{case}");
+        let token = OpenIdRefreshToken {
+            room: room(&case),
+            client_id: text(&case, "client").to_owned(),
+            ticket: ticket(&case),
+            grant: number(&case, "grant"),
+            sequence,
+            subject,
+            auth_time_seconds: number(&case, "auth_time"),
+            offline_access,
+        };
+        assert_eq!(OpenIdSeals::new(&secrets(&case)).open_refresh_token(committed), Some(token));
+    }
+}
+
+#[test]
+fn openid_tokens_are_as_committed() {
+    let document: Value = serde_json::from_str(OPENID).unwrap();
+    let signed_with: Value = serde_json::from_str(PASS_EDDSA).unwrap();
+    let claims = &document["tokens"]["claims"];
+    let private_key = URL_SAFE_NO_PAD.decode(text(&signed_with, "private_key_pkcs8")).unwrap();
+    let algorithm = text(&signed_with, "algorithm").parse().unwrap();
+    let kid = text(&signed_with, "kid");
+    let key = SigningKey::import(kid, algorithm, &private_key, UnixMillis(0), UnixMillis(0)).unwrap();
+    let made = OpenIdClaims {
+        room: room(claims),
+        client_id: text(claims, "client").to_owned(),
+        subject: OpenIdSubject::parse(text(claims, "subject")).unwrap(),
+        issuer: text(claims, "issuer").to_owned(),
+        queue_position: Position::new(number(claims, "queue_position")).unwrap(),
+        grant: number(claims, "grant"),
+        issued_at_seconds: number(claims, "issued_at_seconds"),
+        access_expires_at_seconds: number(claims, "access_expires_at_seconds"),
+        id_expires_at_seconds: number(claims, "id_expires_at_seconds"),
+        auth_time_seconds: number(claims, "auth_time"),
+        nonce: Some(text(claims, "nonce").to_owned()),
+        enter_by_seconds: None,
+    };
+    let made = token_pair::sign(&key, &made).unwrap();
+    assert_eq!(made.access_token, text(&document["tokens"], "access_token"));
+    assert_eq!(made.id_token, text(&document["tokens"], "id_token"));
+}
+
+fn openid_subject_from_first_principles(case: &Value) -> String {
+    let mut without_copy = case["ticket"].clone();
+    without_copy["copy"] = 0.into();
+    let mut block = ticket_bytes(&without_copy);
+    let use_and_names = format!("openid subject\0{}\0{}", text(case, "room"), text(case, "client"));
+    let key = UnboundCipherKey::new(&AES_256, &key_of(case, &use_and_names)).unwrap();
+    EncryptingKey::ecb(key).unwrap().encrypt(&mut block).unwrap();
+    URL_SAFE_NO_PAD.encode(block)
+}
+
+fn ticket_bytes(ticket: &Value) -> [u8; 16] {
+    u128::from_str_radix(&bits_of_ticket(ticket), 2).unwrap().to_be_bytes()
+}
+
+/// Room and client, each with its length before it.
+fn names(case: &Value) -> Vec<u8> {
+    let with_length = |name: &str| [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
+    [with_length(text(case, "room")), with_length(text(case, "client"))].concat()
+}
+
+fn openid(kind: &str) -> Vec<Value> {
+    let document: Value = serde_json::from_str(OPENID).unwrap();
+    document[kind].as_array().unwrap().clone()
+}
+
+fn number(case: &Value, name: &str) -> u64 {
+    case[name].as_u64().unwrap()
+}
+
 /// HKDF-SHA256 (RFC 5869) for 32 bytes, that is, one round of expansion. The information is the use, a zero byte, the room.
 fn derived_key(case: &Value, label: &str) -> Vec<u8> {
+    key_of(case, &format!("{label}\0{}", text(case, "room")))
+}
+
+fn key_of(case: &Value, information: &str) -> Vec<u8> {
     let first_secret = text(case, "secrets").split(',').next().unwrap();
     let extracted = hmac_sha256(b"anteroom master secret v1", first_secret.as_bytes());
-    hmac_sha256(&extracted, format!("{label}\0{}\x01", text(case, "room")).as_bytes())
+    hmac_sha256(&extracted, format!("{information}\x01").as_bytes())
 }
 
 /// The 122 bits of a ticket written out as 0 and 1.
@@ -135,7 +279,6 @@ fn ticket_token_from_first_principles(case: &Value) -> String {
     })
 }
 
-/// The text of the content, sealed by GCM as NIST SP 800-38D spells it out: a key stream of counted blocks, and a polynomial.
 fn visitor_cookie_from_first_principles(case: &Value) -> String {
     let content = &case["content"];
     let number = |name: &str| content[name].as_u64().unwrap().to_be_bytes();
@@ -146,8 +289,17 @@ fn visitor_cookie_from_first_principles(case: &Value) -> String {
         "admitted" => [&[2][..], &ticket(), &number("admitted_at"), &number("ends_at")].concat(),
         unknown => panic!("{unknown}"),
     };
+    sealed_under(&derived_key(case, "visitor cookie"), case, &text)
+}
+
+fn sealed_from_first_principles(case: &Value, label: &str, text: &[u8]) -> String {
+    sealed_under(&key_of(case, &format!("{label}\0")), case, text)
+}
+
+/// A text sealed by GCM as NIST SP 800-38D spells it out: a key stream of counted blocks, and a polynomial.
+fn sealed_under(key: &[u8], case: &Value, text: &[u8]) -> String {
     let random_bits = u128::from_str_radix(self::text(case, "random_bits"), 16).unwrap().to_be_bytes();
-    let key = hmac_sha256(&derived_key(case, "visitor cookie"), &[&random_bits[..], &[1]].concat());
+    let key = hmac_sha256(key, &[&random_bits[..], &[1]].concat());
     let cipher = EncryptingKey::ecb(UnboundCipherKey::new(&AES_256, &key).unwrap()).unwrap();
     let enciphered = |block: u128| {
         let mut block = block.to_be_bytes();
@@ -157,7 +309,7 @@ fn visitor_cookie_from_first_principles(case: &Value) -> String {
     // The nonce is all zeros, so the counter is the whole block; 1 is the tag's own.
     let sealed: Vec<u8> = (2_u128..)
         .flat_map(|counter| enciphered(counter).to_be_bytes())
-        .zip(&text)
+        .zip(text)
         .map(|(key_byte, text_byte)| key_byte ^ text_byte)
         .collect();
     let associated = [1_u8];

@@ -31,6 +31,7 @@ mod limiter_redis;
 mod limiter_support;
 mod native_api;
 mod openapi;
+mod openid_subjects;
 mod room_states;
 mod rooms_api;
 mod route_coverage;

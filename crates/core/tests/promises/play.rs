@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anteroom_core::settings::{Bounded, People, Seconds};
 use anteroom_core::{
-    Answer, Board, Claim, MovedPlaces, Mover, Operation, Outcome, Position, Reads, Reconfigure, Refusal,
-    RequestId, Room, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
+    Answer, Board, Claim, Grant, MovedPlaces, Mover, Operation, Outcome, Position, Reads, Reconfigure,
+    Refusal, RequestId, Room, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
 };
 
 use super::interruptions::{Memory, Moment};
@@ -133,6 +133,19 @@ impl Play {
             },
             Step::Redeem(index, made) => {
                 Operation::Redeem { key: key_of(&self.ticket(*index)), issued_at: START.plus(*made) }
+            }
+            Step::Grant(index, grant) => Operation::Grant {
+                key: key_of(&self.ticket(*index)),
+                grant: *grant,
+                client: 77,
+                issued_at: START.plus(*grant * 20_000),
+            },
+            Step::Refresh(index, grant, sequence) => {
+                Operation::Refresh { key: key_of(&self.ticket(*index)), grant: *grant, sequence: *sequence }
+            }
+            Step::ManyGrants(index, made) => {
+                self.fill_grants(key_of(&self.ticket(*index)), START.plus(*made));
+                return None;
             }
             Step::KeepSignatures(index, byte) => {
                 Operation::KeepSignatures { key: key_of(&self.ticket(*index)), signatures: vec![*byte] }
@@ -348,6 +361,12 @@ impl Play {
                 self.check_signatures(signatures, session, answer);
             }
             Operation::Redeem { issued_at, .. } => self.check_redeem(*issued_at, session, answer),
+            Operation::Grant { grant, client, issued_at, .. } => {
+                self.check_grant(Grant::new(*grant, *client, *issued_at), session, answer);
+            }
+            Operation::Refresh { grant, sequence, .. } => {
+                self.check_refresh(*grant, *sequence, session, answer);
+            }
             Operation::Mend(mend) => model.mend(mend, answer, after),
             Operation::Recall { lines, moved } => {
                 assert_eq!(answer, &Ok(Answer::Done));
@@ -379,6 +398,8 @@ kinds! {
     Operation::Leave { .. } => "leave",
     Operation::Move { .. } => "move",
     Operation::Redeem { .. } => "redeem",
+    Operation::Grant { .. } => "grant",
+    Operation::Refresh { .. } => "refresh",
     Operation::Close { .. } => "close",
     Operation::Touch { .. } => "touch",
     Operation::Exits { .. } => "exits",

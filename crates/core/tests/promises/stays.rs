@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use anteroom_core::session::DEPARTED_MAX;
 use anteroom_core::{
-    Answer, Claim, Departed, Outcome, Position, Refusal, Session, SessionKey, SessionStatus, Stay, UnixMillis,
+    Answer, Claim, Departed, Grant, Outcome, Position, Refusal, Session, SessionKey, SessionStatus, Stay,
+    UnixMillis,
 };
 
 use super::play::Play;
@@ -26,6 +27,8 @@ pub(crate) struct Stays {
     /// The newest code that was exchanged, and the signatures that were kept.
     redeemed: HashMap<SessionKey, UnixMillis>,
     signatures: HashMap<SessionKey, Vec<u8>>,
+    /// The logins of each visit, as it must remember them.
+    pub(crate) grants: HashMap<SessionKey, Vec<Grant>>,
 }
 
 impl Stays {
@@ -189,6 +192,22 @@ impl Play {
             assert_eq!(ended.status, SessionStatus::Ended(outcome), "only the label changes");
             return;
         }
+        let free_at = self.note_end(session);
+        if free_at > clock {
+            assert_eq!(
+                (ended.status, ended.ends_at()),
+                (SessionStatus::Active, free_at),
+                "it holds its slot"
+            );
+        } else {
+            assert_eq!(ended.status, SessionStatus::Ended(outcome));
+            self.model.session_ended(session.key);
+        }
+    }
+
+    /// An active visit is ended by name: from when on it may be without its slot.
+    pub(crate) fn note_end(&mut self, session: &Session) -> UnixMillis {
+        let clock = self.model.clock;
         let mut free_at = clock;
         if session.stay.is_some() && session.ends_at() > clock {
             free_at = session.ends_at();
@@ -203,15 +222,6 @@ impl Play {
             }
         }
         self.stays.ended.insert(session.key, free_at);
-        if free_at > clock {
-            assert_eq!(
-                (ended.status, ended.ends_at()),
-                (SessionStatus::Active, free_at),
-                "it holds its slot"
-            );
-        } else {
-            assert_eq!(ended.status, SessionStatus::Ended(outcome));
-            self.model.session_ended(session.key);
-        }
+        free_at
     }
 }

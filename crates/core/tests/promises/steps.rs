@@ -22,6 +22,12 @@ pub(crate) enum Step {
     Close(usize, bool),
     /// A code that was made so many milliseconds after the beginning of the play.
     Redeem(usize, u64),
+    /// The code of this number comes to its client.
+    Grant(usize, u64),
+    /// A refresh token of that grant, of this sequence.
+    Refresh(usize, u64, u32),
+    /// As many others as a visit remembers have come, of codes that were made so many milliseconds after the beginning.
+    ManyGrants(usize, u64),
     KeepSignatures(usize, u8),
     Inspect(usize),
     Exits(u64),
@@ -228,6 +234,15 @@ fn close() -> impl Strategy<Value = Step> {
     (index(), any::<bool>()).prop_map(|(index, done)| Step::Close(index, done))
 }
 
+fn grant() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (index(), 0u64..6).prop_map(|(index, grant)| Step::Grant(index, grant)),
+        4 => (index(), 0u64..6, 0u32..3)
+            .prop_map(|(index, grant, sequence)| Step::Refresh(index, grant, sequence)),
+        1 => (index(), 0u64..200_000).prop_map(|(index, made)| Step::ManyGrants(index, made)),
+    ]
+}
+
 fn settle_round() -> impl Strategy<Value = Step> {
     let which =
         prop_oneof![6 => Just(Round::Open), 2 => Just(Round::SettledLast), 1 => Just(Round::NeverHeard)];
@@ -261,6 +276,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => index().prop_map(Step::Move),
         4 => close(),
         3 => (index(), 0u64..5).prop_map(|(index, made)| Step::Redeem(index, made)),
+        4 => grant(),
         1 => (index(), any::<u8>()).prop_map(|(index, byte)| Step::KeepSignatures(index, byte)),
         1 => index().prop_map(Step::Inspect),
         1 => (0u64..4).prop_map(Step::Exits),

@@ -589,3 +589,30 @@ async fn a_redeemed_code_is_answered_when_the_store_has_confirmed_it() {
     assert!(matches!(confirmed, Ok(Answer::Session(_))), "{confirmed:?}");
     engine.stop().await;
 }
+
+/// A login and a refresh, too: what was given for them must not be given again after a failover.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_and_its_refresh_are_answered_when_the_store_has_confirmed_them() {
+    let store = Arc::new(FaultInjectingStore::new(MemoryStore::shared()));
+    let (engine, room) = engine_on(store.clone(), Arc::new(SystemClock)).await;
+    let ticket = room.join().await.unwrap();
+    operate(&room, Operation::Advance { by: 1 }).await.unwrap();
+    let Ok(Answer::Claimed { session, .. }) = operate(&room, claim(ticket)).await else {
+        panic!("it is served")
+    };
+    let key = session.key;
+    let issued_at = UnixMillis(session.issued_at_seconds * 1000);
+    let login = |grant| Operation::Grant { key, grant, client: 77, issued_at };
+    let refresh = |sequence| Operation::Refresh { key, grant: 2, sequence };
+    for (first, second) in [(login(1), login(2)), (refresh(0), refresh(1))] {
+        store.set_unconfirmed(true);
+        let unconfirmed = operate(&room, first).await;
+        assert!(matches!(unconfirmed, Err(EngineError::Store(StoreError::Transient(_)))), "{unconfirmed:?}");
+        store.set_unconfirmed(false);
+        let confirmed = operate(&room, second).await;
+        assert!(matches!(confirmed, Ok(Answer::Session(_))), "{confirmed:?}");
+    }
+    let again = operate(&room, login(1)).await;
+    assert!(matches!(again, Ok(Answer::GrantReused)), "it was written all the same: {again:?}");
+    engine.stop().await;
+}

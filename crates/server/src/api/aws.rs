@@ -14,7 +14,7 @@ use anteroom_core::{
 use anteroom_engine::Actor;
 use anteroom_gateway::identify::Peer;
 use anteroom_store::StoreError;
-use anteroom_tokens::{random, request_id};
+use anteroom_tokens::{OpenIdSubject, random, request_id};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
@@ -33,7 +33,7 @@ use crate::http::fast_path;
 use crate::http::prepared::Prepared;
 use crate::http::request::{Parameters, WholeNumber, parse_json, read_body, read_json};
 use crate::http::response::{ApiResponse, Caching, json, limit_max_age, mark_json};
-use crate::openapi::schemas::{IssuerText, RequestIdText, RoomName};
+use crate::openapi::schemas::{IssuerText, RequestIdOrSubject, RequestIdText, RoomName};
 
 type Shared = State<Arc<App>>;
 type Outcomes = Result<ApiResponse, ApiError>;
@@ -348,8 +348,8 @@ pub(crate) struct UpdateBody {
     /// The room.
     #[schema(value_type = RoomName)]
     event_id: String,
-    /// The ticket of the visitor.
-    #[schema(value_type = RequestIdText)]
+    /// The ticket of the visitor, or the subject (`sub`) that a client of the OpenID provider knows them by.
+    #[schema(value_type = RequestIdOrSubject)]
     request_id: String,
     /// 1: completed; -1: abandoned.
     #[schema(value_type = crate::openapi::schemas::VisitOutcome)]
@@ -363,7 +363,11 @@ pub(crate) async fn update_session(
     request: Request<Body>,
 ) -> Outcomes {
     let body: UpdateBody = read_json(request).await?;
-    let (room, id) = room_and_id(&app, &body.event_id, &body.request_id)?;
+    let room = room(&app, &body.event_id, INVALID_EVENT_OR_REQUEST)?;
+    let id = request_id::parse(&body.request_id);
+    if id.is_none() && OpenIdSubject::parse(&body.request_id).is_none() {
+        return Err(ApiError::bad_request(INVALID_EVENT_OR_REQUEST));
+    }
     let outcome = match body.status.0 {
         1 => Outcome::Completed,
         -1 => Outcome::Abandoned,
@@ -372,8 +376,12 @@ pub(crate) async fn update_session(
         }
     };
     let unknown = || ApiError::from(anteroom_core::Refusal::UnknownSession);
-    let (ticket, _) = room.open(id, Proof::Deciphered, app.now()).await?.ok_or_else(unknown)?;
-    room.handle.operate(Operation::Close { key: session_key(&ticket), outcome }, principal.actor()).await?;
+    let ticket = match id {
+        Some(id) => room.open(id, Proof::Deciphered, app.now()).await?.map(|(ticket, _)| ticket),
+        None => app.admission.find_subject(&room, &body.request_id).await?,
+    };
+    let key = session_key(&ticket.ok_or_else(unknown)?);
+    room.handle.operate(Operation::Close { key, outcome }, principal.actor()).await?;
     Ok(ok(Caching::Never, &json!({})))
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use anteroom_core::{Operation, Outcome, SessionKey};
+use anteroom_core::{Operation, Outcome, Refusal, SessionKey};
+use anteroom_tokens::OpenIdSubject;
 use axum::body::Body;
 use axum::extract::State;
 use http::{Request, StatusCode};
@@ -58,7 +59,8 @@ pub(crate) struct VisitAnswer {
     pub(crate) status: &'static str,
 }
 
-/// POST `/rooms/{id}/visits/{visit}`. The slot is free when every node has been shown that the visit is over.
+/// POST `/rooms/{id}/visits/{visit}`; the visit by its name, or by the subject that an OpenID client knows its visitor by. The slot is
+/// free when every node has been shown that the visit is over.
 pub(crate) async fn end(
     State(app): State<Arc<App>>,
     Path((id, visit)): Path<(String, String)>,
@@ -66,12 +68,21 @@ pub(crate) async fn end(
     request: Request<Body>,
 ) -> Result<ApiResponse, ApiError> {
     let body: VisitBody = read_json(request).await?;
-    let key: SessionKey = visit.parse().map_err(|_| {
-        ApiError::bad_request(
-            "A visit is named as the header Anteroom-Visit names it: two numbers with a hyphen between them",
-        )
-    })?;
+    let named = visit.parse::<SessionKey>().ok();
+    if named.is_none() && OpenIdSubject::parse(&visit).is_none() {
+        return Err(ApiError::bad_request(
+            "A visit is named as the header Anteroom-Visit names it, two numbers with a hyphen between them, or by the subject that \
+             an OpenID client knows its visitor by",
+        ));
+    }
     let room = app.named_room(Some(&id))?;
+    let key = if let Some(key) = named {
+        key
+    } else {
+        let ticket = app.admission.find_subject(&room, &visit).await?;
+        let ticket = ticket.ok_or(ApiError::from(Refusal::UnknownSession))?;
+        SessionKey { generation: ticket.generation, position: ticket.position }
+    };
     let outcome = body.command.outcome();
     room.handle.operate(Operation::Close { key, outcome }, principal.actor()).await?;
     let answer = VisitAnswer {

@@ -153,14 +153,17 @@ impl From<Refusal> for ApiError {
             Refusal::CodeUsed => Self::problem(Problem::CodeUsed, text),
             Refusal::RoomClosed => Self::problem(Problem::RoomClosed, text)
                 .with_aws(StatusCode::GONE, "The waiting room is closed"),
-            Refusal::UnknownSession | Refusal::AlreadyEnded => Self::problem(Problem::SessionEnded, text)
-                .with_aws(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set."),
+            Refusal::UnknownSession | Refusal::AlreadyEnded | Refusal::UnknownGrant => {
+                Self::problem(Problem::SessionEnded, text)
+                    .with_aws(StatusCode::NOT_FOUND, "Request ID doesn't exist or status already set.")
+            }
             Refusal::Changed => Self::problem(Problem::Changed, text),
             Refusal::NoAuction
             | Refusal::NotMovable
             | Refusal::NotThisRound
             | Refusal::MovedByRounds
-            | Refusal::TooManyReporters => Self::problem(Problem::Conflict, text),
+            | Refusal::TooManyReporters
+            | Refusal::TooManyGrants => Self::problem(Problem::Conflict, text),
             Refusal::UnknownReporter => Self::problem(Problem::UnknownName, text),
             Refusal::CounterOverflow | Refusal::Settings(_) => Self::bad_request(refusal.to_string()),
         }

@@ -200,7 +200,8 @@ pub(crate) fn update_session() -> Call {
     new(
         "updateSession",
         "Tells that a visit is over",
-        "Its slot is free at once, and where the room has a capacity the next visitor is let in. A visit ends once.",
+        "Its slot is free at once, and where the room has a capacity the next visitor is let in. A visit ends once. A site that knows its \
+         visitors by OpenID alone gives their subject (`sub`) as the `request_id`.",
     )
     .body::<UpdateBody>(json!({"event_id": "Sample", "request_id": REQUEST_ID, "status": 1}))
     .json(200, "It is over.", &Done {})

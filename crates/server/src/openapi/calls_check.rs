@@ -80,7 +80,7 @@ pub(crate) fn end_visit() -> Call {
         "For sites behind a proxy that asks for checks: the visit is what their requests have in `Anteroom-Visit`, and the commands are those of the \
          header `Anteroom-Session`. The next request of the visitor finds the visit over; its slot is free a moment later.",
     )
-    .path::<String>("visit", "The visit, as `Anteroom-Visit` names it.", "23295488005-17")
+    .path::<String>("visit", "The visit, as `Anteroom-Visit` names it, or the subject (`sub`) that an OpenID client knows its visitor by.", "23295488005-17")
     .body::<VisitBody>(json!({"command": "complete"}))
     .json(200, "The visit is over.", &ended)
     .problems(&[Problem::UnknownRoom, Problem::SessionEnded])

@@ -16,6 +16,9 @@ use crate::access::api_keys::KeyKind;
 
 /// Names of rooms and keys.
 pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9_.-]{1,64}$";
+/// A UUID, or 16 bytes in base64url.
+const REQUEST_ID_OR_SUBJECT_PATTERN: &str =
+    "^([0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[A-Za-z0-9_-]{21}[AQgw])$";
 /// Three parts in base64url.
 const JWT_PATTERN: &str = r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$";
 /// Visible ASCII without spaces.
@@ -63,6 +66,8 @@ small_types! {
     KeyName, "KeyName": text().pattern(Some(NAME_PATTERN)).examples(["grafana"]);
     /// A ticket in its short form: a UUID that says where it stands to the server and nothing to anybody else.
     RequestIdText, "RequestId": text().format(Some(SchemaFormat::Custom("uuid".into()))).examples([super::REQUEST_ID]);
+    /// A ticket in its short form, or the subject (`sub`) that an OpenID client knows its visitor by.
+    RequestIdOrSubject, "RequestIdOrSubject": text().pattern(Some(REQUEST_ID_OR_SUBJECT_PATTERN)).examples([super::REQUEST_ID]);
     /// A ticket in either of its written forms: the ticket token, or the request id.
     TicketText, "TicketText": text().examples([super::JWT]);
     /// A JSON Web Token.

@@ -53,8 +53,8 @@ mod tests {
     const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
     /// Behind the moves stand two numbers of newer formats, the visits by prefix and the deferred places: none of either.
     const NEWER_BYTES: usize = 32;
-    /// Behind the code of a session stands where its visitor comes from.
-    const TAG_BYTES: usize = 2;
+    /// Behind the code of a session stand where its visitor comes from, and how many logins it has: none.
+    const NEWER_SESSION_BYTES: usize = 3;
 
     fn room() -> Room {
         Room::open(Settings::default(), NOW, 3)
@@ -84,6 +84,7 @@ mod tests {
             copy: 0,
             redeemed_at: UnixMillis(0),
             prefix: None,
+            grants: vec![],
         }
     }
 
@@ -144,11 +145,11 @@ mod tests {
         assert_eq!(read, room());
         assert_eq!(encode_room(&read)[0], 7);
         let mut older = encode_session(&session());
-        older.truncate(older.len() - TAG_BYTES - 9);
+        older.truncate(older.len() - NEWER_SESSION_BYTES - 9);
         older[0] = 3;
         let read = decode_session(&older).unwrap();
         assert_eq!(read, session());
-        assert_eq!(encode_session(&read)[0], 5);
+        assert_eq!(encode_session(&read)[0], 6);
     }
 
     #[test]

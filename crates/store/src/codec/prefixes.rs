@@ -105,7 +105,7 @@ mod tests {
         let session = decode_session(SESSION).unwrap();
         assert_eq!(session.prefix, None);
         let again = encode_session(&session);
-        assert_eq!((again[0], decode_session(&again).unwrap()), (5, session));
+        assert_eq!((again[0], decode_session(&again).unwrap()), (6, session));
     }
 
     #[test]

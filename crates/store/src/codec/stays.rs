@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(session.status, SessionStatus::Ended(Outcome::Abandoned));
         assert_eq!((session.ends_at().seconds(), session.key), (1_800_003_601, key(2)));
         let again = encode_session(&session);
-        assert_eq!((again[0], decode_session(&again).unwrap()), (5, session));
+        assert_eq!((again[0], decode_session(&again).unwrap()), (6, session));
         for length in 0..SESSION.len() {
             assert!(decode_session(&SESSION[..length]).is_err(), "cut at {length}");
         }
@@ -125,8 +125,8 @@ mod tests {
                 assert!(decode_session(&bytes[..length]).is_err(), "cut at {length}");
             }
             let mut damaged = bytes;
-            // Behind it stand the copy, the moment of a code and the prefix.
-            let ending = damaged.len() - 12;
+            // Behind it stand the copy, the moment of a code, the prefix and the number of logins.
+            let ending = damaged.len() - 13;
             damaged[ending] = 9;
             assert!(decode_session(&damaged).is_err(), "no such outcome");
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anteroom_core::settings::Seconds;
 use anteroom_core::{
-    Answer, Claim, InletKind, Mover, Operation, Outcome, PrefixTag, Session, SessionStatus, Settings, Ticket,
-    UnixMillis,
+    Answer, Claim, Grant, InletKind, Mover, Operation, Outcome, PrefixTag, Session, SessionStatus, Settings,
+    Ticket, UnixMillis,
 };
 
 use super::caller::{Caller, HOUR_MILLIS, claim};
@@ -176,6 +176,34 @@ pub(super) async fn a_place_that_moved_and_a_code_that_was_redeemed_are_remember
     assert!(stored.room.moved.is_empty(), "the session knows it from now on");
     let kept = store.session(&caller.id, session.key).await.unwrap().unwrap();
     assert_eq!((kept.copy, kept.redeemed_at), (1, issued_at));
+}
+
+pub(super) async fn logins_are_remembered_with_their_session(store: Arc<dyn Store>) {
+    let mut caller = Caller::open(&store, "room").await;
+    let session = caller.admit_for(100_000).await;
+    let (key, issued_at) = (session.key, caller.now);
+    for grant in 1..=3 {
+        caller.perform(Operation::Grant { key, grant, client: 77, issued_at }).await;
+    }
+    caller.perform(Operation::Refresh { key, grant: 2, sequence: 0 }).await;
+    assert_eq!(
+        caller.perform(Operation::Grant { key, grant: 1, client: 77, issued_at }).await,
+        Answer::GrantReused
+    );
+    let kept = store.session(&caller.id, key).await.unwrap().unwrap();
+    let expected = [
+        Grant { is_revoked: true, ..Grant::new(1, 77, issued_at) },
+        Grant { refresh_sequence: 1, ..Grant::new(2, 77, issued_at) },
+        Grant::new(3, 77, issued_at),
+    ];
+    assert_eq!(kept.grants, expected);
+    assert_eq!(caller.next_end().await, Some(session.ends_at()), "a login makes no visit longer");
+    // Another node, whose snapshot of the room is the same, sees that a token was used.
+    let mut other = caller.on_another_node();
+    let reused = other.perform(Operation::Refresh { key, grant: 2, sequence: 0 }).await;
+    assert_eq!(reused, Answer::GrantReused);
+    let kept = store.session(&caller.id, key).await.unwrap().unwrap();
+    assert_eq!((kept.outcome(), kept.grants[1].is_revoked), (Some(Outcome::Abandoned), true));
 }
 
 pub(super) async fn expired_passes_are_strictly_before(store: Arc<dyn Store>) {

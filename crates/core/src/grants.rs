@@ -1,0 +1,83 @@
+//! Logins at clients of the OpenID provider: each is a grant of the visitor's session.
+//!
+//! *Invariant:* a code becomes a grant once, and of each grant one refresh token is good at a time. Who presents a used one, or
+//! another who presented it before, is a thief; nobody can tell which, so what was given for it is worth nothing from then on.
+
+use crate::effects::Effects;
+use crate::ids::UnixMillis;
+use crate::operation::{Answer, Refusal};
+use crate::room::Room;
+use crate::session::{GRANT_KEPT_MILLIS, GRANTS_MAX, Grant, Outcome, Session};
+use crate::visits;
+
+/// What a refresh token says.
+#[derive(Clone, Copy)]
+pub(crate) struct RefreshToken {
+    pub(crate) grant: u64,
+    pub(crate) sequence: u32,
+}
+
+/// A code is exchanged: a new grant, or a known one that is revoked because its code came again.
+pub(crate) fn grant(
+    now: UnixMillis,
+    wanted: Grant,
+    session: Option<Session>,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let mut session = alive(session, now)?;
+    if let Some(known) = session.grants.iter_mut().find(|grant| grant.id == wanted.id) {
+        if !known.is_revoked {
+            known.is_revoked = true;
+            write(session, effects);
+        }
+        return Ok(Answer::GrantReused);
+    }
+    if session.grants.len() >= GRANTS_MAX {
+        forget_one(&mut session.grants, now)?;
+    }
+    session.grants.push(wanted);
+    Ok(Answer::Session(write(session, effects)))
+}
+
+/// A refresh token is exchanged for the next one.
+pub(crate) fn refresh(
+    room: &mut Room,
+    now: UnixMillis,
+    token: RefreshToken,
+    session: Option<Session>,
+    spread_millis: u64,
+    effects: &mut Effects,
+) -> Result<Answer, Refusal> {
+    let mut session = alive(session, now)?;
+    let is_its = |grant: &&mut Grant| grant.id == token.grant && !grant.is_revoked;
+    let known = session.grants.iter_mut().find(is_its).ok_or(Refusal::UnknownGrant)?;
+    if token.sequence < known.refresh_sequence {
+        known.is_revoked = true;
+        visits::end(room, now, Outcome::Abandoned, Some(session), spread_millis, effects)?;
+        return Ok(Answer::GrantReused);
+    }
+    // A token is sealed, so one from the future is genuine: a store that lost something goes on from there.
+    known.refresh_sequence = token.sequence.checked_add(1).ok_or(Refusal::UnknownGrant)?;
+    Ok(Answer::Session(write(session, effects)))
+}
+
+fn alive(session: Option<Session>, now: UnixMillis) -> Result<Session, Refusal> {
+    let session = session.ok_or(Refusal::UnknownSession)?;
+    if session.is_alive(now) { Ok(session) } else { Err(Refusal::AlreadyEnded) }
+}
+
+/// Makes space: for one whose code is worth nothing any more by itself, a revoked one before the oldest.
+fn forget_one(grants: &mut Vec<Grant>, now: UnixMillis) -> Result<(), Refusal> {
+    let can_go = |grant: &Grant| grant.issued_at.plus(GRANT_KEPT_MILLIS) <= now;
+    let candidates = grants.iter().enumerate().filter(|(_, grant)| can_go(grant));
+    let chosen = candidates.min_by_key(|(_, grant)| (!grant.is_revoked, grant.issued_at));
+    let (index, _) = chosen.ok_or(Refusal::TooManyGrants)?;
+    grants.remove(index);
+    Ok(())
+}
+
+fn write(session: Session, effects: &mut Effects) -> Session {
+    effects.changed = true;
+    effects.sessions.push(session.clone());
+    session
+}

@@ -64,6 +64,18 @@ pub struct UnsignedSession {
     is_new: bool,
 }
 
+impl UnsignedSession {
+    /// Whether the visit began by this claim.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// When the visit began.
+    pub fn began_at_seconds(&self) -> u64 {
+        self.session.issued_at_seconds
+    }
+}
+
 /// A new access token, as long as the session.
 pub struct RefreshedToken {
     /// The token.

@@ -2,8 +2,10 @@
 //! to another device (`move_place`). The cookie says who asks.
 
 pub(crate) mod door;
+pub(crate) mod elsewhere;
 pub(crate) mod hand_off;
 pub(crate) mod move_place;
+pub(crate) mod openid;
 pub(crate) mod page;
 pub(crate) mod query;
 pub(crate) mod wait;
@@ -215,30 +217,10 @@ impl LineCall<'_> {
     /// Gives the place up, or ends the visit.
     async fn leave<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let room = &self.case.rule.room;
-        let ticket = match self.case.cookie {
-            Some(CookieContent::Waiting { ticket, .. } | CookieContent::Admitted { ticket, .. }) => {
-                Some(ticket)
-            }
-            Some(CookieContent::Arrived { .. }) | None => None,
+        let has_moved = match self.give_up_place().await {
+            Ok(has_moved) => has_moved,
+            Err(refusal) => return refusal,
         };
-        let mut has_moved = false;
-        if let Some(ticket) = ticket {
-            let result = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
-            has_moved = matches!(result, Err(EngineError::Refused(Refusal::Moved)));
-            match result {
-                // Leaving twice is idempotent.
-                Ok(_) | Err(EngineError::Refused(_)) => {}
-                Err(_) => {
-                    let text = "The line cannot be reached just now; you still have your place";
-                    return self.refuse(StatusCode::SERVICE_UNAVAILABLE, text);
-                }
-            }
-            // A place that has moved belongs to the other device.
-            if !has_moved {
-                let session_millis = self.case.rule.settings.session_duration.get() * 1000;
-                room.visits.revoke(key_of(&ticket), self.case.now, session_millis);
-            }
-        }
         let mut response = if has_moved {
             self.wait_response(Wait::Moved, request)
         } else if self.reader.wants_page {
@@ -254,10 +236,42 @@ impl LineCall<'_> {
         } else {
             page::json(StatusCode::OK, JSON, &json!({ "room": room.handle.id().as_str(), "status": "left" }))
         };
+        self.forget_cookies(&mut response);
+        response
+    }
+
+    /// Gives up the place or the visit that the cookie names, and says whether it had moved: then it belongs to the other
+    /// device. Or the response that says why nothing was done.
+    pub(crate) async fn give_up_place(&self) -> Result<bool, Response<GatewayBody>> {
+        let room = &self.case.rule.room;
+        let Some(CookieContent::Waiting { ticket, .. } | CookieContent::Admitted { ticket, .. }) =
+            self.case.cookie
+        else {
+            return Ok(false);
+        };
+        let result = room.handle.operate(Operation::Leave { ticket }, Actor::Visitor).await;
+        let has_moved = matches!(result, Err(EngineError::Refused(Refusal::Moved)));
+        match result {
+            // Leaving twice is idempotent.
+            Ok(_) | Err(EngineError::Refused(_)) => {}
+            Err(_) => {
+                let text = "The line cannot be reached just now; you still have your place";
+                return Err(self.refuse(StatusCode::SERVICE_UNAVAILABLE, text));
+            }
+        }
+        if !has_moved {
+            let session_millis = self.case.rule.settings.session_duration.get() * 1000;
+            room.visits.revoke(key_of(&ticket), self.case.now, session_millis);
+        }
+        Ok(has_moved)
+    }
+
+    /// The browser has no place any more.
+    pub(crate) fn forget_cookies(&self, response: &mut Response<GatewayBody>) {
+        let room = &self.case.rule.room;
         for kind in [CookieKind::Place, CookieKind::Loss] {
             cookies::attach(response.headers_mut(), room.cookie_names.clear(kind, self.is_tls));
         }
-        response
     }
 
     /// Where the holder of the cookie stands. Nothing is taken or entered by asking: a page that has lost its place,

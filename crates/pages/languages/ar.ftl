@@ -65,6 +65,11 @@ inside-title = تم الدخول
 inside-lead = يمكنك إغلاق هذه الصفحة.
 handoff-title = تم الدخول
 handoff-lead = جارٍ نقلك إلى الموقع.
+confirm-title = يُرجى التأكيد
+confirm-lead = تم الدخول من قبل. يطلب الموقع التأكيد قبل المتابعة.
+elsewhere-title = مكانك الآن على هذا الجهاز
+elsewhere-lead = يُرجى فتح الموقع على هذا الجهاز وتسجيل الدخول هناك. مكانك في الطابور محفوظ.
+for-site = وجهتك بعد ذلك: { $site }
 
 people-ahead = عدد الأشخاص أمامك
 people-ahead-of-you = { $count ->
@@ -119,6 +124,7 @@ cue-notification = عرض إشعار
 cue-notification-blocked = الإشعارات محظورة في هذا المتصفح
 
 enter-button = الدخول الآن
+continue-button = متابعة
 ask-again = التحقق الآن
 join-button = أخذ مكان جديد في الطابور
 home-button = العودة إلى الموقع

@@ -60,6 +60,11 @@ inside-title = Jste uvnitř
 inside-lead = Tuto stránku můžete zavřít.
 handoff-title = Jste uvnitř
 handoff-lead = Přesměrováváme vás na web.
+confirm-title = Potvrďte prosím
+confirm-lead = Už jste uvnitř. Web žádá o potvrzení, než budete pokračovat.
+elsewhere-title = Vaše místo je teď na tomto zařízení
+elsewhere-lead = Otevřete web na tomto zařízení a přihlaste se tam. Vaše místo ve frontě vám zůstane.
+for-site = Odtud budete pokračovat na: { $site }
 
 people-ahead = Počet lidí před vámi
 people-ahead-of-you = { $count ->
@@ -106,6 +111,7 @@ cue-notification = Zobrazit oznámení
 cue-notification-blocked = Oznámení jsou v tomto prohlížeči zablokovaná
 
 enter-button = Vstoupit
+continue-button = Pokračovat
 ask-again = Zkontrolovat teď
 join-button = Znovu se zařadit do fronty
 home-button = Zpět na web

@@ -56,6 +56,11 @@ inside-title = Sie sind drin
 inside-lead = Sie können diese Seite schließen.
 handoff-title = Sie sind drin
 handoff-lead = Sie werden zur Website weitergeleitet.
+confirm-title = Bitte bestätigen Sie
+confirm-lead = Sie sind bereits drin. Die Website bittet um eine Bestätigung, bevor es weitergeht.
+elsewhere-title = Ihr Platz ist jetzt auf diesem Gerät
+elsewhere-lead = Öffnen Sie die Website auf diesem Gerät, und melden Sie sich dort an. Ihr Platz in der Warteschlange bleibt Ihnen erhalten.
+for-site = Von hier geht es weiter zu { $site }.
 
 people-ahead = Personen vor Ihnen
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = Benachrichtigung anzeigen
 cue-notification-blocked = Benachrichtigungen sind in diesem Browser blockiert
 
 enter-button = Jetzt eintreten
+continue-button = Weiter
 ask-again = Jetzt erneut nachfragen
 join-button = Neu anstellen
 home-button = Zurück zur Website

@@ -63,6 +63,12 @@ inside-title = You are in
 inside-lead = You can close this page.
 handoff-title = You are in
 handoff-lead = You are being taken to the site.
+confirm-title = Please confirm
+confirm-lead = You are in already. The site asks you to confirm before you go on.
+elsewhere-title = Your place is on this device now
+elsewhere-lead = Open the site on this device, and log in there. Your place in line is kept.
+# $site is the name of the site that the visitor logs in to.
+for-site = From here you go on to { $site }.
 
 people-ahead = People ahead of you
 people-ahead-of-you = { $count ->
@@ -102,6 +108,7 @@ cue-notification = Show a notification
 cue-notification-blocked = Notifications are blocked in this browser
 
 enter-button = Go in now
+continue-button = Continue
 ask-again = Ask again now
 join-button = Take a new place in line
 home-button = Back to the site

@@ -56,6 +56,11 @@ inside-title = Ya tiene acceso
 inside-lead = Puede cerrar esta página.
 handoff-title = Ya tiene acceso
 handoff-lead = Le estamos llevando al sitio.
+confirm-title = Confirme, por favor
+confirm-lead = Ya tiene acceso. El sitio pide una confirmación antes de continuar.
+elsewhere-title = Su lugar está ahora en este dispositivo
+elsewhere-lead = Abra el sitio en este dispositivo e inicie sesión allí. Conserva su lugar en la fila.
+for-site = Desde aquí continuará a { $site }.
 
 people-ahead = Personas delante de usted
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = Mostrar una notificación
 cue-notification-blocked = Las notificaciones están bloqueadas en este navegador
 
 enter-button = Entrar ahora
+continue-button = Continuar
 ask-again = Comprobar ahora
 join-button = Tomar un nuevo lugar en la fila
 home-button = Volver al sitio

@@ -56,6 +56,11 @@ inside-title = Vous avez accès au site
 inside-lead = Vous pouvez fermer cette page.
 handoff-title = Vous avez accès au site
 handoff-lead = Nous vous y conduisons.
+confirm-title = Merci de confirmer
+confirm-lead = Vous avez déjà accès au site. Il demande une confirmation avant de continuer.
+elsewhere-title = Votre place est maintenant sur cet appareil
+elsewhere-lead = Ouvrez le site sur cet appareil et connectez-vous. Vous gardez votre place dans la file.
+for-site = Vous continuerez ensuite vers { $site }.
 
 people-ahead = Personnes devant vous
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = Afficher une notification
 cue-notification-blocked = Les notifications sont bloquées dans ce navigateur
 
 enter-button = Entrer maintenant
+continue-button = Continuer
 ask-again = Vérifier maintenant
 join-button = Reprendre une place dans la file
 home-button = Retour au site

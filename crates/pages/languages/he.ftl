@@ -61,6 +61,11 @@ inside-title = נכנסתם
 inside-lead = אפשר לסגור את הדף.
 handoff-title = נכנסתם
 handoff-lead = אתם מועברים לאתר.
+confirm-title = נא לאשר
+confirm-lead = כבר נכנסתם. האתר מבקש אישור לפני שממשיכים.
+elsewhere-title = המקום שלכם נמצא עכשיו במכשיר הזה
+elsewhere-lead = פתחו את האתר במכשיר הזה והתחברו שם. המקום שלכם בתור נשמר.
+for-site = מכאן ממשיכים אל { $site }.
 
 people-ahead = אנשים לפניכם
 people-ahead-of-you = { $count ->
@@ -107,6 +112,7 @@ cue-notification = הצגת התראה
 cue-notification-blocked = ההתראות חסומות בדפדפן הזה
 
 enter-button = כניסה עכשיו
+continue-button = המשך
 ask-again = בדיקה חוזרת
 join-button = תפיסת מקום חדש בתור
 home-button = חזרה לאתר

@@ -56,6 +56,11 @@ inside-title = आप अंदर हैं
 inside-lead = आप यह पेज बंद कर सकते हैं।
 handoff-title = आप अंदर हैं
 handoff-lead = आपको साइट पर ले जाया जा रहा है।
+confirm-title = कृपया पुष्टि करें
+confirm-lead = आप पहले से अंदर हैं। आगे बढ़ने से पहले साइट पुष्टि चाहती है।
+elsewhere-title = आपकी जगह अब इस डिवाइस पर है
+elsewhere-lead = इस डिवाइस पर साइट खोलें और वहाँ लॉग इन करें। कतार में आपकी जगह बनी रहेगी।
+for-site = यहाँ से आप { $site } पर जाएँगे।
 
 people-ahead = आपसे आगे लोग
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = सूचना दिखाएँ
 cue-notification-blocked = इस ब्राउज़र में सूचनाएँ ब्लॉक हैं
 
 enter-button = अभी अंदर जाएँ
+continue-button = जारी रखें
 ask-again = अभी जाँचें
 join-button = कतार में नई जगह लें
 home-button = साइट पर वापस जाएँ

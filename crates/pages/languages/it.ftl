@@ -56,6 +56,11 @@ inside-title = Ora hai accesso
 inside-lead = Puoi chiudere questa pagina.
 handoff-title = Ora hai accesso
 handoff-lead = Ti stiamo portando sul sito.
+confirm-title = Conferma, per favore
+confirm-lead = Hai già accesso. Il sito chiede una conferma prima di continuare.
+elsewhere-title = Il tuo posto ora è su questo dispositivo
+elsewhere-lead = Apri il sito su questo dispositivo e accedi lì. Il tuo posto in coda resta tuo.
+for-site = Da qui proseguirai verso { $site }.
 
 people-ahead = Persone davanti a te
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = Mostra una notifica
 cue-notification-blocked = Le notifiche sono bloccate in questo browser
 
 enter-button = Entra ora
+continue-button = Continua
 ask-again = Controlla ora
 join-button = Prendi un nuovo posto in coda
 home-button = Torna al sito

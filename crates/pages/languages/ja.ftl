@@ -54,6 +54,11 @@ inside-title = 入場できました
 inside-lead = このページは閉じてかまいません。
 handoff-title = 入場できました
 handoff-lead = サイトへ移動しています。
+confirm-title = 確認してください
+confirm-lead = すでに入場済みです。続ける前に、サイトが確認を求めています。
+elsewhere-title = お客様の順番はこの端末に移りました
+elsewhere-lead = この端末でサイトを開き、ログインしてください。順番は保持されます。
+for-site = このあと{ $site }へ進みます。
 
 people-ahead = 前にお待ちの人数
 people-ahead-of-you = { $count ->
@@ -88,6 +93,7 @@ cue-notification = 通知を表示する
 cue-notification-blocked = このブラウザでは通知がブロックされています
 
 enter-button = 今すぐ入場する
+continue-button = 続ける
 ask-again = 今すぐ確認する
 join-button = もう一度列に並ぶ
 home-button = サイトに戻る

@@ -54,6 +54,11 @@ inside-title = 입장하셨습니다
 inside-lead = 이 페이지를 닫으셔도 됩니다.
 handoff-title = 입장하셨습니다
 handoff-lead = 사이트로 이동하고 있습니다.
+confirm-title = 확인해 주세요
+confirm-lead = 이미 입장하셨습니다. 계속하기 전에 사이트에서 확인을 요청합니다.
+elsewhere-title = 순서가 이 기기로 옮겨졌습니다
+elsewhere-lead = 이 기기에서 사이트를 열고 로그인해 주세요. 순서는 그대로 유지됩니다.
+for-site = 다음 사이트로 이동합니다: { $site }
 
 people-ahead = 앞에 대기 중인 인원
 people-ahead-of-you = { $count ->
@@ -88,6 +93,7 @@ cue-notification = 알림 표시
 cue-notification-blocked = 이 브라우저에서 알림이 차단되어 있습니다
 
 enter-button = 지금 입장하기
+continue-button = 계속하기
 ask-again = 지금 확인하기
 join-button = 다시 줄 서기
 home-button = 사이트로 돌아가기

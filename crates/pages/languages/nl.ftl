@@ -56,6 +56,11 @@ inside-title = U bent binnen
 inside-lead = U kunt deze pagina sluiten.
 handoff-title = U bent binnen
 handoff-lead = U wordt naar de site gebracht.
+confirm-title = Bevestig dit
+confirm-lead = U bent al binnen. De site vraagt om een bevestiging voordat u verdergaat.
+elsewhere-title = Uw plaats is nu op dit apparaat
+elsewhere-lead = Open de site op dit apparaat en log daar in. U houdt uw plaats in de wachtrij.
+for-site = Hierna gaat u verder naar { $site }.
 
 people-ahead = Mensen voor u
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = Melding tonen
 cue-notification-blocked = Meldingen zijn geblokkeerd in deze browser
 
 enter-button = Nu naar binnen
+continue-button = Doorgaan
 ask-again = Nu opnieuw kijken
 join-button = Opnieuw aansluiten
 home-button = Terug naar de site

@@ -60,6 +60,11 @@ inside-title = Masz już dostęp
 inside-lead = Możesz zamknąć tę stronę.
 handoff-title = Masz już dostęp
 handoff-lead = Przenosimy Cię do witryny.
+confirm-title = Potwierdź
+confirm-lead = Masz już dostęp. Witryna prosi o potwierdzenie, zanim przejdziesz dalej.
+elsewhere-title = Twoje miejsce jest teraz na tym urządzeniu
+elsewhere-lead = Otwórz witrynę na tym urządzeniu i zaloguj się tam. Zachowasz swoje miejsce w kolejce.
+for-site = Stąd przejdziesz do: { $site }
 
 people-ahead = Liczba osób przed Tobą
 people-ahead-of-you = { $count ->
@@ -106,6 +111,7 @@ cue-notification = Pokaż powiadomienie
 cue-notification-blocked = Powiadomienia są zablokowane w tej przeglądarce
 
 enter-button = Wejdź teraz
+continue-button = Kontynuuj
 ask-again = Sprawdź teraz
 join-button = Zajmij nowe miejsce w kolejce
 home-button = Powrót do witryny

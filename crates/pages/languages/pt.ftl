@@ -57,6 +57,11 @@ inside-title = Já tem acesso
 inside-lead = Pode fechar esta página.
 handoff-title = Já tem acesso
 handoff-lead = O site abre dentro de instantes.
+confirm-title = Confirme, por favor
+confirm-lead = Já tem acesso. O site pede uma confirmação antes de continuar.
+elsewhere-title = O seu lugar está agora neste dispositivo
+elsewhere-lead = Abra o site neste dispositivo e inicie sessão nele. O seu lugar na fila fica guardado.
+for-site = Daqui continua para { $site }.
 
 people-ahead = Pessoas à sua frente
 people-ahead-of-you = { $count ->
@@ -95,6 +100,7 @@ cue-notification = Mostrar uma notificação
 cue-notification-blocked = As notificações estão bloqueadas neste navegador
 
 enter-button = Entrar agora
+continue-button = Continuar
 ask-again = Verificar agora
 join-button = Ocupar um novo lugar na fila
 home-button = Voltar ao site

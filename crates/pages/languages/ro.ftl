@@ -58,6 +58,11 @@ inside-title = Ați intrat
 inside-lead = Puteți închide această pagină.
 handoff-title = Ați intrat
 handoff-lead = Vă ducem pe site.
+confirm-title = Vă rugăm să confirmați
+confirm-lead = Ați intrat deja. Site-ul cere o confirmare înainte de a continua.
+elsewhere-title = Locul dumneavoastră este acum pe acest dispozitiv
+elsewhere-lead = Deschideți site-ul pe acest dispozitiv și autentificați-vă acolo. Vă păstrați locul la rând.
+for-site = De aici mergeți la { $site }.
 
 people-ahead = Persoane înaintea dumneavoastră
 people-ahead-of-you = { $count ->
@@ -100,6 +105,7 @@ cue-notification = Afișare notificare
 cue-notification-blocked = Notificările sunt blocate în acest browser
 
 enter-button = Intrați acum
+continue-button = Continuați
 ask-again = Verificați acum
 join-button = Luați un loc nou la rând
 home-button = Înapoi la site

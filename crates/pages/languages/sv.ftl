@@ -56,6 +56,11 @@ inside-title = Du är inne
 inside-lead = Du kan stänga sidan.
 handoff-title = Du är inne
 handoff-lead = Du skickas vidare till webbplatsen.
+confirm-title = Bekräfta, tack
+confirm-lead = Du är redan inne. Webbplatsen ber om en bekräftelse innan du går vidare.
+elsewhere-title = Din plats finns nu på den här enheten
+elsewhere-lead = Öppna webbplatsen på den här enheten och logga in där. Du behåller din plats i kön.
+for-site = Härifrån går du vidare till { $site }.
 
 people-ahead = Personer före dig
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = Visa en avisering
 cue-notification-blocked = Aviseringar är blockerade i den här webbläsaren
 
 enter-button = Gå in nu
+continue-button = Fortsätt
 ask-again = Kontrollera nu
 join-button = Ta en ny plats i kön
 home-button = Till webbplatsen

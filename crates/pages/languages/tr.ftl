@@ -56,6 +56,11 @@ inside-title = İçeridesiniz
 inside-lead = Bu sayfayı kapatabilirsiniz.
 handoff-title = İçeridesiniz
 handoff-lead = Siteye yönlendiriliyorsunuz.
+confirm-title = Lütfen onaylayın
+confirm-lead = Zaten içeridesiniz. Site, devam etmeden önce onay istiyor.
+elsewhere-title = Yeriniz artık bu cihazda
+elsewhere-lead = Siteyi bu cihazda açıp oturum açın. Sıradaki yeriniz korunur.
+for-site = Buradan { $site } sitesine geçeceksiniz.
 
 people-ahead = Önünüzdeki kişi sayısı
 people-ahead-of-you = { $count ->
@@ -94,6 +99,7 @@ cue-notification = Bildirim göster
 cue-notification-blocked = Bu tarayıcıda bildirimler engellenmiş
 
 enter-button = Şimdi gir
+continue-button = Devam et
 ask-again = Şimdi kontrol et
 join-button = Sırada yeni yer al
 home-button = Siteye dön

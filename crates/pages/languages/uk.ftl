@@ -60,6 +60,11 @@ inside-title = Ви всередині
 inside-lead = Цю сторінку можна закрити.
 handoff-title = Ви всередині
 handoff-lead = Переходимо на сайт.
+confirm-title = Підтвердьте, будь ласка
+confirm-lead = Ви вже всередині. Сайт просить підтвердження, перш ніж продовжити.
+elsewhere-title = Ваше місце тепер на цьому пристрої
+elsewhere-lead = Відкрийте сайт на цьому пристрої та увійдіть там. Ваше місце в черзі збережеться.
+for-site = Звідси ви перейдете на { $site }.
 
 people-ahead = Людей перед вами
 people-ahead-of-you = { $count ->
@@ -106,6 +111,7 @@ cue-notification = Показати сповіщення
 cue-notification-blocked = Сповіщення в цьому браузері заблоковано
 
 enter-button = Увійти
+continue-button = Продовжити
 ask-again = Перевірити зараз
 join-button = Зайняти нове місце в черзі
 home-button = Назад на сайт

@@ -54,6 +54,11 @@ inside-title = 您已进入
 inside-lead = 您可以关闭此页面。
 handoff-title = 您已进入
 handoff-lead = 正在为您转到网站。
+confirm-title = 请确认
+confirm-lead = 您已进入。网站要求您在继续之前确认。
+elsewhere-title = 您的位置现在在此设备上
+elsewhere-lead = 请在此设备上打开网站并登录。您的排队位置会保留。
+for-site = 随后将前往 { $site }。
 
 people-ahead = 您前面的人数
 people-ahead-of-you = { $count ->
@@ -88,6 +93,7 @@ cue-notification = 显示通知
 cue-notification-blocked = 此浏览器已屏蔽通知
 
 enter-button = 立即进入
+continue-button = 继续
 ask-again = 立即查询
 join-button = 重新排队
 home-button = 返回网站

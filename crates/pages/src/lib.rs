@@ -38,6 +38,11 @@ use crate::languages::Language;
 use crate::localized_page::LocalizedPage;
 use crate::templates::Templates;
 
+/// The languages that pages are written in, as tags.
+pub fn language_tags() -> Vec<&'static str> {
+    Language::all().iter().map(|language| language.tag).collect()
+}
+
 /// Where the page's script is, on every host.
 pub const SCRIPT_PATH: &str = "/.anteroom/page.js";
 /// Bytes of randomness in a nonce.

@@ -121,6 +121,11 @@ impl<'page> LocalizedPage<'page> {
         self.page.settings?.notice.as_ref().map(Notice::as_str)
     }
 
+    /// Which site the visitor goes on to.
+    pub(crate) fn site(&self) -> Option<String> {
+        Some(self.language.texts.text_with_site("for-site", self.page.site?))
+    }
+
     /// What tabs and lists of windows show.
     pub(crate) fn document_title(&self) -> Cow<'_, str> {
         let site = self.heading().unwrap_or(self.title);
@@ -201,6 +206,7 @@ impl<'page> LocalizedPage<'page> {
         self.page.join.is_none()
             && self.page.enter.is_none()
             && self.page.move_in.is_none()
+            && self.page.confirm.is_none()
             && self.page.link.is_none()
     }
 
@@ -281,7 +287,9 @@ const fn path_of(situation: Situation) -> &'static str {
     match situation {
         Situation::Waiting | Situation::MoveOut => "",
         Situation::Turn | Situation::Inside | Situation::HandOff => "M7 12.5l3.5 3.5L17.5 9",
-        Situation::Moved | Situation::MoveIn => "M6 12h12M13 7l5 5-5 5",
+        Situation::Moved | Situation::MoveIn | Situation::Confirm | Situation::Elsewhere => {
+            "M6 12h12M13 7l5 5-5 5"
+        }
         Situation::Arriving
         | Situation::ManyArriving
         | Situation::Held

@@ -34,6 +34,10 @@ pub enum Situation {
     HandOff,
     /// The visitor is in, and there is nowhere to go on to.
     Inside,
+    /// The visitor is in, and the site asks for a confirmation ([`Page::confirm`]).
+    Confirm,
+    /// The visitor took the place to this device, and logs in again at the site ([`Page::site`]).
+    Elsewhere,
     /// The room takes nobody.
     Closed,
     /// The room turns everybody away who is not inside.
@@ -54,7 +58,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Arriving,
         Self::ManyArriving,
         Self::CookiesNeeded,
@@ -69,6 +73,8 @@ impl Situation {
         Self::MoveFailed,
         Self::HandOff,
         Self::Inside,
+        Self::Confirm,
+        Self::Elsewhere,
         Self::Closed,
         Self::TurnedAway,
         Self::Limited,
@@ -96,6 +102,8 @@ impl Situation {
             Self::MoveFailed => "move-failed",
             Self::HandOff => "hand-off",
             Self::Inside => "inside",
+            Self::Confirm => "confirm",
+            Self::Elsewhere => "elsewhere",
             Self::Closed => "closed",
             Self::TurnedAway => "turned-away",
             Self::Limited => "limited",
@@ -129,6 +137,8 @@ impl Situation {
             Self::MoveFailed => ("take-failed-title", "take-failed-lead"),
             Self::HandOff => ("handoff-title", "handoff-lead"),
             Self::Inside => ("inside-title", "inside-lead"),
+            Self::Confirm => ("confirm-title", "confirm-lead"),
+            Self::Elsewhere => ("elsewhere-title", "elsewhere-lead"),
             Self::Closed => ("closed-title", "closed-lead"),
             Self::TurnedAway => ("away-title", "away-lead"),
             Self::Limited => ("limited-title", "limited-lead"),
@@ -150,6 +160,8 @@ pub struct Page<'a> {
     pub settings: Option<&'a Settings>,
     /// The room's name.
     pub room: Option<&'a str>,
+    /// The name of the site that the visitor logs in to, where they come by OpenID.
+    pub site: Option<&'a str>,
     /// Whether nobody is let in at the moment: the line is paused.
     pub is_standing_still: bool,
     /// Where the visitor stands.
@@ -177,6 +189,8 @@ pub struct Page<'a> {
     pub gives_up_place: bool,
     /// The link to another device, whole, and for how many seconds it works.
     pub link: Option<(String, u64)>,
+    /// Where the button for going on to the site posts to.
+    pub confirm: Option<String>,
     /// Where the visitor is posted on to.
     pub handoff: Option<Handoff>,
 }

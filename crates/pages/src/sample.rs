@@ -51,6 +51,15 @@ pub fn sample(situation: Situation, settings: Option<&Settings>) -> Page<'_> {
             page.move_in = Some("/.anteroom/line/take?room=Sample".into());
             page.home = None;
         }
+        Situation::Confirm => {
+            page.site = Some("Sample shop");
+            page.confirm = Some("/.anteroom/rooms/Sample/authorize/enter".into());
+            page.home = None;
+        }
+        Situation::Elsewhere => {
+            page.site = Some("Sample shop");
+            page.home = None;
+        }
         Situation::HandOff => {
             let fields = vec![("access_token", "sample".into()), ("room", "Sample".into())];
             page.handoff = Some(Handoff { address: "https://shop.example/enter".into(), fields });

@@ -159,7 +159,8 @@ fn full_page(situation: Situation, settings: &Settings) -> Page<'_> {
     let live = page.live.map(|live| Live { open_at_turn: address(), check_in: address(), ..live });
     let place = page.place.map(|place| PlaceFigures { remaining_seconds: Some(90), ..place });
     let [home, join, enter, leave, move_out] = [(); 5].map(|()| address());
-    Page { is_standing_still: true, live, place, home, join, enter, leave, move_out, ..page }
+    let site = Some("Sample");
+    Page { is_standing_still: true, live, place, home, join, enter, leave, move_out, site, ..page }
 }
 
 /// A page that has nothing but what all pages of that situation have.
@@ -326,6 +327,7 @@ fn variables(localized: &LocalizedPage<'_>) -> Value {
         logo => localized.logo(),
         notice => localized.notice(),
         room => page.room,
+        site => localized.site(),
         place => place,
         remarks => localized.remarks(),
         home_address => page.home.as_deref(),

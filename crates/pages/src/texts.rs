@@ -15,6 +15,8 @@ use unic_langid::LanguageIdentifier;
 const NUMBER: &str = "{n}";
 /// Where the time of day goes in a pattern.
 const TIME: &str = "{time}";
+/// Where the name of a site goes in a pattern.
+const SITE: &str = "{site}";
 /// Numbers whose plural categories are all those of a language's whole numbers.
 const SAMPLES: std::ops::RangeInclusive<u64> = 0..=100;
 /// Numbers that a message may say something of its own about: "You are next".
@@ -83,6 +85,11 @@ impl Texts {
         self.text(name).replace(TIME, time)
     }
 
+    /// A message with the name of a site, which stands rightly in either direction.
+    pub(crate) fn text_with_site(&self, name: &str, site: &str) -> String {
+        self.text(name).replace(SITE, &format!("\u{2068}{site}\u{2069}"))
+    }
+
     /// A message before its number is known.
     pub(crate) fn pattern(&self, name: &str) -> &Pattern {
         // The tests compare every language with English, and write every page in every language.
@@ -109,6 +116,7 @@ fn resolve(bundle: &FluentBundle<FluentResource>, plurals: &Plurals, name: &str)
         arguments.set("count", count);
         arguments.set("n", NUMBER);
         arguments.set("time", TIME);
+        arguments.set("site", SITE);
         let message = bundle.get_message(name).and_then(|message| message.value());
         let pattern = message.unwrap_or_else(|| panic!("the message {name} says nothing"));
         let mut errors = vec![];

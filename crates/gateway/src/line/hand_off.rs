@@ -3,28 +3,19 @@
 //!
 //! *Invariant:* no visitor is sent to an address that the room does not list.
 
-use anteroom_admission::{AdmissionError, ClaimRequest, ClaimTerms, Pass};
+use anteroom_admission::{AdmissionError, Pass};
 use anteroom_core::settings::{HandOff, ReturnAddress, WebAddress};
-use anteroom_core::{Refusal, RoomId, Settings, Ticket};
-use anteroom_engine::EngineError;
+use anteroom_core::{RoomId, Settings, Ticket};
 use anteroom_pages::{Handoff, Page, Situation};
 use anteroom_tokens::codes::Code;
-use anteroom_tokens::cookie::CookieContent;
 use http::header::{self, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 
 use crate::body::GatewayBody;
-use crate::classify::Kind;
-use crate::gateway::Gateway;
-use crate::gateway::set_cookie;
-use crate::identify::Client;
-use crate::limiter::Class;
+use crate::line::elsewhere::{ElsewhereVisitor, OwnPage, Progress, wait_after};
 use crate::line::query::{decode, escape, has_parameter, parameter};
-use crate::line::wait::{self, Wait, WaitView, Waiter, WayIn};
-use crate::line::{self, LineCall, see_other};
-use crate::reject::Rejection;
-use crate::verdict::cookies::CookieKind;
-use crate::verdict::{self, Entry, Judgement};
+use crate::line::see_other;
+use crate::line::wait::{Wait, Waiter, WayIn};
 
 /// How the cookie begins that the sites of one domain share; the room follows, because several rooms may hand over to one domain. All
 /// letters of a room's name may stand in that of a cookie.
@@ -39,13 +30,7 @@ pub(crate) fn wait_path(room: &RoomId) -> String {
 }
 
 /// A visitor who waits for a site without a gateway.
-pub(crate) struct HandOffVisitor<'request> {
-    pub(crate) call: LineCall<'request>,
-    pub(crate) gateway: &'request Gateway,
-    pub(crate) client: &'request Client,
-    /// Whether the visitor has pressed the button.
-    pub(crate) is_button: bool,
-}
+pub(crate) struct HandOffVisitor<'request>(pub(crate) ElsewhereVisitor<'request>);
 
 /// Where a visitor is sent on to.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,167 +85,57 @@ fn with_parameter(address: &str, code: &str) -> String {
 impl HandOffVisitor<'_> {
     /// The answer: the line, or at the turn the way on.
     pub(crate) async fn answer<B>(mut self, request: &Request<B>) -> Response<GatewayBody> {
-        if request.method() == Method::POST && line::is_from_another_site(request, self.call.public_url) {
-            let text = "This can only be asked for by a page of this very site";
-            return self.call.refuse(StatusCode::FORBIDDEN, text);
+        if let Some(refusal) = self.0.refuse_other_sites(request) {
+            return refusal;
         }
         let query = request.uri().query();
-        let address = match Destination::of(&self.call.case.rule.settings, query) {
+        let address = match Destination::of(&self.0.call.case.rule.settings, query) {
             Destination::To(address) => Some(address),
             Destination::Nowhere => None,
             Destination::NotListed => {
                 let text =
                     "The room does not list this return address; its operator can add it to return_addresses";
-                return self.call.refuse(StatusCode::BAD_REQUEST, text);
+                return self.0.call.refuse(StatusCode::BAD_REQUEST, text);
             }
         };
-        // In a frame of another page the visitor's cookie would be another, or none; and prefetches take no place.
-        if self.call.case.kind == Kind::SubResource {
-            let text = "This page has to be opened in a window of its own";
-            return self.call.refuse(StatusCode::FORBIDDEN, text);
-        }
-        if self.is_button {
-            self.call.case.kind = Kind::Navigation;
-            // A visitor who presses the button without a place has lost their cookie, and begins anew.
-            let is_known = matches!(
-                self.call.case.cookie,
-                Some(CookieContent::Waiting { .. } | CookieContent::Admitted { .. })
-            );
-            if !is_known {
-                return see_other(&self.own_address(query, ""));
-            }
-        }
-        // Programs take no place by asking, and get a response that says they have none.
-        let has_place = matches!(self.call.case.cookie, Some(CookieContent::Waiting { .. }));
-        if self.call.case.kind != Kind::Navigation && !has_place {
-            return self.call.show_standing(request).await;
-        }
-        let (wait, cookie) = match verdict::judge(&self.call.case).await {
-            // The line was reset. The client is a program, and takes no place by asking.
-            Judgement::Reject(Rejection::NotInside { .. }) => return self.call.show_standing(request).await,
-            Judgement::Reject(rejection) => return self.call.reject(&rejection),
-            Judgement::Proxy(entry) => {
-                return self.hand_over_visitor_inside(request, entry, address.as_deref()).await;
-            }
-            Judgement::Arrive(arrived) => (Wait::Arriving, Some(arrived)),
-            Judgement::Wait(wait, cookie) => (wait, cookie),
-        };
-        self.note_presence(wait);
-        let claims = self.is_button || self.call.case.rule.settings.auto_enter;
-        let wait = match wait {
-            Wait::Turn(waiter) if claims && self.call.case.kind == Kind::Navigation => {
-                if let Some(rejection) = self.charge(request).await {
-                    return self.call.reject(&rejection);
+        let (own, enter) = (self.own_address(query, ""), self.own_address(query, "/enter"));
+        let page = OwnPage { address: &own, way_in: WayIn::HandOff { enter: &enter } };
+        match self.0.proceed(request, &page).await {
+            Progress::Waits(response) => response,
+            Progress::InsideWithoutPlace => self.inside_page(),
+            Progress::Inside(ticket) => match self.hand_over(Waiter::new(ticket), address.as_deref()).await {
+                Ok(response) => response,
+                // The visit has outlived its pass: there is nothing to hand over, and nothing to take from the visitor.
+                Err(Wait::Gone) => self.inside_page(),
+                Err(wait) => self.0.respond_waiting(wait, None, &page),
+            },
+            Progress::Turn(waiter) => match self.hand_over(waiter, address.as_deref()).await {
+                Ok(mut response) => {
+                    // With this cookie a visitor who comes back is handed over again, and can end the visit.
+                    self.0.set_place_cookie(&mut response, &waiter.cookie());
+                    response
                 }
-                match self.hand_over(waiter, address.as_deref()).await {
-                    Ok(mut response) => {
-                        // With this cookie a visitor who comes back is handed over again, and can end the visit.
-                        self.set_place_cookie(&mut response, &waiter.cookie());
-                        return response;
-                    }
-                    Err(wait) => wait,
-                }
-            }
-            other => other,
-        };
-        self.respond_waiting(wait, cookie, query)
-    }
-
-    /// Why the visitor is not handed over. A visitor who pressed the button is redirected to the page, where they can
-    /// ask again, and gets their cookie there.
-    fn respond_waiting(
-        &self,
-        wait: Wait,
-        cookie: Option<CookieContent>,
-        query: Option<&str>,
-    ) -> Response<GatewayBody> {
-        if self.is_button && self.call.reader.wants_page {
-            return see_other(&self.own_address(query, ""));
-        }
-        let mut response = self.wait_response(wait, query);
-        let cookie = if matches!(wait, Wait::Gone) {
-            // The cookie that says so lets the next visit take another place.
-            Some(self.call.case.new_arrival())
-        } else {
-            cookie
-        };
-        if let Some(cookie) = cookie {
-            self.set_place_cookie(&mut response, &cookie);
-        }
-        response
-    }
-
-    fn set_place_cookie(&self, response: &mut Response<GatewayBody>, cookie: &CookieContent) {
-        let call = &self.call;
-        let cookie = (CookieKind::Place, cookie);
-        set_cookie(call.case.rule, response, cookie, call.is_tls, call.case.now);
-    }
-
-    /// Going in by opening the page is charged like any claim; the button has been, as a call of its own.
-    async fn charge<B>(&self, request: &Request<B>) -> Option<Rejection> {
-        if self.is_button { None } else { self.gateway.charge(Class::Claim, request, self.client).await }
-    }
-
-    /// A visitor who is inside already, by the gateway before the same room, goes on with the pass of that visit.
-    async fn hand_over_visitor_inside<B>(
-        &self,
-        request: &Request<B>,
-        entry: Entry,
-        address: Option<&str>,
-    ) -> Response<GatewayBody> {
-        if let Some(rejection) = self.charge(request).await {
-            return self.call.reject(&rejection);
-        }
-        let Some(inside) = entry.inside else {
-            return self.call.reader.page(StatusCode::OK, &self.page(Situation::Inside));
-        };
-        match self.hand_over(Waiter::new(inside.ticket), address).await {
-            Ok(response) => response,
-            // The visit has outlived its pass: there is nothing to hand over, and nothing to take from the visitor.
-            Err(Wait::Gone) => self.call.reader.page(StatusCode::OK, &self.page(Situation::Inside)),
-            Err(wait) => self.respond_waiting(wait, None, request.uri().query()),
+                Err(wait) => self.0.respond_waiting(wait, Some(waiter.cookie()), &page),
+            },
         }
     }
 
-    /// In an auction, a visitor who opens the page counts as present.
-    fn note_presence(&self, wait: Wait) {
-        let case = &self.call.case;
-        if let Wait::InLine(Waiter { ticket, .. }) = wait
-            && case.kind == Kind::Navigation
-            && case.rule.settings.is_auction()
-        {
-            case.admission.note_presence(&case.rule.room, &ticket);
-        }
+    fn inside_page(&self) -> Response<GatewayBody> {
+        self.0.call.reader.page(StatusCode::OK, &self.page(Situation::Inside))
     }
 
     /// This very page, or a call below it, with the same return address.
     fn own_address(&self, query: Option<&str>, suffix: &str) -> String {
-        let path = wait_path(self.call.case.rule.room.handle.id());
+        let path = wait_path(self.0.call.case.rule.room.handle.id());
         match parameter(query, RETURN) {
             Some(address) => format!("{path}{suffix}?{RETURN}={}", escape(&address)),
             None => format!("{path}{suffix}"),
         }
     }
 
-    fn wait_response(&self, wait: Wait, query: Option<&str>) -> Response<GatewayBody> {
-        let call = &self.call;
-        let room = &call.case.rule.room;
-        let (own, enter) = (self.own_address(query, ""), self.own_address(query, "/enter"));
-        let board = room.handle.board();
-        let view = WaitView {
-            room,
-            board: &board,
-            now: call.case.now,
-            reader: &call.reader,
-            address: &own,
-            way_in: WayIn::HandOff { enter: &enter },
-        };
-        wait::answer(wait, &view)
-    }
-
     /// Claims the pass and hands it over, as the room says.
     async fn hand_over(&self, waiter: Waiter, address: Option<&str>) -> Result<Response<GatewayBody>, Wait> {
-        let case = &self.call.case;
+        let case = &self.0.call.case;
         let room = case.rule.room.handle.id();
         let handoff = case.rule.settings.handoff;
         // A site that gets a code gets the pass for it, from /claim.
@@ -270,9 +145,9 @@ impl HandOffVisitor<'_> {
             Err(error) => return Err(wait_after(&error, waiter)),
         };
         let Some(address) = address else {
-            return Ok(self.call.reader.page(StatusCode::OK, &self.page(Situation::Inside)));
+            return Ok(self.0.call.reader.page(StatusCode::OK, &self.page(Situation::Inside)));
         };
-        self.call.figures.count_hand_off(room.as_str(), handoff.as_str());
+        self.0.call.figures.count_hand_off(room.as_str(), handoff.as_str());
         Ok(match (handoff, pass) {
             (HandOff::Cookie, Some(pass)) => self.with_cookie(address, &pass),
             (HandOff::Post, Some(pass)) => self.with_form(address, pass),
@@ -282,24 +157,16 @@ impl HandOffVisitor<'_> {
 
     /// Claims a place that is served. Its pass is the same on every call, and only signed where it is wanted.
     async fn claim(&self, ticket: Ticket, wants_pass: bool) -> Result<Option<Pass>, AdmissionError> {
-        let (admission, room) = (self.call.case.admission, &self.call.case.rule.room);
-        let request_id = room.request_ids.seal(&ticket);
-        let prefix = room.prefix_tags.tag(self.client.address);
-        // Where the gateway stands before the site, the visit lasts as long as one that came in through it: a pass that nobody
-        // uses must not hold a slot for its whole validity.
-        let stay_millis = self.call.case.rule.is_protected.then(|| self.call.case.stay_millis());
-        let terms = ClaimTerms { prefix, stay_millis, ..ClaimTerms::default() };
-        let request = ClaimRequest { terms, ..ClaimRequest::of_visitor(ticket, request_id) };
-        let session = admission.begin(room, request).await?;
-        // A visit by cookie may outlive its pass, which then admits no visitor.
-        if session.expires_in == 0 {
-            return Err(AdmissionError::VisitOver);
+        let session = self.0.begin(ticket).await?;
+        if !wants_pass {
+            return Ok(None);
         }
-        if wants_pass { admission.sign(room, session).await.map(Some) } else { Ok(None) }
+        let case = &self.0.call.case;
+        case.admission.sign(&case.rule.room, session).await.map(Some)
     }
 
     fn page(&self, situation: Situation) -> Page<'_> {
-        let rule = self.call.case.rule;
+        let rule = self.0.call.case.rule;
         Page {
             situation,
             settings: Some(&rule.settings),
@@ -310,23 +177,23 @@ impl HandOffVisitor<'_> {
 
     /// The address with a one-time code.
     fn with_code(&self, address: &str, ticket: Ticket) -> String {
-        let case = &self.call.case;
+        let case = &self.0.call.case;
         let room = case.rule.room.handle.id().clone();
-        let code = self.call.codes.seal_hand_off(&Code { room, ticket, issued_at: case.now });
+        let code = self.0.call.codes.seal_hand_off(&Code { room, ticket, issued_at: case.now });
         with_parameter(address, &code)
     }
 
     /// The pass as a cookie of the domain that both hosts share.
     fn with_cookie(&self, address: &str, pass: &Pass) -> Response<GatewayBody> {
         let mut response = see_other(address);
-        let Some(domain) = &self.call.case.rule.settings.handoff_domain else {
+        let Some(domain) = &self.0.call.case.rule.settings.handoff_domain else {
             let text = "The room names no handoff_domain";
-            return self.call.refuse(StatusCode::SERVICE_UNAVAILABLE, text);
+            return self.0.call.refuse(StatusCode::SERVICE_UNAVAILABLE, text);
         };
-        let secure = if self.call.is_tls { "; Secure" } else { "" };
+        let secure = if self.0.call.is_tls { "; Secure" } else { "" };
         let cookie = format!(
             "{PASS_COOKIE}{}={}; Domain={}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
-            self.call.case.rule.room.handle.id(),
+            self.0.call.case.rule.room.handle.id(),
             pass.tokens.access_token,
             domain.as_str(),
             pass.expires_in,
@@ -345,23 +212,10 @@ impl HandOffVisitor<'_> {
             ("id_token", pass.tokens.id_token),
             ("token_type", "Bearer".to_owned()),
             ("expires_in", pass.expires_in.to_string()),
-            ("room", self.call.case.rule.room.handle.id().as_str().to_owned()),
+            ("room", self.0.call.case.rule.room.handle.id().as_str().to_owned()),
         ];
         let handoff = Some(Handoff { address: address.to_owned(), fields });
-        self.call.reader.page(StatusCode::OK, &Page { handoff, ..self.page(Situation::HandOff) })
-    }
-}
-
-/// Why a visitor whose claim failed waits on.
-fn wait_after(error: &AdmissionError, waiter: Waiter) -> Wait {
-    match error {
-        AdmissionError::RoomPaused | AdmissionError::Engine(EngineError::Refused(Refusal::NotServed)) => {
-            Wait::InLine(waiter)
-        }
-        AdmissionError::Engine(EngineError::Refused(Refusal::Moved)) => Wait::Moved,
-        AdmissionError::Engine(EngineError::Refused(Refusal::RoomClosed)) => Wait::Closed,
-        error if error.is_unavailable() => Wait::Held(Some(waiter)),
-        _ => Wait::Gone,
+        self.0.call.reader.page(StatusCode::OK, &Page { handoff, ..self.page(Situation::HandOff) })
     }
 }
 

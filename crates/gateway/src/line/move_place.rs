@@ -243,7 +243,7 @@ impl LineCall<'_> {
     }
 
     /// Whether a place was exchanged for a visit that lasts. Only the room knows that of a place within the frontier.
-    async fn has_claimed(&self, ticket: &Ticket) -> Result<bool, EngineError> {
+    pub(crate) async fn has_claimed(&self, ticket: &Ticket) -> Result<bool, EngineError> {
         let (room, now) = (&self.case.rule.room, self.case.now);
         let may_have = room.handle.with_board(|board| {
             !board.is_moved(ticket)

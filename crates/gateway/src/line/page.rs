@@ -20,6 +20,9 @@ use crate::line::query::ADDRESS_MAX_BYTES;
 const PREFERENCES: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::ACCEPT_ENCODING, header::USER_AGENT];
 
+/// How many languages a site may ask for.
+const LANGUAGES_MAX: usize = 8;
+
 /// One warning for each request of a waiting visitor would fill the log.
 const FAILURES_PER_WARNING: u64 = 1_000;
 
@@ -118,6 +121,32 @@ impl<'gateway> Reader<'gateway> {
     /// The same for a request whose path has lost the prefix of our own paths, by which it works on every host.
     pub(crate) fn below_prefix(mut self) -> Self {
         self.address = self.address.map(|address| format!("{OWN_PREFIX}{}", address.trim_start_matches('/')));
+        self
+    }
+
+    /// The same for a page at this address, which may be a long one.
+    pub(crate) fn at(mut self, address: &str) -> Self {
+        self.address = self.address.map(|_| address.to_owned());
+        self
+    }
+
+    /// The same for a reader who prefers these languages, parted by spaces, to those of their browser.
+    pub(crate) fn preferring(mut self, languages: Option<&str>) -> Self {
+        let is_plain = |tag: &&str| tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let tags: Vec<&str> = languages
+            .unwrap_or_default()
+            .split_ascii_whitespace()
+            .filter(is_plain)
+            .take(LANGUAGES_MAX)
+            .collect();
+        if !self.wants_page || tags.is_empty() {
+            return self;
+        }
+        let accepted = self.preferences.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+        let languages = [&tags.join(","), accepted.unwrap_or_default()].join(",");
+        if let Ok(languages) = HeaderValue::try_from(languages) {
+            self.preferences.insert(header::ACCEPT_LANGUAGE, languages);
+        }
         self
     }
 

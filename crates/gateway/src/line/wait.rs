@@ -93,8 +93,26 @@ pub(crate) enum WayIn<'request> {
     Gateway,
     /// The same, and this is where the button posts to.
     HandOff { enter: &'request str },
+    /// The same, for a site that the visitor logs in to by OpenID.
+    OpenId(&'request OpenIdPage<'request>),
     /// By a site without a gateway, not from here.
     OtherSite,
+}
+
+/// What the page of a visitor who logs in by OpenID names in place of the calls about the line: the authorization request would not fit
+/// into their `return`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OpenIdPage<'request> {
+    /// The name of the site.
+    pub(crate) site: &'request str,
+    /// Where the button posts to.
+    pub(crate) enter: String,
+    /// Where another place is asked for.
+    pub(crate) join: String,
+    /// Where the place is given up.
+    pub(crate) leave: String,
+    /// Where another device goes on that takes the place: it has nothing of what the site keeps in this browser.
+    pub(crate) moved: String,
 }
 
 /// What the response to a waiting visitor is made from, beside why they wait.
@@ -187,8 +205,19 @@ impl WaitView<'_> {
 
     /// A call about this line.
     fn line(&self, call: &str) -> String {
+        self.line_returning_to(call, self.address)
+    }
+
+    fn line_returning_to(&self, call: &str, address: &str) -> String {
         let room = self.room.handle.id();
-        format!("{}{call}?room={room}&return={}", crate::LINE_PATH, escape(self.address))
+        format!("{}{call}?room={room}&return={}", crate::LINE_PATH, escape(address))
+    }
+
+    fn openid(&self) -> Option<&OpenIdPage<'_>> {
+        match self.way_in {
+            WayIn::OpenId(page) => Some(page),
+            WayIn::Gateway | WayIn::HandOff { .. } | WayIn::OtherSite => None,
+        }
     }
 }
 
@@ -279,9 +308,15 @@ fn as_page(
     let enter = match view.way_in {
         WayIn::Gateway => view.line("/enter"),
         WayIn::HandOff { enter } => enter.to_owned(),
+        WayIn::OpenId(page) => page.enter.clone(),
         WayIn::OtherSite => String::new(),
     };
     let has_button = is_in_line && !settings.auto_enter && !enter.is_empty();
+    let openid = view.openid();
+    let join = || openid.map_or_else(|| view.line("/join"), |page| page.join.clone());
+    let leave = || openid.map_or_else(|| view.line("/leave"), |page| page.leave.clone());
+    let returns_to = openid.map_or(view.address, |page| page.moved.as_str());
+    let move_out = || view.line_returning_to("/move", returns_to);
     let page = Page {
         situation,
         settings: Some(settings),
@@ -291,10 +326,11 @@ fn as_page(
         live: place.map(|place| live(place, refresh.script_seconds, view)),
         refresh_seconds: (!is_over).then_some(refresh.page_seconds),
         home: (!is_over).then(|| view.address.to_owned()),
-        join: is_over.then(|| view.line("/join")),
+        join: is_over.then(join),
         enter: has_button.then_some(enter),
-        leave: is_in_line.then(|| view.line("/leave")),
-        move_out: matches!(wait, Wait::InLine(_) | Wait::Held(Some(_))).then(|| view.line("/move")),
+        leave: is_in_line.then(leave),
+        move_out: matches!(wait, Wait::InLine(_) | Wait::Held(Some(_))).then(move_out),
+        site: openid.map(|page| page.site),
         ..Page::default()
     };
     view.reader.page(status, &page)

@@ -8,6 +8,7 @@ mod app;
 pub mod config;
 mod http;
 pub mod openapi;
+mod openid;
 mod ops;
 mod run;
 

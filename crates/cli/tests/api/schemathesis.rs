@@ -32,6 +32,7 @@ const SETTINGS: &str = "
 /// Rooms of every kind, with a signing algorithm that costs nothing: the keys are not what is tried here.
 const CONFIG: &str = "
     signing_algorithm = \"EdDSA\"
+    default_room = \"Sample\"
     [[room]]
     id = \"Sample\"
     [[room.client]]

@@ -20,6 +20,8 @@ use crate::http::response::{self, ApiResponse, Caching};
 
 /// When a client that was turned away should come back.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+/// For caches that know no other header.
+pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// How errors of a path are written.
@@ -31,6 +33,8 @@ pub(crate) enum Style {
     Problem,
     /// RFC 9457; a browser beyond its budget gets a page.
     Page,
+    /// RFC 6749, section 5.2: `{"error": "…", "error_description": "…"}`.
+    OAuth,
 }
 
 /// Something that did not work, and how to say so. Boxed, because every answer that works would carry its size.
@@ -43,6 +47,8 @@ struct ErrorContent {
     text: String,
     /// What AWS's clients read where that differs.
     aws: Option<(StatusCode, &'static str)>,
+    /// What OAuth calls it, where that says more than its status.
+    oauth: Option<&'static str>,
     header: Option<(HeaderName, HeaderValue)>,
     /// What a problem tells beside its text.
     member: Option<(&'static str, Value)>,
@@ -51,7 +57,32 @@ struct ErrorContent {
 impl ApiError {
     /// A problem, with what it was this time.
     pub(crate) fn problem(problem: Problem, text: impl Into<String>) -> Self {
-        Self(Box::new(ErrorContent { problem, text: text.into(), aws: None, header: None, member: None }))
+        let (text, oauth) = (text.into(), None);
+        Self(Box::new(ErrorContent { problem, text, aws: None, oauth, header: None, member: None }))
+    }
+
+    /// An error of an OAuth path.
+    pub(crate) fn oauth(status: StatusCode, code: &'static str, text: &'static str) -> Self {
+        let mut error = Self::problem(Problem::of_status(status), text);
+        error.0.oauth = Some(code);
+        error
+    }
+
+    /// The same as an error that OAuth answers with status 400.
+    pub(crate) fn with_oauth_code(mut self, code: &'static str) -> Self {
+        self.0.problem = Problem::BadRequest;
+        self.0.oauth = Some(code);
+        self
+    }
+
+    /// What OAuth calls it.
+    pub(crate) fn oauth_code(&self) -> &'static str {
+        self.0.oauth.unwrap_or(match self.0.problem {
+            Problem::Unavailable | Problem::QuotaExceeded | Problem::ManyArriving => {
+                "temporarily_unavailable"
+            }
+            _ => "invalid_request",
+        })
     }
 
     /// An error of an AWS path. Also used where AWS answers 202 with an error.
@@ -86,6 +117,11 @@ impl ApiError {
         self
     }
 
+    /// Whether it has a header of its own.
+    pub(crate) fn has_header(&self) -> bool {
+        self.0.header.is_some()
+    }
+
     /// Whether it is of this kind.
     pub(crate) fn is(&self, problem: Problem) -> bool {
         self.0.problem == problem
@@ -93,11 +129,18 @@ impl ApiError {
 
     /// The answer, in the style of its path.
     pub(crate) fn render(self, style: Style, public_url: &str) -> ApiResponse {
-        let ErrorContent { problem, text, aws, header, member } = *self.0;
+        let code = self.oauth_code();
+        let ErrorContent { problem, text, aws, header, member, .. } = *self.0;
         let mut response = match style {
             Style::Aws => {
                 let (status, text) = aws.unwrap_or((problem.status(), &text));
                 response::json(status, Caching::Never, &json!({"error": text}))
+            }
+            Style::OAuth => {
+                let body = json!({"error": code, "error_description": oauth_text(&text)});
+                let mut response = response::json(problem.status(), Caching::Never, &body);
+                response.headers_mut().insert(header::PRAGMA, NO_CACHE);
+                response
             }
             Style::Problem | Style::Page => {
                 let status = problem.status();
@@ -246,6 +289,12 @@ impl From<StoredValueError> for ApiError {
             StoredValueError::Unreadable(_) => Self::unavailable("What the store has of this cannot be read"),
         }
     }
+}
+
+/// A text in the characters that an `error_description` may have.
+fn oauth_text(text: &str) -> String {
+    let allowed = |character: char| matches!(character, ' ' | '!' | '#'..='[' | ']'..='~');
+    text.chars().map(|character| if allowed(character) { character } else { '\'' }).collect()
 }
 
 /// A clause of the rules as a sentence's beginning.

@@ -15,9 +15,10 @@ use crate::config::limits::LimitsStore;
 use crate::config::{Config, StoreUrl};
 use crate::http::error::{ApiError, Style};
 use crate::http::problem::Problem;
-use crate::http::response::{ApiResponse, EXPOSED_WITH_LIMITS};
+use crate::http::response::{ApiResponse, EXPOSED_WITH_LIMITS, unmark_cross_origin};
 use crate::http::router::PathRoutes;
 use crate::http::routes::Listener;
+use crate::openid::authorize::guarded;
 use crate::ops::stores;
 
 /// The limiter that the configuration describes, connected if its Redis answers. If not, the server starts all the same: a limiter
@@ -51,11 +52,13 @@ pub(crate) async fn open(config: &Config, policies: Vec<Policy>) -> anyhow::Resu
 /// What a client beyond its budget is answered, in the style of the path.
 pub(crate) fn refused<B>(app: &App, routes: &PathRoutes, request: &Request<B>, quota: &Quota) -> ApiResponse {
     let style = routes.any_row().map_or(Style::Problem, |row| row.errors);
+    let is_for_other_sites = routes.any_row().is_none_or(|row| row.is_for_other_sites);
     if style == Style::Page
         && let Some(page) = app.gateway.limited_page(request, quota)
     {
         app.metrics.count_expected_refusal(Listener::Public.name(), routes.path, page.status().as_u16());
-        return page.map(Body::new);
+        let page = page.map(Body::new);
+        return if is_for_other_sites { page } else { guarded(page) };
     }
     let seconds = quota.retry_after_seconds().unwrap_or(1);
     let violated: Vec<&str> = quota.violated_policies().collect();
@@ -65,7 +68,10 @@ pub(crate) fn refused<B>(app: &App, routes: &PathRoutes, request: &Request<B>, q
     );
     let error =
         ApiError::problem(Problem::QuotaExceeded, text).with_member("violated-policies", json!(violated));
-    let answered = with_rate_limit_headers(error.render(style, &app.public_url), quota);
+    let mut answered = with_rate_limit_headers(error.render(style, &app.public_url), quota);
+    if !is_for_other_sites {
+        unmark_cross_origin(answered.headers_mut());
+    }
     // Not counted as a failure: an alarm that counted it would let a flood of requests hold the line for all visitors.
     app.metrics.count_expected_refusal(Listener::Public.name(), routes.path, answered.status().as_u16());
     answered

@@ -134,10 +134,17 @@ pub(crate) fn mark_cross_origin(headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
 }
 
-/// Lets no page of another origin read the answer.
+/// Keeps the answer from pages of other sites.
 pub(crate) fn unmark_cross_origin(headers: &mut HeaderMap) {
-    headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
-    headers.remove(header::ACCESS_CONTROL_EXPOSE_HEADERS);
+    for name in [
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        header::ACCESS_CONTROL_MAX_AGE,
+    ] {
+        headers.remove(name);
+    }
 }
 
 /// An answer to a preflight for a path with these methods.

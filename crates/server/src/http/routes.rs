@@ -21,9 +21,11 @@ use crate::http::fast_path::{self, FastPath};
 use crate::openapi;
 use crate::openapi::{
     Call, calls_aws as aws_docs, calls_capacity as capacity_docs, calls_check as check_docs,
-    calls_clients as client_docs, calls_line as line_docs, calls_private as private_docs,
-    calls_visitors as visitors_docs,
+    calls_clients as client_docs, calls_line as line_docs, calls_openid as openid_docs,
+    calls_private as private_docs, calls_visitors as visitors_docs,
 };
+use crate::openid::authorization_request::AUTHORIZE_QUERY_MAX_BYTES;
+use crate::openid::{authorize, discovery, token, user_info};
 
 /// Every public route also answers under this prefix, so that it works on a protected host.
 pub(crate) const PREFIX: &str = "/.anteroom";
@@ -100,6 +102,8 @@ pub struct Route {
     pub is_from_board: bool,
     /// The budget it is charged to; on the private listener nothing is limited.
     pub class: Class,
+    /// Whether pages of other sites may read its answers.
+    pub is_for_other_sites: bool,
     pub(crate) errors: Style,
     pub(crate) handler: Handler,
     pub(crate) documentation: Documentation,
@@ -116,6 +120,7 @@ const fn row(method: Verb, path: &'static str, handler: Handler, documentation: 
         body: BodyLimit::Nothing,
         is_from_board: false,
         class: Class::Read,
+        is_for_other_sites: true,
         errors: Style::Problem,
         handler,
         documentation,
@@ -160,6 +165,10 @@ impl Route {
         Self { errors, ..self }
     }
 
+    const fn for_own_site(self) -> Self {
+        Self { is_for_other_sites: false, ..self }
+    }
+
     const fn reads_board(self) -> Self {
         Self { is_from_board: true, ..self }
     }
@@ -183,7 +192,7 @@ pub(crate) const NOTIFICATION_MAX_BYTES: usize = 1024 * 1024;
 use BodyLimit::{Configured, Fixed, Streamed};
 use Class::{Claim, Join, Move};
 use Permission::{Administer, Operate, Read, ReportVisits};
-use Style::{Aws, Page};
+use Style::{Aws, OAuth, Page};
 
 /// What visitors call.
 #[rustfmt::skip]
@@ -223,6 +232,28 @@ pub const PUBLIC_ROUTES: &[Route] = &[
     get("/check/nginx/{room}/page", || routing::get(checks::refuse), check_docs::nginx_page),  // the page after that
     get("/check/forward/{room}", || routing::get(checks::refuse), check_docs::forward),  // both at once
     get("/check/envoy/{room}/{*target}", || routing::get(checks::refuse), check_docs::envoy),  // the same
+    // OpenID, of the default room and of every room
+    get("/.well-known/openid-configuration", || routing::get(discovery::configuration), openid_docs::configuration).errors(OAuth),  // what a client needs to know
+    get("/rooms/{id}/.well-known/openid-configuration", || routing::get(discovery::configuration), openid_docs::configuration_of_room).errors(OAuth),
+    get("/rooms/{id}/.well-known/jwks.json", || routing::get(discovery::jwks), openid_docs::jwks_of_room).errors(OAuth),  // every key a token may be signed with
+    get("/authorize", || routing::get(authorize::page), openid_docs::authorize).errors(Page).for_own_site(),  // the waiting page, and the way back with a code
+    post("/authorize", || routing::post(authorize::posted), openid_docs::authorize_posted).body(Fixed(AUTHORIZE_QUERY_MAX_BYTES)).errors(Page).for_own_site(),  // the same, sent as a form
+    get("/rooms/{id}/authorize", || routing::get(authorize::page), openid_docs::authorize_of_room).errors(Page).for_own_site(),
+    post("/rooms/{id}/authorize", || routing::post(authorize::posted), openid_docs::authorize_of_room_posted).body(Fixed(AUTHORIZE_QUERY_MAX_BYTES)).errors(Page).for_own_site(),
+    post("/rooms/{id}/authorize/enter", || routing::post(authorize::enter), openid_docs::authorize_enter).errors(Page).class(Claim).for_own_site(),  // its buttons: comes in, or confirms
+    post("/rooms/{id}/authorize/join", || routing::post(authorize::join), openid_docs::authorize_join).errors(Page).class(Claim).for_own_site(),  // asks for another place
+    post("/rooms/{id}/authorize/leave", || routing::post(authorize::leave), openid_docs::authorize_leave).errors(Page).class(Claim).for_own_site(),  // gives the place up
+    get("/rooms/{id}/authorize/moved", || routing::get(authorize::moved), openid_docs::authorize_moved).errors(Page).for_own_site(),  // where a device goes on that took a place
+    post("/token", || routing::post(token::exchange), openid_docs::token).body(Configured).errors(OAuth).class(Claim),  // tokens for a code
+    post("/rooms/{id}/token", || routing::post(token::exchange), openid_docs::token_of_room).body(Configured).errors(OAuth).class(Claim),
+    get("/userInfo", || routing::get(user_info::show), openid_docs::user_info).errors(OAuth),  // what an access token says, checked
+    post("/userInfo", || routing::post(user_info::show), openid_docs::user_info_posted).body(Configured).errors(OAuth),
+    get("/userinfo", || routing::get(user_info::show), openid_docs::user_info_small).errors(OAuth),  // as most clients spell it
+    post("/userinfo", || routing::post(user_info::show), openid_docs::user_info_small_posted).body(Configured).errors(OAuth),
+    get("/rooms/{id}/userInfo", || routing::get(user_info::show), openid_docs::user_info_of_room).errors(OAuth),
+    post("/rooms/{id}/userInfo", || routing::post(user_info::show), openid_docs::user_info_of_room_posted).body(Configured).errors(OAuth),
+    get("/rooms/{id}/userinfo", || routing::get(user_info::show), openid_docs::user_info_small_of_room).errors(OAuth),
+    post("/rooms/{id}/userinfo", || routing::post(user_info::show), openid_docs::user_info_small_of_room_posted).body(Configured).errors(OAuth),
     get("/problems", || routing::get(health::problems), visitors_docs::problems),  // what each problem means
 ];
 
@@ -315,7 +346,10 @@ mod tests {
     fn every_call_that_changes_something_has_a_class_of_its_own() {
         for route in PUBLIC_ROUTES {
             // A link to another device changes nothing, and is a picture to draw.
-            let is_dear = route.method == Verb::Post || route.path == "/line/move";
+            // OpenID lets clients send by POST what they may send by GET.
+            let is_read_by_post =
+                route.path.ends_with("/authorize") || route.path.to_lowercase().ends_with("/userinfo");
+            let is_dear = route.method == Verb::Post && !is_read_by_post || route.path == "/line/move";
             assert_eq!(route.class != Class::Read, is_dear, "{} is a {:?}", route.path, route.class);
         }
     }

@@ -418,7 +418,9 @@ impl Phases {
             status = status.as_u16(),
             "answered"
         );
-        if !is_for_own_pages {
+        if self.rows.iter().any(|row| !row.is_for_other_sites) {
+            unmark_cross_origin(answered.headers_mut());
+        } else if !is_for_own_pages {
             mark_cross_origin(answered.headers_mut());
         }
         if row.is_some_and(|row| row.is_from_board) {

@@ -59,6 +59,15 @@ pub(super) struct AwsError {
     pub(super) error: String,
 }
 
+/// What went wrong, as OAuth has it (RFC 6749, section 5.2).
+#[derive(Serialize, ToSchema)]
+pub(super) struct OAuthError {
+    /// What clients branch on.
+    pub(super) error: &'static str,
+    /// In words, for those who look for the mistake.
+    pub(super) error_description: String,
+}
+
 /// A ticket; with its pass, if it was served at once.
 pub(super) enum JoinAnswer {}
 

@@ -15,10 +15,11 @@ use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr, Required};
 
-use super::answers::{AwsError, ProblemDetails};
+use super::answers::{AwsError, OAuthError, ProblemDetails};
 use crate::http::problem::Problem;
 
 pub(super) const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
 pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 
 /// The schemas a document refers to, by name.
@@ -30,6 +31,7 @@ pub(super) enum Group {
     Aws,
     Visitors,
     Pages,
+    OpenId,
     Checks,
     Rooms,
     Alarms,
@@ -39,10 +41,11 @@ pub(super) enum Group {
 
 impl Group {
     /// Every group, in the order in which they are read.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Aws,
         Self::Visitors,
         Self::Pages,
+        Self::OpenId,
         Self::Checks,
         Self::Rooms,
         Self::Alarms,
@@ -55,6 +58,7 @@ impl Group {
             Self::Aws => "AWS",
             Self::Visitors => "Visitors",
             Self::Pages => "Pages",
+            Self::OpenId => "OpenID",
             Self::Checks => "Checks",
             Self::Rooms => "Rooms",
             Self::Alarms => "Alarms",
@@ -74,6 +78,10 @@ impl Group {
             }
             Self::Pages => {
                 "The waiting page, and the calls by which it goes on. A cookie of the room says who asks; nothing of it is for pages of other sites."
+            }
+            Self::OpenId => {
+                "The OpenID provider: sites that know OpenID Connect let their visitors log in by waiting. Below the root for the \
+                 default room, below `/rooms/{id}` for each."
             }
             Self::Checks => {
                 "Verdicts for proxies that stand before a site in our place: nginx, Caddy, Traefik, HAProxy, Envoy."
@@ -201,6 +209,21 @@ impl Call {
         self
     }
 
+    /// A form as the body.
+    pub(super) fn form_body<T: ToSchema>(mut self, example: Json) -> Self {
+        let content =
+            ContentBuilder::new().schema(Some(refer_to::<T>(&mut self.schemas))).example(Some(example));
+        self.body = Some(
+            RequestBodyBuilder::new().required(Some(Required::True)).content(FORM, content.build()).build(),
+        );
+        self
+    }
+
+    /// Whether the body is a form.
+    pub(super) fn reads_form(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.content.contains_key(FORM))
+    }
+
     /// A body of bytes.
     pub(super) fn bytes_body(mut self, text: &str) -> Self {
         let schema = ObjectBuilder::new().description(Some(text));
@@ -310,6 +333,23 @@ impl Call {
         let count = self.answers.get(&status).map_or(0, |answer| answer.texts.len());
         let name = if count == 0 { "error".to_owned() } else { format!("error-{}", count + 1) };
         self.answer(status, &format!("{}.", text.trim_end_matches('.')), JSON, schema, vec![(name, example)]);
+    }
+
+    /// Adds an error of an OAuth path.
+    pub(super) fn add_oauth_error(&mut self, status: u16, code: &'static str, text: &str) {
+        let schema = refer_to::<OAuthError>(&mut self.schemas);
+        let example = example_json(&OAuthError { error: code, error_description: text.to_owned() });
+        let count = self.answers.get(&status).map_or(0, |answer| answer.texts.len());
+        let name = if count == 0 { code.to_owned() } else { format!("{code}-{}", count + 1) };
+        self.answer(status, &format!("`{code}`: {text}"), JSON, schema, vec![(name, example)]);
+    }
+
+    /// The same for several.
+    pub(super) fn oauth_errors(mut self, errors: &[(u16, &'static str, &str)]) -> Self {
+        for (status, code, text) in errors {
+            self.add_oauth_error(*status, code, text);
+        }
+        self
     }
 
     fn answer(

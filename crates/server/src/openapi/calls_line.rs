@@ -9,7 +9,7 @@ use crate::http::problem::Problem;
 const ROOM: &str = "The room; the default room if it is not named.";
 const RETURN: &str = "Where a browser goes on to: a path of this very host.";
 const CODE: &str = "The code of the link.";
-const MOVED: &str = "The place is on another device.";
+pub(super) const MOVED: &str = "The place is on another device.";
 const PAGE: &str = "text/html";
 const PAGE_EXAMPLE: &str = "<!doctype html>…";
 const SCRIPT: &str = "text/javascript";
@@ -36,12 +36,12 @@ fn waiting() -> LineAnswer {
     }
 }
 
-fn moved() -> LineAnswer {
+pub(super) fn moved() -> LineAnswer {
     LineAnswer { status: "moved", ..LineAnswer::default() }
 }
 
 /// With what a waiting visitor is answered; the room's `queueing_status_code` decides which of these it is.
-fn line_answers(call: Call) -> Call {
+pub(super) fn line_answers(call: Call) -> Call {
     let text = "Where the visitor stands. JSON for programs, a page for browsers (`Accept: text/html`).";
     [200, 202, 429, 503].into_iter().fold(call, |call, status| {
         call.json(status, text, &waiting()).text(status, "The page.", PAGE, PAGE_EXAMPLE)

@@ -7,7 +7,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use super::call::{AnswerHeader, Call, Schemas, Ticket};
 use crate::access::Permission;
 use crate::config::SETTINGS;
-use crate::http::error::Style;
+use crate::http::error::{ApiError, Style};
 use crate::http::problem::Problem;
 use crate::http::routes::{Access, BodyLimit, Listener, Route};
 
@@ -18,8 +18,9 @@ pub(super) const TICKET_SCHEME: &str = "ticket";
 /// The operation of a row, and the schemas it refers to.
 pub(super) fn operation(listener: Listener, route: &Route, mut call: Call) -> (Operation, Schemas) {
     add_answers(listener, route, &mut call);
+    let format = if call.reads_form() { FORM } else { JSON };
     let mut paragraphs = vec![call.description, who(listener, route, call.ticket)];
-    paragraphs.extend(reads(route));
+    paragraphs.extend(reads(route, format));
     paragraphs.extend(goes_on(route));
     let mut responses = ResponsesBuilder::new();
     for (status, answer) in call.answers {
@@ -71,20 +72,19 @@ fn who(listener: Listener, route: &Route, ticket: Ticket) -> String {
     format!("**Who may call it:** {who}.")
 }
 
+const JSON: &str = "JSON, whatever its `Content-Type` says";
+const FORM: &str = "a form (`application/x-www-form-urlencoded`)";
+
 /// How much it reads, in words.
-fn reads(route: &Route) -> Option<String> {
+fn reads(route: &Route, format: &str) -> Option<String> {
     match route.body {
         BodyLimit::Nothing => None,
         BodyLimit::Configured => {
             let setting = SETTINGS.iter().find(|setting| setting.name == "request_body_max_bytes")?;
             let (name, default) = (setting.name, setting.sample);
-            Some(format!(
-                "**Body:** JSON, whatever its `Content-Type` says; at most `{name}` ({default} unless configured)."
-            ))
+            Some(format!("**Body:** {format}; at most `{name}` ({default} unless configured)."))
         }
-        BodyLimit::Fixed(limit) => {
-            Some(format!("**Body:** JSON, whatever its `Content-Type` says; at most {limit} bytes."))
-        }
+        BodyLimit::Fixed(limit) => Some(format!("**Body:** {format}; at most {limit} bytes.")),
         BodyLimit::Streamed(limit) => Some(format!("**Body:** read as it comes; at most {limit} bytes.")),
     }
 }
@@ -105,11 +105,15 @@ fn add_answers(listener: Listener, route: &Route, call: &mut Call) {
     let needs_key = !matches!(route.access, Access::Open);
     let reads = route.body != BodyLimit::Nothing;
     let takes_something = reads || call.body.is_some() || !call.parameters.is_empty();
-    let aws = route.errors == Style::Aws;
+    let (aws, oauth) = (route.errors == Style::Aws, route.errors == Style::OAuth);
     let mut add = |problem: Problem, text: &str| {
         // A request that bypasses the CDN is refused before its path is looked at.
-        if aws && !(problem == Problem::Forbidden && listener == Listener::Public) {
+        let is_refused_early = problem == Problem::Forbidden && listener == Listener::Public;
+        if aws && !is_refused_early {
             call.add_error(problem.status().as_u16(), text);
+        } else if oauth && !is_refused_early {
+            let code = ApiError::problem(problem, text).oauth_code();
+            call.add_oauth_error(problem.status().as_u16(), code, text);
         } else {
             call.add_problem(problem, Some(text));
         }

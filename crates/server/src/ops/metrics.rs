@@ -22,6 +22,7 @@ use crate::api::watch::Kind;
 use crate::app::App;
 use crate::http::listener::Connections;
 use crate::http::routes::Listener;
+use crate::openid::counters::OpenIdCounters;
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -42,6 +43,8 @@ pub(crate) struct Metrics {
     pub(crate) public_connections: Arc<Connections>,
     pub(crate) private_connections: Arc<Connections>,
     pub(crate) ext_authz_connections: Arc<Connections>,
+    /// What OpenID clients asked for, and what became of it.
+    pub(crate) openid: OpenIdCounters,
     public_failures: ResponseFailures,
     private_failures: ResponseFailures,
 }
@@ -66,6 +69,7 @@ impl Metrics {
             public_connections: Arc::default(),
             private_connections: Arc::default(),
             ext_authz_connections: Arc::default(),
+            openid: OpenIdCounters::default(),
             public_failures: ResponseFailures::default(),
             private_failures: ResponseFailures::default(),
         }
@@ -139,6 +143,7 @@ pub(crate) fn render(app: &Arc<App>) -> Result<String, std::fmt::Error> {
         "From the beginning of a push until the last stream taken out of hyper had it",
         app.watch.counts().push_seconds.clone(),
     );
+    app.metrics.openid.register(&mut registry);
     app.gateway.register(&mut registry);
     registry.register_collector(Box::new(Figures(Arc::clone(app))));
     let mut buffer = String::new();

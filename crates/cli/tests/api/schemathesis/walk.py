@@ -6,6 +6,7 @@ At the end every answer that is documented must have been seen, except those tha
 import json
 import os
 import sys
+import urllib.parse
 import urllib.request
 import uuid
 
@@ -32,7 +33,20 @@ OTHERS = {"400", "408", "413", "503"}
 # A CDN's secret is not configured here; budgets that are used up are for limiter.rs: this machine has none.
 PUBLIC_OTHERS = {"403", "429"}
 # Needs a server of its own: one without a key from the environment, and one with another secret. Tested with these.
-ELSEWHERE = {("revokeKey", "409"), ("restore", "409")}
+ELSEWHERE = {("revokeKey", "409"), ("restore", "409")} | {
+    # And one without a default room.
+    (operation, "404")
+    for operation in (
+        "openidConfiguration",
+        "openidAuthorize",
+        "openidAuthorizePosted",
+        "openidToken",
+        "openidUserInfo",
+        "openidUserInfoPosted",
+        "openidUserinfo",
+        "openidUserinfoPosted",
+    )
+}
 
 TIMEOUT_SECONDS = 60
 
@@ -52,10 +66,12 @@ class Listener:
         }
         self.seen = set()
 
-    def call(self, operation, status, body=None, headers=None, query=None, **path_parameters):
+    def call(self, operation, status, body=None, form=None, headers=None, query=None, **path_parameters):
         """Calls an operation, and wants this status and an answer as documented."""
         path, method, _ = self.operations[operation]
         more = {} if body is None else {"body": body, "media_type": "application/json"}
+        if form is not None:
+            more = {"body": form, "media_type": "application/x-www-form-urlencoded"}
         if isinstance(body, bytes):
             more = {"body": body, "media_type": "application/octet-stream"}
         case = self.schema[path][method].Case(
@@ -100,6 +116,8 @@ def main():
     walk_auction(public, private, admin)
     for status in (200, 202):
         walk_pages(public, private, admin, status)
+        walk_openid(public, private, admin, status, {})
+        walk_openid(public, private, admin, status, {"id": "Sample"})
     walk_checks(public, private, admin)
     walk_stream(public)
     walk_alarms(private, admin)
@@ -407,6 +425,72 @@ def walk_pages(public, private, admin, waiting):
     private.call("changeRoom", 200, headers=admin, body={"settings": {"auto_enter": True}}, id=room)
     public.call("waitPage", 303, headers={**browser, **new}, room=room)
     private.call("deleteRoom", 204, headers=admin, id=room)
+
+
+def walk_openid(public, private, admin, waiting, path):
+    """A login of the default room, or of a named one: waits, moves, comes in, and is tokens."""
+    of_room = "OfRoom" if path else ""
+    home, shop = "https://shop.example.com/callback", {"headers": admin, "id": "Sample"}
+    private.call("resetInitialState", 200, headers=admin, body={"event_id": "Sample"})
+    private.call("changeRoom", 200, body={"settings": {"queueing_status_code": waiting}}, **shop)
+    login = {"id": "login", "redirect_addresses": [home], "login_address": "https://shop.example.com/login"}
+    secret = private.json("createClient", 201, body=login, **shop)["secret"]
+    private.call("createClient", 201, body={"id": "plain", "redirect_addresses": [home], "public": True}, **shop)
+    browser = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    query = {"client_id": "login", "redirect_uri": home, "response_type": "code", "scope": "openid", "state": "s"}
+
+    def cookie(response):
+        return {"Cookie": response.headers["set-cookie"][0].split(";")[0]}
+
+    def wait():
+        arrived = cookie(public.call(f"openidAuthorize{of_room}", waiting, query=query, headers=browser, **path))
+        both = {**browser, **arrived}
+        return cookie(public.call(f"openidAuthorize{of_room}", waiting, query=query, headers=both, **path))
+
+    public.call(f"openidConfiguration{of_room}", 200, **path)
+    public.call(f"openidAuthorize{of_room}Posted", 303, form=query, **path)
+    held = wait()
+    public.call(f"openidAuthorize{of_room}", waiting, query=query, headers=held, **path)
+    if path:
+        nowhere = {"id": "Nowhere"}
+        public.call("openidKeys", 200, **path)
+        for operation in ("openidConfigurationOfRoom", "openidKeys", "openidUserInfoOfRoom", "openidUserinfoOfRoom"):
+            public.call(operation, 404, **nowhere)
+        for operation in ("openidAuthorizeOfRoom", "openidEnter", "openidJoin", "openidLeave", "openidMoved"):
+            public.call(operation, 404, query=query, **nowhere)
+        public.call("openidAuthorizeOfRoomPosted", 404, form=query, **nowhere)
+        public.call("openidTokenOfRoom", 404, form={"grant_type": "authorization_code"}, **nowhere)
+        for operation in ("openidUserInfoOfRoomPosted", "openidUserinfoOfRoomPosted"):
+            public.call(operation, 404, form={"access_token": "x"}, **nowhere)
+        public.call("openidMoved", 303, query={"client_id": "login"}, **path)
+        public.call("openidMoved", 200, query={"client_id": "plain"}, **path)
+        public.call("openidEnter", waiting, query=query, headers=held, **path)
+        public.call("openidEnter", 303, query=query, headers={**browser, **held}, **path)
+        public.call("openidJoin", 303, query=query, headers=held, **path)
+    url = public.json("lineMove", headers=held, query={"room": "Sample"})["url"]
+    taken = {"room": "Sample", "code": url.partition("code=")[2].partition("&")[0]}
+    new = cookie(public.call("lineTake", waiting, query=taken))
+    public.call(f"openidAuthorize{of_room}", 410, query=query, headers=held, **path)
+    if path:
+        for operation in ("openidEnter", "openidLeave"):
+            public.call(operation, 410, query=query, headers=held, **path)
+        public.call("openidLeave", 303, query=query, headers=wait(), **path)
+    body = {"event_id": "Sample", "increment_by": 1000}
+    private.call("incrementServingCounter", 200, headers=admin, body=body)
+    back = public.call(f"openidAuthorize{of_room}", 303, query=query, headers={**browser, **new}, **path)
+    code = urllib.parse.parse_qs(urllib.parse.urlsplit(back.headers["location"][0]).query)["code"][0]
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": home}
+    public.call(f"openidToken{of_room}", 401, form={**form, "client_id": "nobody"}, **path)
+    named = {"client_id": "login", "client_secret": secret}
+    access = public.json(f"openidToken{of_room}", 200, form={**form, **named}, **path)["access_token"]
+    for spelling in ("UserInfo", "Userinfo"):
+        public.call(f"openid{spelling}{of_room}", 200, headers=bearer(access), **path)
+        public.call(f"openid{spelling}{of_room}", 401, **path)
+        public.call(f"openid{spelling}{of_room}Posted", 200, form={"access_token": access}, **path)
+        public.call(f"openid{spelling}{of_room}Posted", 401, form={"access_token": "x"}, **path)
+    for client in ("login", "plain"):
+        private.call("deleteClient", 204, client=client, **shop)
+    private.call("changeRoom", 200, body={"settings": {"queueing_status_code": None}}, **shop)
 
 
 def walk_stream(public):

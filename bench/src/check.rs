@@ -2,13 +2,13 @@
 //! and the same nginx asking nobody. All of them before one origin, in turn.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::figures::median;
 use crate::load::{Connection, Requests, block_on, run_load};
-use crate::proxy::{LIMIT_A_SECOND, Nginx};
+use crate::proxy::{LIMIT_A_SECOND, Nginx, cpu_seconds};
 use crate::servers::{Anteroom, Baseline};
 
 /// A navigation, as a browser sends it.
@@ -28,35 +28,45 @@ pub(crate) fn compare(binary: &str, rounds: usize, round: Duration) -> Result<()
     anteroom.call(&asks)?;
     let baseline = Baseline::repeating_answer_of(&anteroom, &asks)?;
     let request = [Requests::with_head("/", &format!("{NAVIGATION}cookie: {cookie}\r\n"))];
+    let asking = |server| Nginx::checking(origin.address, server);
     let fronts = [
-        ("nginx asking Anteroom", Nginx::checking(origin.address, Some(anteroom.public()))?),
-        ("nginx asking a bare hyper server", Nginx::checking(origin.address, Some(baseline.address()))?),
-        ("nginx asking nobody", Nginx::checking(origin.address, None)?),
+        ("nginx asking Anteroom", asking(Some(anteroom.public()))?, Some(anteroom.process_id())),
+        ("nginx asking a bare hyper server", asking(Some(baseline.address()))?, Some(baseline.process_id())),
+        ("nginx asking nobody", asking(None)?, None),
     ];
-    for (name, front) in &fronts {
+    for (name, front, _) in &fronts {
         ensure!(status(front.address, &request[0])? == 200, "{name}: the visitor is not let in");
     }
     let stranger = status(fronts[0].1.address, &Requests::with_head("/", NAVIGATION))?;
     ensure!(stranger == 401, "a visitor without a cookie gets {stranger}");
     println!(
-        "| GET of 1 KiB through nginx, pinned | connections | a second | of asking a bare server (gate 0.9) | of asking nobody |"
+        "| GET of 1 KiB through nginx, pinned | connections | a second | of asking a bare server (gate 0.9) | of asking nobody \
+         | CPU µs of the server asked |"
     );
-    println!("|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|");
     for connections in [64, 256] {
         let mut rates = vec![vec![]; fronts.len()];
+        let mut micros = vec![vec![]; fronts.len()];
         // One round of each first that is not counted.
         for counted in std::iter::once(false).chain(std::iter::repeat_n(true, rounds)) {
-            for ((_, front), rates) in fronts.iter().zip(&mut rates) {
+            for ((_, front, server), (rates, micros)) in fronts.iter().zip(rates.iter_mut().zip(&mut micros))
+            {
+                let cpu = || server.map_or(Ok(0.0), cpu_seconds);
+                let (before, started) = (cpu()?, Instant::now());
                 let rate = run_load(front.address, &request, connections, round)?;
+                let requests = rate * started.elapsed().as_secs_f64();
                 if counted {
                     rates.push(rate);
+                    micros.push((cpu()? - before) / requests * 1e6);
                 }
             }
         }
         let medians: Vec<f64> = rates.iter().map(|rates| median(rates)).collect();
-        for ((name, _), rate) in fronts.iter().zip(&medians) {
-            let (of_bare, of_nobody) = (rate / medians[1], rate / medians[2]);
-            println!("| {name} | {connections} | {rate:.0} | **{of_bare:.2}** | {of_nobody:.2} |");
+        for (((name, ..), rate), micros) in fronts.iter().zip(&medians).zip(&micros) {
+            let (of_bare, of_nobody, micros) = (rate / medians[1], rate / medians[2], median(micros));
+            println!(
+                "| {name} | {connections} | {rate:.0} | **{of_bare:.2}** | {of_nobody:.2} | {micros:.1} |"
+            );
         }
     }
     Ok(())

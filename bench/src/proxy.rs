@@ -136,7 +136,7 @@ fn visitor(anteroom: &Anteroom) -> Result<Requests> {
 }
 
 /// CPU time that a process and its children have used.
-fn cpu_seconds(process: u32) -> Result<f64> {
+pub(crate) fn cpu_seconds(process: u32) -> Result<f64> {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let mut ticks = 0.0;
     for process in children.split_whitespace().map(str::to_owned).chain([process.to_string()]) {

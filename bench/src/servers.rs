@@ -174,6 +174,10 @@ impl Baseline {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Baseline {

@@ -11,6 +11,7 @@ mod door;
 mod fallback;
 mod handoff;
 mod languages;
+mod openid;
 mod page_checks;
 mod pictures;
 mod scene;

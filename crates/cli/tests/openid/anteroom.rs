@@ -25,7 +25,13 @@ const SECRET_VARIABLE: &str = "ANTEROOM_SHOP_SECRET";
 impl Anteroom {
     /// Starts it with the recipe of a client, as it stands but for these texts and what takes their place.
     #[track_caller]
-    pub(crate) fn of_recipe(mode: Mode, recipe: &str, client_port: u16, edits: &[(&str, &str)]) -> Self {
+    pub(crate) fn of_recipe(
+        mode: Mode,
+        recipe: &str,
+        client_port: u16,
+        algorithm: &'static str,
+        edits: &[(&str, &str)],
+    ) -> Self {
         let (public, private) = (ReservedPort::take(), ReservedPort::take());
         let ports = Ports {
             visitors: client_port,
@@ -49,6 +55,7 @@ impl Anteroom {
         let server = Server::builder(BINARY)
             .without_env("ANTEROOM_PUBLIC_ADDR")
             .without_env("ANTEROOM_PRIVATE_ADDR")
+            .env("ANTEROOM_SIGNING_ALGORITHM", algorithm)
             .config(config);
         // A variable that nothing names is refused.
         let server = if is_public { server } else { server.env(SECRET_VARIABLE, SECRET) };
@@ -58,13 +65,14 @@ impl Anteroom {
             issuer: format!("http://127.0.0.1:{}", public.number()),
             secret,
             port: public.number(),
+            algorithm,
         };
         Self { registration, server, _ports: [public, private] }
     }
 
     /// Starts it, and makes the client by a call.
     #[track_caller]
-    pub(crate) fn open(mode: Mode, redirect_address: &str) -> Self {
+    pub(crate) fn open(mode: Mode, redirect_address: &str, algorithm: &'static str) -> Self {
         let (public, private) = (ReservedPort::take(), ReservedPort::take());
         let url = format!("http://127.0.0.1:{}", public.number());
         let server = Server::builder(BINARY)
@@ -72,6 +80,7 @@ impl Anteroom {
             .env("ANTEROOM_PRIVATE_ADDR", format!("127.0.0.1:{}", private.number()))
             .env("ANTEROOM_PUBLIC_URL", url.as_str())
             .env("ANTEROOM_DEFAULT_ROOM", "Hall")
+            .env("ANTEROOM_SIGNING_ALGORITHM", algorithm)
             .config(ROOM)
             .start()
             .expect("the server starts");
@@ -84,7 +93,7 @@ impl Anteroom {
         let secret = client["secret"].as_str().unwrap_or_default().to_owned();
         assert_eq!(secret.is_empty(), is_public, "{client}");
         let registration =
-            Registration { issuer: format!("{url}/rooms/shop"), secret, port: public.number() };
+            Registration { issuer: format!("{url}/rooms/shop"), secret, port: public.number(), algorithm };
         Self { registration, server, _ports: [public, private] }
     }
 }

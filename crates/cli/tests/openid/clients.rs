@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::anteroom::Anteroom;
 use crate::program::Program;
-use crate::providers::{Authentication, CLIENT_ID, Mode, Provider, Which};
+use crate::providers::{Authentication, CLIENT_ID, Mode, Provider, RS256, Which};
 use crate::visitor::Page;
 use node::{has_modules, node_program, programs, succeeds};
 
@@ -92,6 +92,11 @@ impl Client {
         matches!(self, Self::Express | Self::OpenId)
     }
 
+    /// Whether it reads a discovery document without RS256, which the specification wants in every one.
+    pub(crate) fn reads_documents_without_rs256(self) -> bool {
+        self != Self::Idpyoidc
+    }
+
     /// Whether all that it needs is there; see [`require`].
     fn is_there(self) -> bool {
         match self {
@@ -119,7 +124,7 @@ impl Client {
             ("CLIENT_SECRET", &registration.secret),
             ("AUTHENTICATION", setup.mode.authentication.name()),
             ("PKCE", if setup.mode.has_pkce { "S256" } else { "" }),
-            ("ALGORITHM", "RS256"),
+            ("ALGORITHM", registration.algorithm),
             ("URL", &setup.url()),
             ("PORT", &port),
             ("PYTHONDONTWRITEBYTECODE", "1"),
@@ -264,7 +269,7 @@ impl Pair {
     #[track_caller]
     pub(crate) fn open_edited(client: Client, mode: Mode, edits: &[(&str, &str)]) -> Option<Self> {
         let recipe = client.recipe().expect("it has one");
-        Self::of(client, mode, |port| Some(Box::new(Anteroom::of_recipe(mode, recipe, port, edits))))
+        Self::of(client, mode, |port| Some(Box::new(Anteroom::of_recipe(mode, recipe, port, RS256, edits))))
     }
 
     #[track_caller]

@@ -7,6 +7,9 @@ use crate::reference_provider::ReferenceProvider;
 /// The name of every client, which is the name of the room: how an adapter of AWS had it, and what ours does by default.
 pub(crate) const CLIENT_ID: &str = "shop";
 
+/// What clients take to be signed with when nobody says otherwise.
+pub(crate) const RS256: &str = "RS256";
+
 /// How a client shows the token endpoint who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authentication {
@@ -54,6 +57,8 @@ pub(crate) struct Registration {
     pub(crate) secret: String,
     /// The port of the issuer.
     pub(crate) port: u16,
+    /// What it signs with.
+    pub(crate) algorithm: &'static str,
 }
 
 /// A provider that serves one visitor at a time, and has one client.
@@ -80,7 +85,10 @@ pub(crate) trait Provider: std::fmt::Debug {
 /// Which provider a test runs against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
+    /// As it is when nothing is set: its tokens are signed with RS256.
     Anteroom,
+    /// The same with ES256.
+    AnteroomWithEs256,
     Reference,
 }
 
@@ -90,10 +98,14 @@ impl Which {
     pub(crate) fn open(self, client: Client, mode: Mode, port: u16) -> Option<Box<dyn Provider>> {
         let redirect_address = format!("{}{}", site_url(port), client.redirect_path());
         let redirect_address = redirect_address.as_str();
-        match (self, client.recipe()) {
-            (Self::Anteroom, Some(recipe)) => Some(Box::new(Anteroom::of_recipe(mode, recipe, port, &[]))),
-            (Self::Anteroom, None) => Some(Box::new(Anteroom::open(mode, redirect_address))),
-            (Self::Reference, _) => {
+        let anteroom = |algorithm| match client.recipe() {
+            Some(recipe) => Anteroom::of_recipe(mode, recipe, port, algorithm, &[]),
+            None => Anteroom::open(mode, redirect_address, algorithm),
+        };
+        match self {
+            Self::Anteroom => Some(Box::new(anteroom(RS256))),
+            Self::AnteroomWithEs256 => Some(Box::new(anteroom("ES256"))),
+            Self::Reference => {
                 ReferenceProvider::open(mode, redirect_address).map(|provider| Box::new(provider) as _)
             }
         }

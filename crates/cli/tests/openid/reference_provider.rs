@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::clients::node::{has_modules, node_program};
 use crate::program::Program;
-use crate::providers::{Authentication, CLIENT_ID, Mode, Provider, Registration};
+use crate::providers::{Authentication, CLIENT_ID, Mode, Provider, RS256, Registration};
 
 /// How long it may take until it listens. Generous, because it may share two cores with a build.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -50,6 +50,7 @@ impl ReferenceProvider {
             issuer: format!("http://127.0.0.1:{}", port.number()),
             secret: if is_public { String::new() } else { SECRET.to_owned() },
             port: port.number(),
+            algorithm: RS256,
         };
         let mut provider = Self { registration, program, _directory: directory, _port: port };
         wait_until("the reference provider listens", START_TIMEOUT, || {

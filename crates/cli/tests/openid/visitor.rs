@@ -66,22 +66,41 @@ impl Visitor {
         self.jars.remove(host);
     }
 
+    /// A script of a page asks for something.
+    #[track_caller]
+    pub(crate) fn fetch(&mut self, address: &str) -> Answer {
+        let headers = [("Accept", "*/*"), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")];
+        self.send(address, |target| {
+            headers
+                .iter()
+                .fold(Request::new("GET", target), |request, (name, value)| request.header(name, value))
+        })
+    }
+
     #[track_caller]
     fn get(&mut self, address: &str, from: Option<&str>) -> Answer {
+        let authority = parts(address).0;
+        let site = match from.map(|from| parts(from).0) {
+            None => "none",
+            Some(from) if from == authority => "same-origin",
+            Some(_) => "cross-site",
+        };
+        self.send(address, |target| {
+            NAVIGATION.iter().fold(Request::new("GET", target), |request, (name, value)| {
+                request.header(name, if *name == "Sec-Fetch-Site" { site } else { value })
+            })
+        })
+    }
+
+    #[track_caller]
+    fn send(&mut self, address: &str, request: impl FnOnce(&str) -> Request) -> Answer {
         let (authority, target) = parts(address);
         let (host, port) = authority.split_once(':').expect("every address here has a port");
         let jar = self.jars.entry(host.to_owned()).or_insert_with(|| {
             // Browsers take what is marked as `Secure` from this name without TLS, too.
             if host == "localhost" { CookieJar::over_tls() } else { CookieJar::in_clear() }
         });
-        let site = match from.map(|from| parts(from).0) {
-            None => "none",
-            Some(from) if from == authority => "same-origin",
-            Some(_) => "cross-site",
-        };
-        let request = NAVIGATION.iter().fold(Request::new("GET", target), |request, (name, value)| {
-            request.header(name, if *name == "Sec-Fetch-Site" { site } else { value })
-        });
+        let request = request(target);
         let request = request.header("Host", authority);
         let request = jar.header().iter().fold(request, |request, cookies| request.header("Cookie", cookies));
         let port = port.parse().expect("a port");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anteroom_testkit::{full, now, pause, wait_for};
+use anteroom_testkit::{SetCookie, full, now, pause, wait_for};
 use serde_json::json;
 
 use crate::clients::{Client, LoggedIn, Pair};
@@ -250,6 +250,26 @@ fn the_login_at_envoy_ends_with_the_visit() {
     }
 }
 
+/// What Envoy keeps in the browser for a login lasts as long as the recipe says that a visitor may be in line.
+#[test]
+fn a_login_at_envoy_may_take_a_day() {
+    let client = Client::Envoy;
+    let Some(pair) = Pair::open(client, Which::Anteroom, client.modes()[0]) else { return };
+    let begun = Visitor::default().open_until(&pair.client.at("/"), |_| true);
+    let kept: Vec<Option<u64>> = begun.answer.set_cookies().iter().map(SetCookie::max_age_seconds).collect();
+    assert!(kept.len() >= 2 && kept.iter().all(|seconds| *seconds == Some(24 * 60 * 60)), "{begun:?}");
+}
+
+/// A script cannot wait in line: it is told so, and begins no login.
+#[test]
+fn scripts_are_not_sent_into_a_line() {
+    for client in [Client::Apache, Client::Envoy] {
+        let Some(pair) = Pair::open(client, Which::Anteroom, client.modes()[0]) else { continue };
+        let answer = Visitor::default().fetch(&pair.client.at("/api"));
+        assert_eq!((answer.status, answer.header("Location")), (401, None), "{client:?}: {answer:?}");
+    }
+}
+
 /// A client that gives a login little time: its visitors wait first, at the waiting page for other sites, and log in afterwards.
 #[test]
 fn who_has_waited_before_the_login_is_logged_in_at_once() {
@@ -294,6 +314,13 @@ macro_rules! matrix {
             }
 
             #[test]
+            fn at_anteroom_with_es256() {
+                if super::is_asked_for() && CLIENT.reads_documents_without_rs256() {
+                    super::walk(CLIENT, Which::AnteroomWithEs256);
+                }
+            }
+
+            #[test]
             fn at_the_reference_provider() {
                 if super::is_asked_for() {
                     super::walk(CLIENT, Which::Reference);
@@ -310,8 +337,8 @@ fn is_asked_for() -> bool {
 }
 
 matrix! {
-    apache: Apache, false;
-    envoy: Envoy, false;
+    apache: Apache, true;
+    envoy: Envoy, true;
     express: Express, false;
     idpyoidc: Idpyoidc, true;
     mozilla_django: MozillaDjango, false;

@@ -81,7 +81,7 @@ fn clients_prove_themselves_by_basic_by_the_form_or_by_pkce_alone() {
     };
     let by_basic = exchange(&stand.code(""), &basic(&format!("Hall:{}", stand.secret)));
     assert_eq!(by_basic.status, 200, "{by_basic:?}");
-    let escaped: String = stand.secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let escaped = stand.secret.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
     let by_escaped = exchange(&stand.code(""), &basic(&format!("Hall:{escaped}")));
     assert_eq!(by_escaped.status, 200, "form-decoded: {by_escaped:?}");
     let with_pkce = format!("&code_challenge={CHALLENGE}&code_challenge_method=S256");

@@ -98,6 +98,7 @@ impl Stand {
     }
 
     /// A good request of the client `Hall`.
+    #[expect(clippy::unused_self, reason = "it is a request to this server")]
     pub(super) fn target(&self, more: &str) -> String {
         request_of("Hall", CALLBACK, more)
     }

@@ -2,14 +2,15 @@
 
 use std::process::{Command, Output, Stdio};
 
-use anteroom_testkit::{Server, python_with, require};
+use anteroom_testkit::{Request, Server, python_with, require};
 use serde_json::{Value, json};
 
 use crate::clients::node::{has_modules, node_output, programs};
 use crate::support::BINARY;
 
-/// Three rooms, of which the first is the default room.
-const CONFIG: &str = "default_room = \"Hall\"\n[[room]]\nid = \"Hall\"\n[[room]]\nid = \"Side.door-2\"\n[[room]]\nid = \"shop\"\n";
+/// Rooms, of which the first is the default room; the last gets an issuer of its own.
+const CONFIG: &str = "default_room = \"Hall\"\n[[room]]\nid = \"Hall\"\n[[room]]\nid = \"Side.door-2\"\n\
+    [[room]]\nid = \"shop\"\n[[room]]\nid = \"Own\"\n";
 /// What a library that knows nothing of us goes by, and what is not what it would take for granted.
 const SAID: [(&str, &[&str]); 7] = [
     ("response_types_supported", &["code"]),
@@ -29,7 +30,12 @@ fn start() -> (Server, Vec<String>) {
     server.set_env("ANTEROOM_PUBLIC_ADDR", server.public().to_string());
     server.set_env("ANTEROOM_PUBLIC_URL", url.as_str());
     server.restart().expect("the server starts again");
-    let issuers = vec![url.clone(), format!("{url}/rooms/Side.door-2"), format!("{url}/rooms/shop")];
+    // As on a host of which only the paths below our prefix are ours.
+    let own = format!("{url}/.anteroom/rooms/Own");
+    let settings = json!({ "settings": { "issuer": own } }).to_string();
+    let set = server.operator().send(&Request::new("PATCH", "/rooms/Own").body(settings)).expect("an answer");
+    assert_eq!(set.status, 200, "{set:?}");
+    let issuers = vec![url.clone(), format!("{url}/rooms/Side.door-2"), format!("{url}/rooms/shop"), own];
     (server, issuers)
 }
 

@@ -91,17 +91,21 @@ fn is_crawler(headers: &HeaderMap) -> bool {
         return false;
     };
     let agent = agent.as_bytes();
-    let begins_crawler = |rest: &[u8]| {
-        CRAWLERS
-            .iter()
-            .any(|name| rest.get(..name.len()).is_some_and(|rest| rest.eq_ignore_ascii_case(name.as_bytes())))
-    };
     // Each navigation comes by here, and hardly any place can be the beginning of a name: one look at a letter decides.
     (0..agent.len()).any(|place| {
         IS_CRAWLER_INITIAL[usize::from(agent[place])]
-            && begins_crawler(&agent[place..])
+            && begins_with_crawler(&agent[place..])
             && !is_telephone(&agent[..place])
     })
+}
+
+/// Whether the name of a crawler stands here.
+fn begins_with_crawler(text: &[u8]) -> bool {
+    let [first, second, ..] = *text else { return false };
+    let begin = [first.to_ascii_lowercase(), second.to_ascii_lowercase()];
+    // Two letters leave one name at the most, and mostly none.
+    let name = CRAWLERS.iter().map(|name| name.as_bytes()).find(|name| name[..2] == begin);
+    name.is_some_and(|name| text.get(..name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name)))
 }
 
 /// Whether the `bot` behind this is the end of a make of telephones.
@@ -182,6 +186,10 @@ mod tests {
             kind_of("GET", &[html, ("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")]),
             Kind::Read
         );
+        let mut begins: Vec<&str> = CRAWLERS.iter().map(|name| &name[..2]).collect();
+        begins.sort_unstable();
+        begins.dedup();
+        assert_eq!(begins.len(), CRAWLERS.len(), "two letters tell them apart");
         for crawler in
             ["Lighthouse", "x SLURP", "WhatsApp/2.23", "a-Spider", "okhttpclient", "Botbot", "cubot bot"]
         {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anteroom_core::{Recognition, UnixMillis};
+use anteroom_core::{Recognition, SessionKey, UnixMillis};
 use anteroom_engine::Engine;
 use anteroom_tokens::cookie::CookieContent;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -251,12 +251,32 @@ pub(super) fn visit_headers(rule: &Rule, inside: Option<&InsideVisitor>) -> Head
     if let Some(room) = &rule.room.name_header {
         headers.insert(ROOM, room.clone());
     }
-    if let Some(InsideVisitor { ticket, .. }) = inside
-        && let Ok(visit) = HeaderValue::try_from(key_of(ticket).to_string())
-    {
-        headers.insert(VISIT, visit);
+    if let Some(InsideVisitor { ticket, .. }) = inside {
+        headers.insert(VISIT, visit_value(key_of(ticket)));
     }
     headers
+}
+
+/// As [`SessionKey`] is displayed. Every request of a visitor inside has it, so it is written without the machinery of formats.
+fn visit_value(key: SessionKey) -> HeaderValue {
+    const LONGEST: usize = "18446744073709551615-18446744073709551615".len();
+    let mut text = [0; LONGEST];
+    let mut begin = LONGEST;
+    for (index, mut number) in [key.position.get(), key.generation.number()].into_iter().enumerate() {
+        if index > 0 {
+            begin -= 1;
+            text[begin] = b'-';
+        }
+        loop {
+            begin -= 1;
+            text[begin] = b"0123456789"[(number % 10) as usize];
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+    }
+    HeaderValue::from_bytes(&text[begin..]).expect("digits and a hyphen stand in a header field")
 }
 
 /// Resolves when the visit of an upgraded connection is over, touching it as long as it is not. One without a visit goes on.
@@ -300,6 +320,8 @@ async fn wait_for_visit_end(
 
 #[cfg(test)]
 mod tests {
+    use anteroom_core::{Generation, Position};
+
     use super::*;
 
     #[test]
@@ -333,6 +355,17 @@ mod tests {
         let mut told = 0;
         Command::take(&mut headers, |_| told += 1);
         assert_eq!(told, COMMANDS_READ_MAX);
+    }
+
+    #[test]
+    fn a_visit_is_written_as_it_is_displayed() {
+        for (opened, incarnation, position) in
+            [(0, 0, 1), (91_000_000, 7, 4_211), (u32::MAX, u8::MAX, (1 << 40) - 1)]
+        {
+            let generation = Generation { opened, incarnation };
+            let key = SessionKey { generation, position: Position::new(position).unwrap() };
+            assert_eq!(visit_value(key).to_str().unwrap(), key.to_string());
+        }
     }
 
     #[test]

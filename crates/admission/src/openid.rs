@@ -64,6 +64,7 @@ impl From<EngineError> for OpenIdError {
                 Self::InvalidGrant(VISIT_OVER)
             }
             EngineError::Refused(Refusal::UnknownGrant) => Self::InvalidGrant(LOGIN_OVER),
+            EngineError::Refused(Refusal::JustRefreshed) => Self::InvalidGrant(JUST_REFRESHED),
             other => Self::Admission(other.into()),
         }
     }
@@ -71,6 +72,7 @@ impl From<EngineError> for OpenIdError {
 
 const VISIT_OVER: &str = "the visit is over";
 const LOGIN_OVER: &str = "the login was revoked, or is forgotten";
+const JUST_REFRESHED: &str = "the refresh token was used a moment ago; the newer one is good";
 
 impl Admission {
     /// `iss` of the room's OpenID tokens: its own setting, else the public URL for the default room and the address below it for any

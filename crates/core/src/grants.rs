@@ -1,7 +1,8 @@
 //! Logins at clients of the OpenID provider: each is a grant of the visitor's session.
 //!
 //! *Invariant:* a code becomes a grant once, and of each grant one refresh token is good at a time. Who presents a used one, or
-//! another who presented it before, is a thief; nobody can tell which, so what was given for it is worth nothing from then on.
+//! another who presented it before, is a thief; nobody can tell which, so what was given for it is worth nothing from then on. Only
+//! the refresh token that was used a moment ago is believed to be a repetition, and refused.
 
 use crate::effects::Effects;
 use crate::ids::UnixMillis;
@@ -52,12 +53,16 @@ pub(crate) fn refresh(
     let is_its = |grant: &&mut Grant| grant.id == token.grant && !grant.is_revoked;
     let known = session.grants.iter_mut().find(is_its).ok_or(Refusal::UnknownGrant)?;
     if token.sequence < known.refresh_sequence {
+        if known.was_just_refreshed(token.sequence, now) {
+            return Err(Refusal::JustRefreshed);
+        }
         known.is_revoked = true;
         visits::end(room, now, Outcome::Abandoned, Some(session), spread_millis, effects)?;
         return Ok(Answer::GrantReused);
     }
     // A token is sealed, so one from the future is genuine: a store that lost something goes on from there.
     known.refresh_sequence = token.sequence.checked_add(1).ok_or(Refusal::UnknownGrant)?;
+    known.refreshed_at = now;
     Ok(Answer::Session(write(session, effects)))
 }
 

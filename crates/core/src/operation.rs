@@ -54,7 +54,8 @@ pub enum Operation {
         /// When the code was made.
         issued_at: UnixMillis,
     },
-    /// A client exchanges a refresh token. One that was exchanged before ends the visit: somebody else has it too.
+    /// A client exchanges a refresh token. One that was exchanged before ends the visit, because somebody else has it too; but for the
+    /// one before the present one, for [`REFRESH_GRACE_MILLIS`](crate::session::REFRESH_GRACE_MILLIS).
     Refresh {
         /// Whose visit.
         key: SessionKey,
@@ -391,6 +392,9 @@ pub enum Refusal {
     /// The login was revoked, or is forgotten.
     #[error("the login is no longer good")]
     UnknownGrant,
+    /// The refresh token was exchanged a moment ago, and there is a newer one.
+    #[error("the refresh token was used a moment ago; the newer one is good")]
+    JustRefreshed,
     /// The visit has as many logins of the last moments as it can remember.
     #[error("{GRANTS_MAX} logins of this visit are younger than two minutes; try again later")]
     TooManyGrants,

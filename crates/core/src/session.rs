@@ -122,6 +122,9 @@ pub const GRANTS_MAX: usize = 16;
 /// How long a grant is kept at least, from when its code was made: longer than any node takes the code for good, so that the code
 /// cannot be used again.
 pub const GRANT_KEPT_MILLIS: u64 = 120_000;
+/// For how long after a refresh the token that was exchanged is taken for a repetition: two tabs of one visitor, or a response that
+/// was lost. It gives nothing, and ends nothing.
+pub const REFRESH_GRACE_MILLIS: u64 = 10_000;
 
 /// A login at a client of the OpenID provider: what became of one code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +137,8 @@ pub struct Grant {
     pub issued_at: UnixMillis,
     /// The refresh token that is good next: each is used once.
     pub refresh_sequence: u32,
+    /// When a refresh token was exchanged last; 0 if none was.
+    pub refreshed_at: UnixMillis,
     /// The code came twice: nothing that was given for it is good any more.
     pub is_revoked: bool,
 }
@@ -150,7 +155,13 @@ pub struct Stay {
 impl Grant {
     /// One that was never refreshed.
     pub const fn new(id: u64, client: u64, issued_at: UnixMillis) -> Self {
-        Self { id, client, issued_at, refresh_sequence: 0, is_revoked: false }
+        Self { id, client, issued_at, refresh_sequence: 0, refreshed_at: UnixMillis(0), is_revoked: false }
+    }
+
+    /// Whether a used refresh token is the one before the present one, and was used a moment ago.
+    pub fn was_just_refreshed(&self, sequence: u32, now: UnixMillis) -> bool {
+        sequence.checked_add(1) == Some(self.refresh_sequence)
+            && now < self.refreshed_at.plus(REFRESH_GRACE_MILLIS)
     }
 }
 

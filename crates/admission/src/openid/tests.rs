@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use anteroom_core::session::REFRESH_GRACE_MILLIS;
 use anteroom_core::settings::Value as SettingValue;
 use anteroom_core::{Operation, Outcome, RoomId, RoomState, SessionStatus, Settings, Ticket, UnixMillis};
 use anteroom_engine::{Actor, Engine};
@@ -557,8 +558,35 @@ async fn of_two_nodes_that_get_a_code_at_the_same_time_exactly_one_gives_tokens(
     assert!(scene.node.user_info(&tokens.access_token).await.is_ok());
     let refresh = tokens.refresh_token.as_deref();
     let (one, two) = tokio::join!(scene.node.refresh(refresh), other.refresh(refresh));
-    assert_eq!(u8::from(one.is_ok()) + u8::from(two.is_ok()), 1, "{one:?} {two:?}");
+    let (winner, loser) = if one.is_ok() { (one, two) } else { (two, one) };
+    assert_invalid_grant(loser, "used a moment ago");
+    let winner = winner.expect("one of them");
+    assert_invalid_grant(other.refresh(refresh).await, "used a moment ago");
+    assert_eq!(session(&other, ticket).await.status, SessionStatus::Active, "two tabs throw nobody out");
+    assert!(other.user_info(&winner.access_token).await.is_ok());
+    assert!(scene.node.refresh(winner.refresh_token.as_deref()).await.is_ok());
+    assert_invalid_grant(other.refresh(refresh).await, "used before");
     assert_eq!(session(&other, ticket).await.outcome(), Some(Outcome::Abandoned));
+}
+
+/// After the moment in which two tabs may ask, it is a theft as before.
+#[tokio::test]
+async fn the_last_used_refresh_token_is_refused_for_a_moment_and_then_ends_the_visit() {
+    let scene = Scene::start().await;
+    let node = &scene.node;
+    let ticket = node.enter().await;
+    let first = node.redeem(&node.code(ticket)).await.unwrap().refresh_token;
+    scene.later(100);
+    let second = node.refresh(first.as_deref()).await.unwrap();
+    let signings = node.admission.signer.signings();
+    scene.later(REFRESH_GRACE_MILLIS / 1_000 - 1);
+    assert_invalid_grant(node.refresh(first.as_deref()).await, "used a moment ago");
+    assert!(node.user_info(&second.access_token).await.is_ok());
+    scene.later(1);
+    assert_invalid_grant(node.refresh(first.as_deref()).await, "used before");
+    assert_eq!(node.admission.signer.signings(), signings, "nothing is signed for it");
+    assert_eq!(session(node, ticket).await.outcome(), Some(Outcome::Abandoned));
+    assert_invalid_token(node.user_info(&second.access_token).await);
 }
 
 /// While tokens cannot be signed, a code stays good.

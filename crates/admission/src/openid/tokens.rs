@@ -41,7 +41,8 @@ pub(super) struct Login {
 }
 
 impl Admission {
-    /// New tokens for a refresh token, which is used up: the next one goes with them. One that was used before ends the visit.
+    /// New tokens for a refresh token, which is used up: the next one goes with them. One that was used before ends the visit; the last
+    /// of them is refused for a moment instead, because two tabs may have sent it.
     pub async fn refresh_openid(
         &self,
         room: &RoomView,
@@ -64,9 +65,8 @@ impl Admission {
         let (sequence, is_used) = (token.sequence, token.sequence < grant.refresh_sequence);
         let use_up = Operation::Refresh { key: key_of(&token.ticket), grant: token.grant, sequence };
         if is_used {
-            tracing::warn!(room = %id, client = %client.id, "used refresh token came again, ending the visit");
-            room.handle.operate(use_up, Actor::Visitor).await?;
-            return Err(OpenIdError::InvalidGrant(TOKEN_USED));
+            let refused = self.use_up_refresh_token(room, client, use_up).await;
+            return Err(refused.err().unwrap_or(OpenIdError::InvalidGrant(TOKEN_USED)));
         }
         let login = Login {
             token: OpenIdRefreshToken { sequence: sequence.saturating_add(1), ..token },
@@ -76,10 +76,21 @@ impl Admission {
         };
         let tokens = self.sign_login(room, client, &session, &login).await?;
         // Last, as with a code: while tokens cannot be signed, this one stays good.
-        match room.handle.operate(use_up, Actor::Visitor).await? {
-            Answer::Session(_) => Ok(tokens),
-            _ => Err(OpenIdError::InvalidGrant(TOKEN_USED)),
+        self.use_up_refresh_token(room, client, use_up).await?;
+        Ok(tokens)
+    }
+
+    async fn use_up_refresh_token(
+        &self,
+        room: &RoomView,
+        client: &OpenIdClient,
+        use_up: Operation,
+    ) -> Result<(), OpenIdError> {
+        if let Answer::Session(_) = room.handle.operate(use_up, Actor::Visitor).await? {
+            return Ok(());
         }
+        tracing::warn!(room = %room.handle.id(), client = %client.id, "used refresh token came again, visit ended");
+        Err(OpenIdError::InvalidGrant(TOKEN_USED))
     }
 
     pub(super) async fn sign_login(

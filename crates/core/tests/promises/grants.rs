@@ -7,6 +7,8 @@ use super::play::Play;
 
 /// For how long a code cannot be used again, however many come after it.
 const KEPT_MILLIS: u64 = 120_000;
+/// For how long the refresh token that was exchanged last may come again.
+const GRACE_MILLIS: u64 = 10_000;
 
 impl Play {
     /// As many logins as a visit remembers, of codes that were made then.
@@ -61,15 +63,21 @@ impl Play {
             assert_eq!(answer, &Err(Refusal::UnknownGrant));
             return;
         };
+        let clock = self.model.clock;
         if sequence < known.refresh_sequence {
+            if sequence + 1 == known.refresh_sequence && clock.0 < known.refreshed_at.0 + GRACE_MILLIS {
+                assert_eq!(answer, &Err(Refusal::JustRefreshed));
+                return;
+            }
             known.is_revoked = true;
             assert_eq!(answer, &Ok(Answer::GrantReused));
-            if self.note_end(&session) <= self.model.clock {
+            if self.note_end(&session) <= clock {
                 self.model.session_ended(session.key);
             }
             return;
         }
         known.refresh_sequence = sequence + 1;
+        known.refreshed_at = clock;
         let refreshed = Session { grants: grants.clone(), ..session };
         assert_eq!(answer, &Ok(Answer::Session(refreshed)), "nothing but the login changes");
     }

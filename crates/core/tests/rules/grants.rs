@@ -1,6 +1,6 @@
 //! Logins at clients of the OpenID provider: codes and refresh tokens that are good once.
 
-use anteroom_core::session::{GRANT_KEPT_MILLIS, GRANTS_MAX};
+use anteroom_core::session::{GRANT_KEPT_MILLIS, GRANTS_MAX, REFRESH_GRACE_MILLIS};
 use anteroom_core::{
     Answer, Event, Grant, Operation, Outcome, Refusal, Session, SessionKey, SessionStatus, UnixMillis,
 };
@@ -83,11 +83,40 @@ fn a_used_refresh_token_ends_a_visit_by_cookie_on_every_node() {
     let key = story.try_claim_for(ticket, Some(STAY)).unwrap().key;
     login(&mut story, key, 1).unwrap();
     refresh(&mut story, key, 1, 0).unwrap();
+    story.later(REFRESH_GRACE_MILLIS / 1_000);
     assert_eq!(refresh(&mut story, key, 1, 0), Ok(Answer::GrantReused));
     assert_eq!(session(&story, key).outcome(), Some(Outcome::Abandoned));
     assert!(!session(&story, key).is_alive(story.now));
     assert_eq!(session(&story, key).grant(1), None);
     assert_eq!(story.board().departed.iter().map(|departed| departed.key).collect::<Vec<_>>(), [key]);
+}
+
+/// Two tabs of one visitor, or a response that was lost: the first one's token is good, and nobody is thrown out.
+#[test]
+fn a_refresh_token_that_comes_again_at_once_is_refused_and_ends_nothing() {
+    let mut story = Story::manual();
+    let (key, other) = (inside(&mut story), inside(&mut story));
+    login(&mut story, key, 1).unwrap();
+    login(&mut story, other, 2).unwrap();
+    story.later(100);
+    for sequence in 0..2 {
+        refresh(&mut story, key, 1, sequence).unwrap();
+        let before = session(&story, key).clone();
+        assert_eq!(before.grants[0].refreshed_at, story.now);
+        for _ in 0..2 {
+            assert_eq!(refresh(&mut story, key, 1, sequence), Err(Refusal::JustRefreshed));
+        }
+        story.now = story.now.plus(REFRESH_GRACE_MILLIS - 1);
+        assert_eq!(refresh(&mut story, key, 1, sequence), Err(Refusal::JustRefreshed));
+        assert_eq!(*session(&story, key), before, "a refusal changes nothing");
+    }
+    refresh(&mut story, other, 2, 0).unwrap();
+    refresh(&mut story, other, 2, 1).unwrap();
+    assert_eq!(refresh(&mut story, other, 2, 0), Ok(Answer::GrantReused), "at once, but older");
+    refresh(&mut story, key, 1, 2).unwrap();
+    story.now = story.now.plus(REFRESH_GRACE_MILLIS);
+    assert_eq!(refresh(&mut story, key, 1, 2), Ok(Answer::GrantReused), "later");
+    assert_eq!(session(&story, key).status, SessionStatus::Ended(Outcome::Abandoned));
 }
 
 /// A store that went back to an older copy knows fewer refreshes than its clients.
@@ -99,7 +128,7 @@ fn a_refresh_token_that_is_newer_than_the_session_is_taken() {
     assert!(matches!(refresh(&mut story, key, 1, 5), Ok(Answer::Session(_))));
     assert_eq!(session(&story, key).grants[0].refresh_sequence, 6);
     assert_eq!(refresh(&mut story, key, 1, u32::MAX), Err(Refusal::UnknownGrant), "there is no next one");
-    assert_eq!(refresh(&mut story, key, 1, 5), Ok(Answer::GrantReused));
+    assert_eq!(refresh(&mut story, key, 1, 4), Ok(Answer::GrantReused));
 }
 
 #[test]

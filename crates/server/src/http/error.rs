@@ -206,7 +206,8 @@ impl From<Refusal> for ApiError {
             | Refusal::NotThisRound
             | Refusal::MovedByRounds
             | Refusal::TooManyReporters
-            | Refusal::TooManyGrants => Self::problem(Problem::Conflict, text),
+            | Refusal::TooManyGrants
+            | Refusal::JustRefreshed => Self::problem(Problem::Conflict, text),
             Refusal::UnknownReporter => Self::problem(Problem::UnknownName, text),
             Refusal::CounterOverflow | Refusal::Settings(_) => Self::bad_request(refusal.to_string()),
         }

@@ -10,8 +10,8 @@ const CORRUPT: Corrupt = Corrupt("logins of a session");
 pub(super) fn encode(writer: &mut Writer, grants: &[Grant]) {
     writer.byte(u8::try_from(grants.len()).expect("a session remembers few logins"));
     for grant in grants {
-        let Grant { id, client, issued_at, refresh_sequence, is_revoked } = *grant;
-        for number in [id, client, issued_at.0, refresh_sequence.into()] {
+        let Grant { id, client, issued_at, refresh_sequence, refreshed_at, is_revoked } = *grant;
+        for number in [id, client, issued_at.0, refreshed_at.0, refresh_sequence.into()] {
             writer.number(number);
         }
         writer.byte(u8::from(is_revoked));
@@ -30,6 +30,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Vec<Grant>, Corrupt> {
             id: reader.number()?,
             client: reader.number()?,
             issued_at: UnixMillis(reader.number()?),
+            refreshed_at: UnixMillis(reader.number()?),
             refresh_sequence: u32::try_from(reader.number()?).map_err(|_| CORRUPT)?,
             is_revoked: match reader.byte()? {
                 0 => false,
@@ -54,15 +55,17 @@ mod tests {
 
     /// Written by the last program that knew no logins: a visit by cookie.
     const SESSION: &[u8] = include_bytes!("before_grants/session.bytes");
-    /// A number, a client, a moment, a sequence and a flag.
-    const GRANT_BYTES: usize = 4 * 8 + 1;
+    /// A number, a client, two moments, a sequence and a flag.
+    const GRANT_BYTES: usize = 5 * 8 + 1;
 
     fn session(grants: Vec<Grant>) -> Session {
         Session { grants, ..decode_session(SESSION).unwrap() }
     }
 
     fn grant(id: u64) -> Grant {
-        Grant { refresh_sequence: u32::MAX, ..Grant::new(id, u64::MAX - id, UnixMillis(1_800_000_000_123)) }
+        let refreshed_at = UnixMillis(1_800_000_060_456);
+        let new = Grant::new(id, u64::MAX - id, UnixMillis(1_800_000_000_123));
+        Grant { refresh_sequence: u32::MAX, refreshed_at, ..new }
     }
 
     #[test]

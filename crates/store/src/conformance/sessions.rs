@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anteroom_core::session::REFRESH_GRACE_MILLIS;
 use anteroom_core::settings::Seconds;
 use anteroom_core::{
     Answer, Claim, Grant, InletKind, Mover, Operation, Outcome, PrefixTag, Session, SessionStatus, Settings,
@@ -185,6 +186,7 @@ pub(super) async fn logins_are_remembered_with_their_session(store: Arc<dyn Stor
     for grant in 1..=3 {
         caller.perform(Operation::Grant { key, grant, client: 77, issued_at }).await;
     }
+    let refreshed_at = caller.now;
     caller.perform(Operation::Refresh { key, grant: 2, sequence: 0 }).await;
     assert_eq!(
         caller.perform(Operation::Grant { key, grant: 1, client: 77, issued_at }).await,
@@ -193,13 +195,14 @@ pub(super) async fn logins_are_remembered_with_their_session(store: Arc<dyn Stor
     let kept = store.session(&caller.id, key).await.unwrap().unwrap();
     let expected = [
         Grant { is_revoked: true, ..Grant::new(1, 77, issued_at) },
-        Grant { refresh_sequence: 1, ..Grant::new(2, 77, issued_at) },
+        Grant { refresh_sequence: 1, refreshed_at, ..Grant::new(2, 77, issued_at) },
         Grant::new(3, 77, issued_at),
     ];
     assert_eq!(kept.grants, expected);
     assert_eq!(caller.next_end().await, Some(session.ends_at()), "a login makes no visit longer");
     // Another node, whose snapshot of the room is the same, sees that a token was used.
     let mut other = caller.on_another_node();
+    other.now = refreshed_at.plus(REFRESH_GRACE_MILLIS);
     let reused = other.perform(Operation::Refresh { key, grant: 2, sequence: 0 }).await;
     assert_eq!(reused, Answer::GrantReused);
     let kept = store.session(&caller.id, key).await.unwrap().unwrap();

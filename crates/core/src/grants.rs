@@ -34,7 +34,7 @@ pub(crate) fn grant(
         return Ok(Answer::GrantReused);
     }
     if session.grants.len() >= GRANTS_MAX {
-        forget_one(&mut session.grants, now)?;
+        forget_one(&mut session.grants, wanted.client, now)?;
     }
     session.grants.push(wanted);
     Ok(Answer::Session(write(session, effects)))
@@ -71,11 +71,12 @@ fn alive(session: Option<Session>, now: UnixMillis) -> Result<Session, Refusal> 
     if session.is_alive(now) { Ok(session) } else { Err(Refusal::AlreadyEnded) }
 }
 
-/// Makes space: for one whose code is worth nothing any more by itself, a revoked one before the oldest.
-fn forget_one(grants: &mut Vec<Grant>, now: UnixMillis) -> Result<(), Refusal> {
+/// Makes space by forgetting one whose code is worth nothing any more by itself: a revoked one first, then the oldest of the same
+/// client, so that no client ends the logins of another while it has one of its own to give, then the oldest.
+fn forget_one(grants: &mut Vec<Grant>, client: u64, now: UnixMillis) -> Result<(), Refusal> {
     let can_go = |grant: &Grant| grant.issued_at.plus(GRANT_KEPT_MILLIS) <= now;
     let candidates = grants.iter().enumerate().filter(|(_, grant)| can_go(grant));
-    let chosen = candidates.min_by_key(|(_, grant)| (!grant.is_revoked, grant.issued_at));
+    let chosen = candidates.min_by_key(|(_, grant)| (!grant.is_revoked, grant.client != client, grant.issued_at));
     let (index, _) = chosen.ok_or(Refusal::TooManyGrants)?;
     grants.remove(index);
     Ok(())

@@ -10,12 +10,17 @@ const KEPT_MILLIS: u64 = 120_000;
 /// For how long the refresh token that was exchanged last may come again.
 const GRACE_MILLIS: u64 = 10_000;
 
+/// Two clients take turns.
+pub(crate) fn client_of(grant: u64) -> u64 {
+    77 + grant % 2
+}
+
 impl Play {
     /// As many logins as a visit remembers, of codes that were made then.
     pub(crate) fn fill_grants(&mut self, key: SessionKey, issued_at: UnixMillis) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let missing = GRANTS_MAX - session.grants.len();
-        session.grants.extend((100..).take(missing).map(|id| Grant::new(id, 77, issued_at)));
+        session.grants.extend((100..).take(missing).map(|id| Grant::new(id, client_of(id), issued_at)));
         self.stays.grants.insert(key, session.grants.clone());
     }
 
@@ -34,10 +39,10 @@ impl Play {
             return;
         }
         if grants.len() == GRANTS_MAX {
-            // Whose code is worth nothing any more goes, the revoked ones first, then the oldest; nobody else does.
+            // Whose code is worth nothing any more goes, the revoked ones first, then the oldest of the client, then the oldest.
             let mut order: Vec<Grant> = grants.clone();
             order.retain(|known| known.issued_at.0 + KEPT_MILLIS <= clock.0);
-            order.sort_by_key(|known| known.issued_at);
+            order.sort_by_key(|known| (known.client != wanted.client, known.issued_at));
             let first = order.iter().find(|known| known.is_revoked).or(order.first());
             let Some(first) = first.copied() else {
                 assert_eq!(answer, &Err(Refusal::TooManyGrants));

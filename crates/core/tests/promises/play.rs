@@ -8,6 +8,7 @@ use anteroom_core::{
     Refusal, RequestId, Room, Session, SessionKey, SessionStatus, Settings, Ticket, UnixMillis, apply,
 };
 
+use super::grants::client_of;
 use super::interruptions::{Memory, Moment};
 use super::model::Model;
 use super::stays::Stays;
@@ -137,7 +138,7 @@ impl Play {
             Step::Grant(index, grant) => Operation::Grant {
                 key: key_of(&self.ticket(*index)),
                 grant: *grant,
-                client: 77,
+                client: client_of(*grant),
                 issued_at: START.plus(*grant * 20_000),
             },
             Step::Refresh(index, grant, sequence) => {

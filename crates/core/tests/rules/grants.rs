@@ -8,6 +8,7 @@ use anteroom_core::{
 use super::story::{START, Story};
 
 const SHOP: u64 = 77;
+const BLOG: u64 = 78;
 const STAY: u64 = 300_000;
 
 fn inside(story: &mut Story) -> SessionKey {
@@ -158,6 +159,29 @@ fn a_session_remembers_a_bounded_number_of_logins_and_each_longer_than_its_code_
     assert!(!ids.contains(&2), "a revoked one goes before older ones: {ids:?}");
     assert!(ids.contains(&(most - 1)));
     assert_eq!(ids.len(), GRANTS_MAX);
+}
+
+#[test]
+fn a_client_that_logs_in_again_and_again_ends_no_login_of_another() {
+    let mut story = Story::manual();
+    let key = inside(&mut story);
+    let login_at = |story: &mut Story, client, grant| {
+        let issued_at = story.now;
+        story.attempt(&Operation::Grant { key, grant, client, issued_at })
+    };
+    assert!(matches!(login_at(&mut story, SHOP, 1), Ok(Answer::Session(_))));
+    for grant in 100..120 {
+        story.later(120);
+        assert!(matches!(login_at(&mut story, BLOG, grant), Ok(Answer::Session(_))));
+    }
+    assert_eq!(session(&story, key).grants.len(), GRANTS_MAX);
+    assert!(matches!(refresh(&mut story, key, 1, 0), Ok(Answer::Session(_))), "the first client's goes on");
+    assert_eq!(session(&story, key).grant(104), None, "its own oldest are forgotten");
+    assert!(session(&story, key).grant(105).is_some());
+    // A client without a login of its own takes the oldest.
+    story.later(120);
+    assert!(matches!(login_at(&mut story, 79, 200), Ok(Answer::Session(_))));
+    assert_eq!(session(&story, key).grant(1), None);
 }
 
 #[test]

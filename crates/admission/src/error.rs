@@ -75,10 +75,7 @@ impl AdmissionError {
                     || matches!(
                         error,
                         EngineError::Refused(
-                            Refusal::LineFull(_)
-                                | Refusal::SegmentsFull
-                                | Refusal::LineNotLearned
-                                | Refusal::TooManyGrants
+                            Refusal::LineFull(_) | Refusal::SegmentsFull | Refusal::LineNotLearned
                         )
                     )
             }

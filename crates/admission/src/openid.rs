@@ -64,6 +64,7 @@ impl From<EngineError> for OpenIdError {
                 Self::InvalidGrant(VISIT_OVER)
             }
             EngineError::Refused(Refusal::UnknownGrant) => Self::InvalidGrant(LOGIN_OVER),
+            EngineError::Refused(Refusal::TooManyGrants) => Self::InvalidGrant(TOO_MANY_LOGINS),
             EngineError::Refused(Refusal::JustRefreshed) => Self::InvalidGrant(JUST_REFRESHED),
             other => Self::Admission(other.into()),
         }
@@ -72,6 +73,7 @@ impl From<EngineError> for OpenIdError {
 
 const VISIT_OVER: &str = "the visit is over";
 const LOGIN_OVER: &str = "the login was revoked, or is forgotten";
+const TOO_MANY_LOGINS: &str = "the visitor has logged in too often in the last two minutes";
 const JUST_REFRESHED: &str = "the refresh token was used a moment ago; the newer one is good";
 
 impl Admission {

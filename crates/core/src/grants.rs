@@ -33,8 +33,8 @@ pub(crate) fn grant(
         }
         return Ok(Answer::GrantReused);
     }
-    if session.grants.len() >= GRANTS_MAX {
-        forget_one(&mut session.grants, wanted.client, now)?;
+    if let Some(forgotten) = forgotten_for(wanted.client, &session.grants, now)? {
+        session.grants.remove(forgotten);
     }
     session.grants.push(wanted);
     Ok(Answer::Session(write(session, effects)))
@@ -71,15 +71,27 @@ fn alive(session: Option<Session>, now: UnixMillis) -> Result<Session, Refusal> 
     if session.is_alive(now) { Ok(session) } else { Err(Refusal::AlreadyEnded) }
 }
 
-/// Makes space by forgetting one whose code is worth nothing any more by itself: a revoked one first, then the oldest of the same
-/// client, so that no client ends the logins of another while it has one of its own to give, then the oldest.
-fn forget_one(grants: &mut Vec<Grant>, client: u64, now: UnixMillis) -> Result<(), Refusal> {
+impl Session {
+    /// Whether one more login fits in: the rule of [`Operation::Grant`](crate::Operation::Grant), for a caller that pays for tokens
+    /// before it asks the room.
+    pub fn check_space_for_grant(&self, client: u64, now: UnixMillis) -> Result<(), Refusal> {
+        forgotten_for(client, &self.grants, now).map(|_| ())
+    }
+}
+
+/// Which login is forgotten for a new one of that client, if one must be. It is one whose code is worth nothing any more by itself: a
+/// revoked one first, then the oldest of the same client, so that no client ends the logins of another while it has one of its own to
+/// give, then the oldest.
+fn forgotten_for(client: u64, grants: &[Grant], now: UnixMillis) -> Result<Option<usize>, Refusal> {
+    if grants.len() < GRANTS_MAX {
+        return Ok(None);
+    }
     let can_go = |grant: &Grant| grant.issued_at.plus(GRANT_KEPT_MILLIS) <= now;
     let candidates = grants.iter().enumerate().filter(|(_, grant)| can_go(grant));
-    let chosen = candidates.min_by_key(|(_, grant)| (!grant.is_revoked, grant.client != client, grant.issued_at));
+    let chosen =
+        candidates.min_by_key(|(_, grant)| (!grant.is_revoked, grant.client != client, grant.issued_at));
     let (index, _) = chosen.ok_or(Refusal::TooManyGrants)?;
-    grants.remove(index);
-    Ok(())
+    Ok(Some(index))
 }
 
 fn write(session: Session, effects: &mut Effects) -> Session {

@@ -1,7 +1,7 @@
 //! Codes of the OpenID provider: sealed for an admitted visitor, exchanged once by their client.
 
 use anteroom_core::{Answer, Operation, Session, Ticket};
-use anteroom_engine::Actor;
+use anteroom_engine::{Actor, EngineError};
 use anteroom_tokens::openid::sha256;
 use anteroom_tokens::{OpenIdCode, OpenIdRefreshToken, OpenIdSeals, OpenIdSubjects};
 
@@ -76,6 +76,8 @@ impl Admission {
             self.use_up(room, client, &code).await?;
             return Err(OpenIdError::InvalidGrant(CODE_USED));
         }
+        // The room decides when the code is used up; asked here, a login that it will refuse costs no signature.
+        session.check_space_for_grant(client.tag(), self.now()).map_err(EngineError::from)?;
         let login = self.login_of(room, client, &code, &session);
         let signed = self.sign_login(room, client, &session, &login).await?;
         self.use_up(room, client, &code).await?;

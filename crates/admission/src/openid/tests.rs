@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use anteroom_core::session::REFRESH_GRACE_MILLIS;
+use anteroom_core::session::{GRANT_KEPT_MILLIS, GRANTS_MAX, REFRESH_GRACE_MILLIS};
 use anteroom_core::settings::Value as SettingValue;
-use anteroom_core::{Operation, Outcome, RoomId, RoomState, SessionStatus, Settings, Ticket, UnixMillis};
-use anteroom_engine::{Actor, Engine};
+use anteroom_core::{
+    Operation, Outcome, Refusal, RoomId, RoomState, SessionStatus, Settings, Ticket, UnixMillis,
+};
+use anteroom_engine::{Actor, Engine, EngineError};
 use anteroom_store::clock::ManualClock;
 use anteroom_store::{Clock, MemoryStore, NodeId, Store};
 use anteroom_tokens::openid::sha256;
@@ -23,7 +25,7 @@ use serde_json::{Value, json};
 use super::clients::ClientTerms;
 use super::{CodeRequest, OPENID_CODE_SECONDS, OpenIdClient, OpenIdClients, OpenIdError, OpenIdTokens};
 use crate::signing_keys::SigningKeys;
-use crate::{Admission, AdmissionParts, ClaimRequest, RoomView};
+use crate::{Admission, AdmissionError, AdmissionParts, ClaimRequest, RoomView};
 
 const SECRET: &str = "a-master-secret-of-more-than-32-characters";
 const START: UnixMillis = UnixMillis(1_800_000_000_000);
@@ -587,6 +589,28 @@ async fn the_last_used_refresh_token_is_refused_for_a_moment_and_then_ends_the_v
     assert_eq!(node.admission.signer.signings(), signings, "nothing is signed for it");
     assert_eq!(session(node, ticket).await.outcome(), Some(Outcome::Abandoned));
     assert_invalid_token(node.user_info(&second.access_token).await);
+}
+
+#[tokio::test]
+async fn a_login_too_many_is_refused_before_anything_is_signed_and_fits_in_later() {
+    let scene = Scene::start().await;
+    let node = &scene.node;
+    let ticket = node.enter().await;
+    for _ in 0..GRANTS_MAX {
+        assert!(node.redeem(&node.code(ticket)).await.is_ok());
+    }
+    let signings = node.admission.signer.signings();
+    let code = node.code(ticket);
+    let refused = node.redeem(&code).await.unwrap_err();
+    assert_eq!(node.admission.signer.signings(), signings);
+    assert_invalid_grant(Err::<(), _>(refused), "logged in too often");
+    // The room says the same, should two logins come at once.
+    let refusal = EngineError::Refused(Refusal::TooManyGrants);
+    assert!(!AdmissionError::from(refusal.clone()).is_unavailable());
+    assert_invalid_grant(Err::<(), _>(OpenIdError::from(refusal)), "logged in too often");
+    assert_eq!(session(node, ticket).await.grants.len(), GRANTS_MAX);
+    scene.later(GRANT_KEPT_MILLIS / 1_000);
+    assert!(node.redeem(&node.code(ticket)).await.is_ok());
 }
 
 /// While tokens cannot be signed, a code stays good.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anteroom_core::{RoomId, UnixMillis};
+use anteroom_core::{Grant, RoomId, UnixMillis};
 use anteroom_engine::{Engine, EngineError};
 use anteroom_store::{AuditRecord, Store};
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
@@ -120,6 +120,16 @@ impl OpenIdClient {
     pub fn tag(&self) -> u64 {
         let digest = ApiKeyDigest::of(&self.id).to_bytes();
         digest[..8].iter().fold(0, |tag, byte| tag << 8 | u64::from(*byte))
+    }
+
+    /// Whether a login is one of this client: not of another, and not of one that had its id before and was deleted.
+    pub fn is_own_grant(&self, grant: &Grant) -> bool {
+        grant.client == self.tag() && self.may_have_issued_at(grant.issued_at)
+    }
+
+    /// Whether a code of that moment can be for this client, and not for one that had its id before.
+    pub(super) fn may_have_issued_at(&self, issued_at: UnixMillis) -> bool {
+        issued_at >= self.created_at
     }
 
     /// The secrets that work, without what they are; the newest first.

@@ -63,8 +63,12 @@ impl Admission {
     ) -> Result<OpenIdTokens, OpenIdError> {
         let unknown = OpenIdError::InvalidGrant("the code is too old, or not one of this client");
         let id = room.handle.id();
-        let is_its =
-            |code: &OpenIdCode| code.room == *id && client.room == *id && code.client_id == client.id;
+        let is_its = |code: &OpenIdCode| {
+            code.room == *id
+                && client.room == *id
+                && code.client_id == client.id
+                && client.may_have_issued_at(code.issued_at)
+        };
         let code = self.openid_seals.open_code(code, self.now()).filter(is_its).ok_or(unknown)?;
         if code.redirect_digest != sha256(redirect_uri) {
             return Err(OpenIdError::InvalidGrant("redirect_uri is not the one that the code was sent to"));

@@ -482,6 +482,31 @@ async fn user_info_ends_with_the_visit_and_with_the_client() {
     assert_invalid_token(node.user_info(&of_two.access_token).await);
 }
 
+/// Who makes a client anew under an old id starts anew: what the deleted one had been given stays worthless.
+#[tokio::test]
+async fn a_client_made_again_under_its_id_revives_no_token_of_the_deleted_one() {
+    let scene = Scene::start().await;
+    let node = &scene.node;
+    let ticket = node.enter().await;
+    let (tokens, code) = (node.redeem(&node.code(ticket)).await.unwrap(), node.code(ticket));
+    scene.later(1);
+    let clients = &node.admission.openid_clients;
+    clients.delete((&room_id("Hall"), "shop"), "test", node.engine.now()).await.unwrap();
+    let terms = ClientTerms {
+        id: Some("shop".into()),
+        redirect_addresses: vec![ADDRESS.into()],
+        ..ClientTerms::default()
+    };
+    clients.create(&room_id("Hall"), terms, "test", node.engine.now()).await.unwrap();
+    assert_invalid_token(node.user_info(&tokens.access_token).await);
+    assert_invalid_grant(node.refresh(tokens.refresh_token.as_deref()).await, "revoked, or is forgotten");
+    assert_invalid_grant(node.redeem(&code).await, "not one of this client");
+    let tokens = node.redeem(&node.code(ticket)).await.unwrap();
+    assert!(node.user_info(&tokens.access_token).await.is_ok());
+    assert!(node.refresh(tokens.refresh_token.as_deref()).await.is_ok());
+    assert_eq!(session(node, ticket).await.status, SessionStatus::Active);
+}
+
 #[tokio::test]
 async fn a_subject_leads_back_to_the_visit_for_every_client_of_the_room() {
     let scene = Scene::start().await;

@@ -60,7 +60,7 @@ impl Admission {
         }
         let session = self.live_session(room, &token.ticket).await?;
         let session = session.ok_or(OpenIdError::InvalidGrant(VISIT_OVER))?;
-        let grant = session.grant(token.grant).filter(|grant| grant.client == client.tag());
+        let grant = session.grant(token.grant).filter(|grant| client.is_own_grant(grant));
         let grant = grant.ok_or(OpenIdError::InvalidGrant(LOGIN_OVER))?;
         let (sequence, is_used) = (token.sequence, token.sequence < grant.refresh_sequence);
         let use_up = Operation::Refresh { key: key_of(&token.ticket), grant: token.grant, sequence };

@@ -30,7 +30,7 @@ pub struct UserInfo {
 
 impl Admission {
     /// What an access token says. It must be signed by the key that it names, with that key's algorithm, for this room and its issuer;
-    /// its client must exist, its visit go on, and its grant not be revoked.
+    /// its client must exist, its visit go on, and its grant be of that very client and not revoked.
     pub async fn openid_user_info(
         &self,
         room: &RoomView,
@@ -54,7 +54,7 @@ impl Admission {
         recognise(&room.handle, &room.refreshes, ticket, Proof::Signed, now).await?.ok_or_else(over)?;
         let session = self.live_session(room, &ticket).await?.ok_or_else(over)?;
         let grant = session.grant(access.grant).ok_or_else(over)?;
-        if grant.client != client.tag() {
+        if !client.is_own_grant(grant) {
             return Err(over());
         }
         Ok(UserInfo {

@@ -224,7 +224,7 @@ async fn a_code_becomes_the_tokens_of_one_login() {
         access,
         json!({
             "aud": "Hall", "client_id": "shop", "exp": now + PASS_SECONDS, "iat": now, "iss": "https://wait.example", "nbf": now,
-            "queue_position": 1, "sid": access["sid"], "sub": access["sub"], "token_use": "access",
+            "queue_position": 1, "grant": access["grant"], "sub": access["sub"], "token_use": "access",
         })
     );
     assert_eq!(
@@ -249,7 +249,7 @@ async fn a_code_becomes_the_tokens_of_one_login() {
     // Another login of the same visitor at the same client has the same subject, and another grant.
     let again = node.redeem(&node.code(ticket)).await.unwrap();
     assert_eq!(claims(&again.access_token)["sub"], subject);
-    assert_ne!(claims(&again.access_token)["sid"], access["sid"]);
+    assert_ne!(claims(&again.access_token)["grant"], access["grant"]);
 }
 
 #[tokio::test]

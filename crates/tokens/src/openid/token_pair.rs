@@ -29,7 +29,7 @@ pub struct OpenIdClaims {
     pub issuer: String,
     /// `queue_position`.
     pub queue_position: Position,
-    /// `sid` of the access token: the grant.
+    /// `grant` of the access token.
     pub grant: u64,
     /// `iat` and `nbf`, in seconds since 1970.
     pub issued_at_seconds: u64,
@@ -85,11 +85,11 @@ struct AccessPayload<'text> {
     #[serde(skip_serializing_if = "Option::is_none")]
     enter_by: Option<u64>,
     exp: u64,
+    grant: String,
     iat: u64,
     iss: &'text str,
     nbf: u64,
     queue_position: u64,
-    sid: String,
     sub: String,
     token_use: &'text str,
 }
@@ -120,11 +120,11 @@ pub fn sign(key: &SigningKey, claims: &OpenIdClaims) -> Result<OpenIdTokenPair, 
         client_id: &claims.client_id,
         enter_by: claims.enter_by_seconds,
         exp: claims.access_expires_at_seconds,
+        grant: grant_text(claims.grant),
         iat: claims.issued_at_seconds,
         iss: &claims.issuer,
         nbf: claims.issued_at_seconds,
         queue_position: claims.queue_position.get(),
-        sid: grant_text(claims.grant),
         sub: claims.subject.to_string(),
         token_use: ACCESS,
     };
@@ -153,10 +153,10 @@ pub fn open_access_token(key: &SigningKey, room: &RoomId, issuer: &str, token: &
         aud: String,
         client_id: String,
         exp: u64,
+        grant: String,
         iat: u64,
         iss: String,
         queue_position: u64,
-        sid: String,
         sub: String,
         token_use: String,
     }
@@ -177,7 +177,7 @@ pub fn open_access_token(key: &SigningKey, room: &RoomId, issuer: &str, token: &
     }
     Some(OpenIdAccess {
         subject: OpenIdSubject::parse(&claims.sub)?,
-        grant: parse_grant(&claims.sid)?,
+        grant: parse_grant(&claims.grant)?,
         client_id: claims.client_id,
         queue_position: claims.queue_position,
         issued_at_seconds: claims.iat,
@@ -261,7 +261,7 @@ mod tests {
         let pair = sign(&key, &claims()).unwrap();
         assert_eq!(
             payload(&pair.access_token),
-            r#"{"aud":"Sample","client_id":"shop","exp":1800003600,"iat":1800000000,"iss":"https://wait.example/rooms/Sample","nbf":1800000000,"queue_position":42,"sid":"00000000000000ab","sub":"BwcHBwcHBwcHBwcHBwcHBw","token_use":"access"}"#
+            r#"{"aud":"Sample","client_id":"shop","exp":1800003600,"grant":"00000000000000ab","iat":1800000000,"iss":"https://wait.example/rooms/Sample","nbf":1800000000,"queue_position":42,"sub":"BwcHBwcHBwcHBwcHBwcHBw","token_use":"access"}"#
         );
         let hash = access_token_hash(SigningAlgorithm::EdDsa, &pair.access_token);
         assert_eq!(

@@ -27,7 +27,7 @@
 //! | length, form | longer than [`TOKEN_MAX_BYTES`], not three parts, base64 or JSON that is not strict, a claim twice |
 //! | `alg` | anything but the algorithm of the key with that `kid`: a token never chooses |
 //! | `kid` | a key that is not in the key set, once that has been fetched anew |
-//! | `crit`, `typ` | any `crit`; a `typ` other than `JWT` |
+//! | `crit`, `typ` | any `crit`; a `typ` other than `JWT` and `at+jwt` |
 //! | signature | RS256, ES256 and `EdDSA` are known |
 //! | `aud`, `iss` | a room that is not listed, another issuer than that room's |
 //! | `token_use` | refresh and id tokens |

@@ -13,7 +13,7 @@ pub enum Refusal {
     /// Not three parts of base64url, not JSON, or a claim is missing, is there twice or has the wrong type.
     #[error("this is not a pass")]
     Malformed,
-    /// `crit` asks for something unknown, or `typ` says that it is no JWT.
+    /// `crit` asks for something unknown, or `typ` says that it is neither a JWT nor an access token.
     #[error("the pass has a header that is not understood")]
     UnsupportedHeader,
     /// `alg` is not the algorithm of the key.

@@ -74,8 +74,9 @@ impl<'text> Token<'text> {
     /// The header. One that asks for something unknown is refused.
     pub(crate) fn header(&self) -> Result<Header<'_>, Refusal> {
         let header: Header<'_> = serde_json::from_slice(&self.header).map_err(|_| Refusal::Malformed)?;
-        let is_jwt = header.typ.as_ref().is_none_or(|typ| typ.eq_ignore_ascii_case("JWT"));
-        if header.crit.is_some() || !is_jwt {
+        // Passes have the one, access tokens of OpenID clients the other (RFC 9068); an ID token is told by `token_use`.
+        let is_known = |typ: &str| ["JWT", "at+jwt"].iter().any(|known| typ.eq_ignore_ascii_case(known));
+        if header.crit.is_some() || !header.typ.as_deref().is_none_or(is_known) {
             return Err(Refusal::UnsupportedHeader);
         }
         Ok(header)

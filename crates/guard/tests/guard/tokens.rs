@@ -231,11 +231,13 @@ async fn headers_that_ask_for_something_unknown_are_refused() {
     for crit in [json!(["exp"]), json!(["b64"]), json!([]), json!("exp"), json!({})] {
         assert_eq!(site.refusal(&with("crit", crit)).await, Some(Refusal::UnsupportedHeader));
     }
-    for typ in ["at+jwt", "JWE", "", "application/json"] {
+    for typ in ["JWE", "", "application/json", "logout+jwt"] {
         assert_eq!(site.refusal(&with("typ", json!(typ))).await, Some(Refusal::UnsupportedHeader), "{typ}");
     }
     assert_eq!(site.refusal(&with("typ", json!(1))).await, Some(Refusal::Malformed));
-    assert!(site.verify(&with("typ", json!("jwt"))).await.is_ok());
+    for typ in ["JWT", "jwt", "at+jwt"] {
+        assert!(site.verify(&with("typ", json!(typ))).await.is_ok(), "{typ}");
+    }
     assert!(site.verify(&with("more", json!("ignored"))).await.is_ok());
     let without_typ = json!({"alg": "EdDSA", "kid": "one"});
     assert!(site.verify(&key.sign_with_header(&without_typ, &claims())).await.is_ok());

@@ -1,14 +1,15 @@
 //! The access token and the ID token that a code is exchanged for.
 //!
 //! Written as passes are: compact JSON, keys in alphabetical order. The access token's audience is the room, so that a site that
-//! verifies passes verifies it too; the ID token's is the client. Both have the same subject.
+//! verifies passes verifies it too; the ID token's is the client. Both have the same subject. A client may have the room's name, so
+//! that an audience alone tells them not apart: their types do (RFC 9068), and `token_use`.
 
 use std::fmt;
 
 use anteroom_core::ids::{Position, RoomId};
 use aws_lc_rs::digest;
 use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{DecodingKey, Validation};
+use jsonwebtoken::{DecodingKey, TokenData, Validation};
 use serde::{Deserialize, Serialize};
 
 use super::subject::OpenIdSubject;
@@ -112,6 +113,8 @@ struct IdPayload<'text> {
 }
 
 const ACCESS: &str = "access";
+/// `typ` of access tokens (RFC 9068), which no ID token has and no pass.
+const ACCESS_TYPE: &str = "at+jwt";
 
 /// Signs `claims` twice. On a server, go through [`crate::Signer`].
 pub fn sign(key: &SigningKey, claims: &OpenIdClaims) -> Result<OpenIdTokenPair, SigningFailed> {
@@ -128,7 +131,7 @@ pub fn sign(key: &SigningKey, claims: &OpenIdClaims) -> Result<OpenIdTokenPair, 
         sub: claims.subject.to_string(),
         token_use: ACCESS,
     };
-    let access_token = signed(key, &access)?;
+    let access_token = signed(key, ACCESS_TYPE, &access)?;
     let id = IdPayload {
         at_hash: access_token_hash(key.algorithm(), &access_token),
         aud: &claims.client_id,
@@ -142,7 +145,7 @@ pub fn sign(key: &SigningKey, claims: &OpenIdClaims) -> Result<OpenIdTokenPair, 
         sub: claims.subject.to_string(),
         token_use: "id",
     };
-    Ok(OpenIdTokenPair { id_token: signed(key, &id)?, access_token })
+    Ok(OpenIdTokenPair { id_token: signed(key, "JWT", &id)?, access_token })
 }
 
 /// What an access token says, if `key` signed it for that room and issuer. Whether it has run out, and whether its grant is good, the
@@ -170,8 +173,10 @@ pub fn open_access_token(key: &SigningKey, room: &RoomId, issuer: &str, token: &
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
     let decoding_key = DecodingKey::from_jwk(&jwk).ok()?;
-    let claims = jsonwebtoken::decode::<Claims>(token, &decoding_key, &validation).ok()?.claims;
-    let is_meant = claims.aud == room.as_str() && claims.iss == issuer && claims.token_use == ACCESS;
+    let TokenData { header, claims, .. } =
+        jsonwebtoken::decode::<Claims>(token, &decoding_key, &validation).ok()?;
+    let is_access = header.typ.as_deref() == Some(ACCESS_TYPE) && claims.token_use == ACCESS;
+    let is_meant = is_access && claims.aud == room.as_str() && claims.iss == issuer;
     if !is_meant {
         return None;
     }
@@ -204,8 +209,8 @@ fn access_token_hash(algorithm: SigningAlgorithm, access_token: &str) -> String 
     base64url::encode(&hash[..hash.len() / 2])
 }
 
-fn signed(key: &SigningKey, payload: &impl Serialize) -> Result<String, SigningFailed> {
-    let header = Header { alg: key.algorithm().name(), kid: key.kid(), typ: "JWT" };
+fn signed(key: &SigningKey, typ: &str, payload: &impl Serialize) -> Result<String, SigningFailed> {
+    let header = Header { alg: key.algorithm().name(), kid: key.kid(), typ };
     let mut token = base64url::encode(to_json(&header));
     token.push('.');
     base64url::encode_onto(&mut token, to_json(payload));
@@ -309,13 +314,34 @@ mod tests {
         }
     }
 
+    /// A client may be named as its room is, and then only this tells its ID tokens from access tokens, and these from passes.
+    #[test]
+    fn access_tokens_have_a_type_of_their_own_which_opening_requires() {
+        let key = key(SigningAlgorithm::EdDsa);
+        let pair = sign(&key, &OpenIdClaims { client_id: "Sample".into(), ..claims() }).unwrap();
+        let header_of = |token: &str| {
+            let header = base64url::decode(token.split('.').next().unwrap()).unwrap();
+            serde_json::from_slice::<Value>(&header).unwrap()
+        };
+        assert_eq!(header_of(&pair.access_token)["typ"], "at+jwt");
+        assert_eq!(header_of(&pair.id_token)["typ"], "JWT");
+        let open = |token: &str| open_access_token(&key, &room("Sample"), ISSUER, token);
+        assert!(open(&pair.access_token).is_some());
+        assert_eq!(open(&pair.id_token), None);
+        let payload: Value = serde_json::from_str(&payload(&pair.access_token)).unwrap();
+        assert!(open(&signed(&key, "at+jwt", &payload).unwrap()).is_some());
+        for typ in ["JWT", "", "AT+JWT", "application/at+jwt"] {
+            assert_eq!(open(&signed(&key, typ, &payload).unwrap()), None, "{typ}");
+        }
+    }
+
     #[test]
     fn the_algorithm_of_a_token_is_that_of_its_key() {
         let (rsa, eddsa) = (key(SigningAlgorithm::Rs256), key(SigningAlgorithm::EdDsa));
         let token = sign(&rsa, &claims()).unwrap().access_token;
         let [_, body, signature] = token.split('.').collect::<Vec<_>>()[..] else { panic!("{token}") };
         for algorithm in ["none", "HS256", "RS512", "PS256", "ES256", "EdDSA", "rs256"] {
-            let header = format!(r#"{{"alg":"{algorithm}","kid":"{}","typ":"JWT"}}"#, rsa.kid());
+            let header = format!(r#"{{"alg":"{algorithm}","kid":"{}","typ":"at+jwt"}}"#, rsa.kid());
             let header = base64url::encode(header);
             for signature in [signature, ""] {
                 let forged = format!("{header}.{body}.{signature}");
@@ -324,7 +350,7 @@ mod tests {
         }
         // An HMAC under the public half, which everybody knows.
         let public: Value = rsa.public_jwk();
-        let header = base64url::encode(format!(r#"{{"alg":"HS256","kid":"{}","typ":"JWT"}}"#, rsa.kid()));
+        let header = base64url::encode(format!(r#"{{"alg":"HS256","kid":"{}","typ":"at+jwt"}}"#, rsa.kid()));
         let message = format!("{header}.{body}");
         let secret = aws_lc_rs::hmac::Key::new(
             aws_lc_rs::hmac::HMAC_SHA256,

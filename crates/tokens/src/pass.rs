@@ -7,8 +7,7 @@
 use std::fmt;
 
 use anteroom_core::ids::{Position, RequestId, RoomId};
-use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{DecodingKey, Validation};
+use jsonwebtoken::Validation;
 use serde::{Deserialize, Serialize};
 
 use crate::base64url;
@@ -115,12 +114,10 @@ pub fn open_refresh_token(key: &SigningKey, audience: &RoomId, token: &str) -> O
     if token.len() > TOKEN_MAX_LENGTH {
         return None;
     }
-    let jwk: Jwk = serde_json::from_value(key.public_jwk()).ok()?;
     let mut validation = Validation::new(key.algorithm().name().parse().ok()?);
     validation.set_audience(&[audience.as_str()]);
     validation.leeway = 0;
-    let claims =
-        jsonwebtoken::decode::<Claims>(token, &DecodingKey::from_jwk(&jwk).ok()?, &validation).ok()?.claims;
+    let claims = jsonwebtoken::decode::<Claims>(token, key.verification_key(), &validation).ok()?.claims;
     request_id::parse(&claims.sub).filter(|_| claims.token_use == "refresh")
 }
 
@@ -240,7 +237,8 @@ pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use anteroom_core::ids::UnixMillis;
-    use jsonwebtoken::Algorithm;
+    use jsonwebtoken::jwk::Jwk;
+    use jsonwebtoken::{Algorithm, DecodingKey};
     use serde_json::{Value, json};
 
     use super::*;

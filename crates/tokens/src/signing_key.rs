@@ -15,6 +15,7 @@ use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
 };
+use jsonwebtoken::DecodingKey;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -112,6 +113,7 @@ pub struct SigningKey {
     active_from: UnixMillis,
     retired_at: Option<UnixMillis>,
     pair: Arc<KeyPair>,
+    verification_key: Arc<DecodingKey>,
 }
 
 /// The parsed private halves.
@@ -129,8 +131,8 @@ impl SigningKey {
         active_from: UnixMillis,
     ) -> Result<Self, KeyError> {
         let pair = KeyPair::generate(algorithm).map_err(|Unspecified| KeyError::Generation(algorithm))?;
-        let kid = random::uuid_v4().simple().to_string().into();
-        Ok(Self { kid, created, active_from, retired_at: None, pair: Arc::new(pair) })
+        let kid: Arc<str> = random::uuid_v4().simple().to_string().into();
+        Ok(Self::with_pair(kid, pair, created, active_from))
     }
 
     /// A key that was made outside Anteroom, in PKCS #8.
@@ -146,7 +148,12 @@ impl SigningKey {
             return Err(KeyError::InvalidKid);
         }
         let pair = KeyPair::parse(algorithm, pkcs8).ok_or(KeyError::NotAKey(algorithm))?;
-        Ok(Self { kid: kid.into(), created, active_from, retired_at: None, pair: Arc::new(pair) })
+        Ok(Self::with_pair(kid.into(), pair, created, active_from))
+    }
+
+    fn with_pair(kid: Arc<str>, pair: KeyPair, created: UnixMillis, active_from: UnixMillis) -> Self {
+        let verification_key = Arc::new(pair.verification_key());
+        Self { kid, created, active_from, retired_at: None, pair: Arc::new(pair), verification_key }
     }
 
     /// The key's name in tokens and JWKs: for generated keys, the 32 hexadecimal digits of a random UUID.
@@ -205,6 +212,11 @@ impl SigningKey {
         }
     }
 
+    /// The public half for verifying: made once, because tokens are verified more often than keys change.
+    pub(crate) fn verification_key(&self) -> &DecodingKey {
+        &self.verification_key
+    }
+
     /// The signature over `message`, in the form JWS wants.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
         match &*self.pair {
@@ -247,6 +259,18 @@ impl fmt::Debug for SigningKey {
 }
 
 impl KeyPair {
+    /// The raw public halves, which for the curves is what the library calls DER.
+    fn verification_key(&self) -> DecodingKey {
+        match self {
+            Self::Rs256(pair) => DecodingKey::from_rsa_raw_components(
+                pair.public_key().modulus().big_endian_without_leading_zero(),
+                pair.public_key().exponent().big_endian_without_leading_zero(),
+            ),
+            Self::Es256(pair) => DecodingKey::from_ec_der(pair.public_key().as_ref()),
+            Self::EdDsa(pair) => DecodingKey::from_ed_der(pair.public_key().as_ref()),
+        }
+    }
+
     fn generate(algorithm: SigningAlgorithm) -> Result<Self, Unspecified> {
         Ok(match algorithm {
             SigningAlgorithm::Rs256 => Self::Rs256(RsaKeyPair::generate(KeySize::Rsa2048)?),
@@ -324,6 +348,28 @@ mod tests {
                 let mistaken = SigningKey::import(key.kid(), other, &pkcs8, NOW, NOW);
                 assert_eq!(mistaken.unwrap_err(), KeyError::NotAKey(other));
             }
+        }
+    }
+
+    /// It verifies the same as the JWK that verifiers fetch, and is made once for all clones of a key.
+    #[test]
+    fn a_key_keeps_the_half_that_verifies() {
+        for algorithm in SigningAlgorithm::ALL {
+            let key = generated(algorithm);
+            let jwk = serde_json::from_value(key.public_jwk()).unwrap();
+            let of_jwk = DecodingKey::from_jwk(&jwk).unwrap();
+            let message = "header.payload";
+            let signature = base64url::encode(key.sign(message.as_bytes()).unwrap());
+            let name = algorithm.name().parse().unwrap();
+            for verification_key in [key.verification_key(), &of_jwk] {
+                let verify = |signature: &str, message: &str| {
+                    jsonwebtoken::crypto::verify(signature, message.as_bytes(), verification_key, name)
+                };
+                assert_eq!(verify(&signature, message).ok(), Some(true), "{algorithm}");
+                assert_ne!(verify(&signature, "header.other").ok(), Some(true), "{algorithm}");
+            }
+            let later = key.clone().with_retirement(Some(NOW));
+            assert!(std::ptr::eq(key.verification_key(), later.verification_key()));
         }
     }
 

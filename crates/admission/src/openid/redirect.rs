@@ -13,6 +13,9 @@ pub const REDIRECT_ADDRESS_MAX_BYTES: usize = 512;
 /// The beginnings of addresses of the visitor's own machine. Their port is free, and they need no TLS: nothing leaves the machine.
 const LOOPBACK: [&str; 3] = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
 
+/// What an answer adds to the query of an address (RFC 6749, RFC 9207).
+const ANSWER_FIELDS: [&str; 6] = ["code", "state", "iss", "error", "error_description", "error_uri"];
+
 /// Why an address is none that visitors may be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
@@ -36,6 +39,11 @@ pub enum BadAddress {
         "begins with http:// and is not on the visitor's own machine (127.0.0.1, [::1] or localhost): use https://"
     )]
     NoTls,
+    /// A site that reads the first of two would take what stands in the address for the answer.
+    #[error(
+        "has a \"code\", \"state\", \"iss\" or \"error…\" in its query: the answer brings these, and would bring them twice"
+    )]
+    AnswerField,
     /// No other schemes: browsers run some of them.
     #[error(
         "must begin with https://, or with an app's own scheme that has a dot, such as com.example.app:/"
@@ -49,6 +57,12 @@ pub enum BadAddress {
 /// Whether a client may register that address to get visitors back at.
 pub fn check_redirect_address(address: &str) -> Result<(), BadAddress> {
     check_characters(address)?;
+    check_form(address)?;
+    let query = address.split_once('?').map_or("", |(_, query)| query);
+    if query.split(['&', ';']).any(is_answer_field) { Err(BadAddress::AnswerField) } else { Ok(()) }
+}
+
+fn check_form(address: &str) -> Result<(), BadAddress> {
     if address.starts_with("https://") || address.starts_with("http://") {
         return check_web_address(address);
     }
@@ -115,6 +129,27 @@ fn check_web_address(address: &str) -> Result<(), BadAddress> {
         return Err(BadAddress::NoTls);
     }
     Ok(())
+}
+
+/// Whether a field of a query may be read as one of an answer: many sites decode names, some ignore their case, and some take
+/// `code[]` for `code`.
+fn is_answer_field(field: &str) -> bool {
+    let name = without_escapes(field.split('=').next().unwrap_or_default());
+    let name = name.split(|&byte| byte == b'[').next().unwrap_or_default().trim_ascii();
+    ANSWER_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// A text whose escapes were checked, each `%XX` as its byte and each `+` as a space.
+fn without_escapes(text: &str) -> Vec<u8> {
+    let mut parts = text.split('%');
+    let plain = |part: &str| part.replace('+', " ").into_bytes();
+    let mut bytes = plain(parts.next().unwrap_or_default());
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        bytes.extend(u8::from_str_radix(digits, 16));
+        bytes.extend(plain(rest));
+    }
+    bytes
 }
 
 /// A scheme that an app has for itself: the name of a domain of its maker, in reverse. The dot keeps `javascript:` and its like out.
@@ -216,6 +251,7 @@ mod tests {
             "http://localhost/cb",
             "com.example.app:/cb",
             "com.example.app://cb",
+            "https://shop.example/code=1/cb?barcode=1&codes=2&my_state=3&a=code&b=%26code%3D1&error_page=4",
         ] {
             assert_eq!(check_redirect_address(good), Ok(()), "{good}");
         }
@@ -263,6 +299,38 @@ mod tests {
             ("https://shop.example/a/%2e%2e/cb", BadAddress::Malformed),
         ] {
             assert_eq!(check_redirect_address(bad), Err(why), "{bad}");
+        }
+    }
+
+    /// Otherwise a site that reads the first of two would take the address's word for the answer.
+    #[test]
+    fn an_address_has_nothing_that_an_answer_brings() {
+        for field in [
+            "code=1",
+            "code",
+            "CODE=1",
+            "code[]=1",
+            "%63ode=1",
+            "%63%6F%64%65=1",
+            "c%6fde%5B%5D=1",
+            "+code=1",
+            "%20code=1",
+            "state=",
+            "st%61te=x",
+            "iss=https://evil.example",
+            "error=access_denied",
+            "error_description=x",
+            "error_uri=x",
+        ] {
+            for query in
+                [field.to_owned(), format!("a=b&{field}"), format!("a=b;{field}&c=d"), format!("?{field}")]
+            {
+                for begin in ["https://shop.example/cb", "http://127.0.0.1/cb", "com.example.app:/cb"] {
+                    let address = format!("{begin}?{query}");
+                    let expected = if query.starts_with('?') { Ok(()) } else { Err(BadAddress::AnswerField) };
+                    assert_eq!(check_redirect_address(&address), expected, "{address}");
+                }
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use anteroom_core::{
 use anteroom_engine::{Actor, Engine, EngineError};
 use anteroom_store::clock::ManualClock;
 use anteroom_store::{Clock, MemoryStore, NodeId, Store};
+use anteroom_tokens::key_ring::KEY_ANNOUNCE_MS;
 use anteroom_tokens::openid::sha256;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
@@ -507,6 +508,35 @@ async fn a_client_made_again_under_its_id_revives_no_token_of_the_deleted_one() 
     assert_eq!(session(node, ticket).await.status, SessionStatus::Active);
 }
 
+/// A room whose sites learn of new keys late signs logins with the key before, as it does passes.
+#[tokio::test]
+async fn tokens_are_signed_with_the_key_of_their_room_during_a_rotation() {
+    let scene = Scene::start().await;
+    let node = &scene.node;
+    let (hall, yard) = (&node.hall, node.admission.room("Yard").unwrap());
+    node.set("key_overlap_seconds", SettingValue::Number(600)).await;
+    let ticket = node.enter().await;
+    let first = node.admission.signing_key(hall).kid().to_owned();
+    node.admission.keys.rotate(&node.engine, "test").await.unwrap();
+    let kids_of = |tokens: &OpenIdTokens| {
+        [&tokens.access_token, &tokens.id_token].map(|token| part(token, 0)["kid"].clone())
+    };
+    scene.later(KEY_ANNOUNCE_MS / 1_000);
+    let newest = node.admission.keys.current(node.engine.now()).kid().to_owned();
+    assert_eq!(node.admission.signing_key(&yard).kid(), newest);
+    assert_eq!(node.admission.signing_key(hall).kid(), first);
+    assert_ne!(first, newest);
+    let tokens = node.redeem(&node.code(ticket)).await.unwrap();
+    assert_eq!(kids_of(&tokens), [json!(first), json!(first)]);
+    assert!(node.user_info(&tokens.access_token).await.is_ok());
+    scene.later(600);
+    let refreshed = node.refresh(tokens.refresh_token.as_deref()).await.unwrap();
+    assert_eq!(kids_of(&refreshed), [json!(newest), json!(newest)]);
+    for token in [&tokens.access_token, &refreshed.access_token] {
+        assert!(node.user_info(token).await.is_ok(), "both keys are published");
+    }
+}
+
 #[tokio::test]
 async fn a_subject_leads_back_to_the_visit_for_every_client_of_the_room() {
     let scene = Scene::start().await;
@@ -528,7 +558,7 @@ async fn a_subject_leads_back_to_the_visit_for_every_client_of_the_room() {
     }
     subjects.sort();
     subjects.dedup();
-    assert_eq!(subjects.len(), 4, "two clients cannot tell that they have the same visitor");
+    assert_eq!(subjects.len(), 4, "each client has its own");
     let yard = node.admission.room("Yard").unwrap();
     assert_eq!(node.admission.ticket_of_subject(&yard, &subjects[0]), None);
     for wrong in ["", "AAAAAAAAAAAAAAAAAAAAAA", &subjects[0][1..]] {

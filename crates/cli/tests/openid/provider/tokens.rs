@@ -132,9 +132,12 @@ fn refresh_tokens_rotate_and_their_reuse_ends_the_visit() {
         claims(first["id_token"].as_str().expect("a token"))["sub"]
     );
     let access = access_token(&second);
-    assert_eq!(stand.user_info(&access).status, 200);
+    assert_eq!(oauth_error(&refresh(&first)), "invalid_grant", "two tabs sent it");
+    assert_eq!(stand.user_info(&access).status, 200, "which ends nothing");
+    let third = refresh(&second.json());
+    assert_eq!(third.status, 200, "{third:?}");
     assert_eq!(oauth_error(&refresh(&first)), "invalid_grant", "used before");
-    assert_eq!(oauth_error(&refresh(&second.json())), "invalid_grant", "the visit is over");
+    assert_eq!(oauth_error(&refresh(&third.json())), "invalid_grant", "the visit is over");
     assert_eq!(stand.user_info(&access).status, 401);
     assert_eq!(stand.line().figures().active, 0);
 }

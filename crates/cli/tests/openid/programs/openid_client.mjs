@@ -61,13 +61,13 @@ const routes = {
   async '/refresh'(mine, _, response) {
     const before = mine.tokens.refresh_token
     mine.tokens = await openid.refreshTokenGrant(provider, before)
-    mine.used = before
+    mine.first_used ??= before
     const user_info = await openid.fetchUserInfo(provider, mine.tokens.access_token, mine.claims.sub)
     json(response, { user_info, is_rotated: mine.tokens.refresh_token !== before })
   },
-  // What a thief of an old refresh token would do.
+  // What a thief of an old refresh token would do. Not the last one: that may come again at once, from two tabs.
   async '/reuse'(mine, _, response) {
-    json(response, await openid.refreshTokenGrant(provider, mine.used))
+    json(response, await openid.refreshTokenGrant(provider, mine.first_used))
   },
 }
 

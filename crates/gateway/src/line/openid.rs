@@ -4,7 +4,8 @@
 //! restart; the place is in the cookie of the room, as at `/wait/{room}`. Whoever reads the request and writes the answer for
 //! the site is outside (`OpenIdLogin::answer`); here is decided where the visitor stands.
 //!
-//! *Invariant:* a silent request (`prompt=none`) takes no place and is never answered by a page.
+//! *Invariant:* a silent request (`prompt=none`) takes no place and is never answered by a page. It claims a place only where the visitor
+//! themselves has been sent here: any site can have their browser fetch this address unseen, with the cookie.
 
 use anteroom_admission::AdmissionError;
 use anteroom_core::settings::QueueingMethod;
@@ -14,6 +15,7 @@ use anteroom_tokens::cookie::CookieContent;
 use http::{Request, Response, StatusCode};
 
 use crate::body::GatewayBody;
+use crate::classify::Kind;
 use crate::line::elsewhere::{ElsewhereVisitor, OwnPage, Progress, wait_after};
 use crate::line::query::escape;
 use crate::line::see_other;
@@ -244,7 +246,8 @@ impl OpenIdVisitor<'_> {
         self.send_back(ticket, began)
     }
 
-    /// The ticket of a visitor who is inside, or whose turn it is in a room that lets them in without a button.
+    /// The ticket of a visitor who is inside, or who opens this address at their turn in a room that lets them in without a button. A frame,
+    /// an image or a `HEAD` claims nothing: any site can have a browser ask for those.
     async fn silent_ticket(&self) -> Result<Ticket, OpenIdEnd> {
         let call = &self.visitor.call;
         let case = &call.case;
@@ -255,10 +258,16 @@ impl OpenIdVisitor<'_> {
         match case.cookie {
             Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {
                 match call.standing(Waiter { ticket, people_ahead_at_first }).await {
-                    Wait::Turn(waiter) if case.rule.settings.auto_enter => Ok(waiter.ticket),
-                    Wait::Turn(waiter) if call.has_claimed(&waiter.ticket).await.unwrap_or(false) => {
+                    Wait::Turn(waiter)
+                        if case.kind == Kind::Navigation && case.rule.settings.auto_enter =>
+                    {
                         Ok(waiter.ticket)
                     }
+                    Wait::Turn(waiter) => match call.has_claimed(&waiter.ticket).await {
+                        Ok(true) => Ok(waiter.ticket),
+                        Ok(false) => Err(outside),
+                        Err(_) => Err(OpenIdEnd::TemporarilyUnavailable),
+                    },
                     Wait::Held(_) => Err(OpenIdEnd::TemporarilyUnavailable),
                     _ => Err(outside),
                 }

@@ -1,6 +1,6 @@
 //! The way of a visitor, whatever happens to them on it.
 
-use anteroom_testkit::{Request, Site, wait_until};
+use anteroom_testkit::{Browser, PAGE_ACCEPT, Request, Site, USER_AGENT, wait_until};
 use serde_json::json;
 
 use super::stand::{CALLBACK, ISSUER, Return, Stand, TIMEOUT, come_back, make_client, request_of};
@@ -136,6 +136,42 @@ fn a_silent_login_shows_no_page_and_takes_no_place() {
     assert_eq!(framed.header("X-Frame-Options"), None, "{framed:?}");
     let page = stand.browser().load(&stand.target(""), "iframe");
     assert!(page.status == 200 || page.status == 403, "{page:?}");
+}
+
+/// Any site can have the browser of a visitor ask for this address, in a frame, as an image, by a script.
+#[test]
+fn a_silent_login_that_no_visitor_has_opened_claims_no_place() {
+    let stand = Stand::start();
+    let silent = stand.target("&prompt=none");
+    let mut browser = stand.waiting(&stand.target(""));
+    stand.advance();
+    let ask = |browser: &mut Browser, method: &str, (mode, destination): (&str, &str)| {
+        let request = Request::new(method, &silent)
+            .header("Accept", PAGE_ACCEPT)
+            .header("User-Agent", USER_AGENT)
+            .header("Sec-Fetch-Site", "cross-site")
+            .header("Sec-Fetch-Mode", mode)
+            .header("Sec-Fetch-Dest", destination);
+        Return::of(&browser.send(request))
+    };
+    let hidden = [("navigate", "iframe"), ("no-cors", "image"), ("cors", "empty")];
+    // The page says when the turn has come, and does not claim where a program asks for it.
+    wait_until("the turn comes", TIMEOUT, || {
+        let standing = browser.fetch("/.anteroom/line?room=Hall").json();
+        standing["status"] == "active"
+    });
+    for what in hidden {
+        assert_eq!(ask(&mut browser, "GET", what).error(), "login_required", "{what:?}");
+    }
+    assert_eq!(ask(&mut browser, "HEAD", ("navigate", "document")).error(), "login_required");
+    assert_eq!(stand.line().figures().active, 0, "the place is still offered");
+    let opened = ask(&mut browser, "GET", ("navigate", "document"));
+    assert!(opened.parameters.contains_key("code"), "{opened:?}");
+    assert_eq!(stand.line().figures().active, 1);
+    for what in hidden {
+        let renewed = ask(&mut browser, "GET", what);
+        assert!(renewed.parameters.contains_key("code"), "inside already, {what:?}: {renewed:?}");
+    }
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl SecretSource {
         let lengths = CLIENT_SECRET_MIN_CHARACTERS..=CLIENT_SECRET_MAX_CHARACTERS;
         if !lengths.contains(&secret.len()) || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(problem(format!(
-                "the secret in it must have {CLIENT_SECRET_MIN_CHARACTERS} to {CLIENT_SECRET_MAX_CHARACTERS} visible ASCII characters; make one with `openssl rand -base64 32`"
+                "the secret in it must have {CLIENT_SECRET_MIN_CHARACTERS} to {CLIENT_SECRET_MAX_CHARACTERS} visible ASCII characters; make one with `openssl rand -hex 32`"
             )));
         }
         Ok(ApiKeyDigest::of(secret))

@@ -11,8 +11,15 @@ use crate::openid::parameters::{FormParameters, decode};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) client_id: String,
-    /// Nothing: it says that it is a public one.
-    pub(crate) secret: Option<String>,
+    /// What the secret may be: as it was decoded, and as it was sent where that differs. None: it says that it is a public one.
+    pub(crate) secrets: Vec<String>,
+}
+
+impl Credentials {
+    /// Whether one of the secrets is right, by a comparison that takes as long whichever it is.
+    pub(crate) fn has_secret(&self, is_right: impl Fn(&str) -> bool) -> bool {
+        self.secrets.iter().fold(false, |found, secret| found | is_right(secret))
+    }
 }
 
 /// Why there is nothing to check.
@@ -39,7 +46,7 @@ pub(crate) fn credentials(
     let (named, secret) = (form.one("client_id"), form.one("client_secret"));
     let Some(authorization) = authorization else {
         let client_id = named.ok_or(CredentialsError::Missing)?.to_owned();
-        return Ok(Credentials { client_id, secret: secret.map(str::to_owned) });
+        return Ok(Credentials { client_id, secrets: secret.into_iter().map(str::to_owned).collect() });
     };
     if secret.is_some() {
         return Err(CredentialsError::Ambiguous);
@@ -51,20 +58,22 @@ pub(crate) fn credentials(
     Ok(basic)
 }
 
-/// Name and password are written as in a form before they are joined; so a colon or a space in either is no doubt.
+/// Name and password are written as in a form before they are joined; so a colon or a space in either is no doubt. Much software
+/// (`curl -u`, for one) joins them as they are: a `+` or a `%` in a secret then stands for itself.
 fn read_basic(authorization: &str) -> Option<Credentials> {
     let (scheme, encoded) = authorization.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let pair = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
-    let (client_id, secret) = pair.split_once(':')?;
-    let (client_id, secret) = decode(client_id).zip(decode(secret))?;
-    if client_id.is_empty() {
-        return None;
-    }
+    let (client_id, sent) = pair.split_once(':')?;
+    // Nothing in a client's name is changed by this.
+    let client_id = decode(client_id).filter(|client_id| !client_id.is_empty())?;
     // An empty password is a public client's way of using the header.
-    Some(Credentials { client_id, secret: Some(secret).filter(|secret| !secret.is_empty()) })
+    let mut secrets: Vec<String> = decode(sent).into_iter().chain([sent.to_owned()]).collect();
+    secrets.dedup();
+    secrets.retain(|secret| !secret.is_empty());
+    Some(Credentials { client_id, secrets })
 }
 
 #[cfg(test)]
@@ -83,22 +92,28 @@ mod tests {
         format!("Basic {}", STANDARD.encode(pair))
     }
 
-    fn of(client_id: &str, secret: Option<&str>) -> Credentials {
-        Credentials { client_id: client_id.into(), secret: secret.map(str::to_owned) }
+    fn of(client_id: &str, secrets: &[&str]) -> Credentials {
+        let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
+        Credentials { client_id: client_id.into(), secrets }
     }
 
     #[test]
     fn each_method_is_read() {
-        assert_eq!(read(Some(&basic("shop:s3cret")), ""), Ok(of("shop", Some("s3cret"))));
-        assert_eq!(
-            read(Some(&basic("a%3Ab+c:p%2B%26+q")), ""),
-            Ok(of("a:b c", Some("p+& q"))),
-            "form-decoded"
-        );
-        assert_eq!(read(Some(&basic("shop:a:b")), "client_id=shop"), Ok(of("shop", Some("a:b"))));
-        assert_eq!(read(None, "client_id=shop&client_secret=p%2B+q"), Ok(of("shop", Some("p+ q"))));
-        assert_eq!(read(None, "client_id=app"), Ok(of("app", None)));
-        assert_eq!(read(Some(&basic("app:")), ""), Ok(of("app", None)));
+        assert_eq!(read(Some(&basic("shop:s3cret")), ""), Ok(of("shop", &["s3cret"])));
+        assert_eq!(read(Some(&basic("shop:a:b")), "client_id=shop"), Ok(of("shop", &["a:b"])));
+        assert_eq!(read(None, "client_id=shop&client_secret=p%2B+q"), Ok(of("shop", &["p+ q"])));
+        assert_eq!(read(None, "client_id=app"), Ok(of("app", &[])));
+        assert_eq!(read(Some(&basic("app:")), ""), Ok(of("app", &[])));
+    }
+
+    #[test]
+    fn a_secret_of_basic_is_read_decoded_and_as_it_was_sent() {
+        let read = |pair: &str| read(Some(&basic(pair)), "").unwrap();
+        assert_eq!(read("a%3Ab+c:p%2B%26+q"), of("a:b c", &["p+& q", "p%2B%26+q"]));
+        for secret in ["with+plus/and=", "with%percent", "with%ffbytes"] {
+            assert!(read(&format!("shop:{secret}")).has_secret(|shown| shown == secret), "{secret}");
+        }
+        assert!(!read("shop:other").has_secret(|shown| shown == "secret"));
     }
 
     #[test]

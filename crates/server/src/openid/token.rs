@@ -100,9 +100,11 @@ fn authenticate(
         CredentialsError::Missing | CredentialsError::Unreadable => unknown(),
     })?;
     let client = app.admission.openid_clients.find(room.handle.id(), &shown.client_id).ok_or_else(unknown)?;
-    let is_proved = match &shown.secret {
-        Some(secret) => !client.is_public && client.accepts_secret(secret, app.now()),
-        None => client.is_public,
+    let now = app.now();
+    let is_proved = if shown.secrets.is_empty() {
+        client.is_public
+    } else {
+        !client.is_public & shown.has_secret(|secret| client.accepts_secret(secret, now))
     };
     if is_proved { Ok(client) } else { Err(unknown()) }
 }

@@ -1,13 +1,14 @@
 //! A login from its first page to its last token.
 
 use anteroom_testkit::jwt::{claims, header};
-use anteroom_testkit::{Request, now};
+use anteroom_testkit::{Request, Server, now};
 use serde_json::{Value, json};
 
 use super::stand::{
-    CALLBACK, CHALLENGE, ISSUER, Return, Stand, VERIFIER, basic, come_back, form, make_client, oauth_error,
-    request_of,
+    CALLBACK, CHALLENGE, ISSUER, Return, Stand, VERIFIER, basic, come_back, config, decode, escape, form,
+    make_client, oauth_error, request_of,
 };
+use crate::support::BINARY;
 
 #[test]
 fn a_visitor_waits_at_the_page_of_the_site_and_goes_back_with_a_code_that_is_tokens() {
@@ -102,6 +103,30 @@ fn clients_prove_themselves_by_basic_by_the_form_or_by_pkce_alone() {
     assert_eq!(public.status, 200, "{public:?}");
     assert_eq!(of(&public.json(), "id_token")["aud"], "app");
     assert_eq!(public.header("Access-Control-Allow-Origin"), Some("*"), "an app in a browser reads it");
+}
+
+/// RFC 6749 has both parts of Basic form-encoded; `curl -u` and many libraries send them as they are.
+#[test]
+fn a_secret_with_a_plus_or_a_percent_is_taken_encoded_and_as_it_is() {
+    let secret = "a+secret/with%2Bpercents%zz+and=signs-0123456789";
+    let client = format!(
+        "[[room.client]]\nid = \"shop\"\nredirect_addresses = [\"{CALLBACK}\"]\nsecret_env = \"ANTEROOM_SHOP_SECRET\""
+    );
+    let server = Server::builder(BINARY).config(config(&client)).env("ANTEROOM_SHOP_SECRET", secret);
+    let stand = Stand { server: server.start().expect("the server starts"), secret: secret.to_owned() };
+    let exchange = |shown: &str| {
+        let (_, back) = stand.log_in(&request_of("shop", CALLBACK, ""));
+        let code = back.get("code").to_owned();
+        let fields =
+            form(&[("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)]);
+        let request = Request::new("POST", "/token")
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .header("Authorization", &basic(&format!("shop:{shown}")));
+        stand.send(&request.body(fields)).status
+    };
+    assert_eq!(exchange(secret), 200, "as it is");
+    assert_eq!(exchange(&escape(secret)), 200, "form-encoded");
+    assert_eq!(exchange(&decode(&secret.replace("%zz", ""))), 401);
 }
 
 #[test]

@@ -14,7 +14,8 @@ use crate::openid::parameters::FormParameters;
 pub(crate) const STATE_MAX_BYTES: usize = 4_096;
 /// Bytes of a challenge: a SHA-256.
 const CHALLENGE_BYTES: usize = 32;
-/// How long the request of a visitor who waits may be, in bytes of its query: it stands in the addresses of the page.
+/// How long the request of a visitor who waits may be, in bytes of its query, as it came and as we write it: it stands in the
+/// addresses of the page.
 pub(crate) const AUTHORIZE_QUERY_MAX_BYTES: usize = 8_192;
 
 /// An authorization request.

@@ -185,13 +185,17 @@ struct Desk<'app> {
 }
 
 impl<'app> Desk<'app> {
-    /// The parameters of the query.
+    /// The parameters of the query. It may be longer as the page's buttons post it than as it came, and is then refused now and not after
+    /// the wait.
     fn parameters(&self) -> Result<FormParameters, Refusal> {
         let query = self.request.uri().query().unwrap_or_default();
         if query.len() > AUTHORIZE_QUERY_MAX_BYTES {
             return Err(TOO_LONG);
         }
-        FormParameters::read([query]).map_err(|error| (StatusCode::BAD_REQUEST, error.text()))
+        let parameters =
+            FormParameters::read([query]).map_err(|error| (StatusCode::BAD_REQUEST, error.text()))?;
+        let is_too_long = parameters.to_query().len() > AUTHORIZE_QUERY_MAX_BYTES;
+        if is_too_long { Err(TOO_LONG) } else { Ok(parameters) }
     }
 
     /// Who asks, as far as it takes to know where to answer.

@@ -135,6 +135,19 @@ fn the_longest_request_survives_the_whole_way() {
     assert_eq!(back.get("state"), state);
 }
 
+/// The page's buttons write it with every slash escaped, and would be refused at the end of the wait.
+#[test]
+fn a_request_that_is_too_long_when_it_is_escaped_is_refused_at_once() {
+    let stand = Stand::start();
+    let target = stand.target("").replace("state=s%26%3D+1", &format!("state={}", "/".repeat(4_000)));
+    assert_page(&open(&stand, &target), 400);
+    let fits = stand.target("").replace("state=s%26%3D+1", &format!("state={}", "/".repeat(2_000)));
+    let mut browser = stand.waiting(&fits);
+    let page = browser.open_once(&fits);
+    let leave = page.forms().into_iter().find(|form| form.contains("/authorize/leave")).expect("a button");
+    assert_eq!(Return::of(&browser.post(&leave, "")).get("state"), "/".repeat(2_000));
+}
+
 #[test]
 fn every_other_mistake_is_told_to_the_site() {
     let stand = Stand::start();

@@ -101,9 +101,10 @@ impl ElsewhereVisitor<'_> {
             Judgement::Wait(wait, cookie) => (wait, cookie),
         };
         self.note_presence(wait);
-        let claims = self.is_button || self.call.case.rule.settings.auto_enter;
         match wait {
-            Wait::Turn(waiter) if claims && self.call.case.kind == Kind::Navigation => {
+            Wait::Turn(waiter)
+                if self.call.case.kind == Kind::Navigation && self.goes_on_now(&waiter, page).await =>
+            {
                 match self.charge(request).await {
                     Some(rejection) => Progress::Waits(self.call.reject(&rejection)),
                     None => Progress::Turn(waiter),
@@ -111,6 +112,15 @@ impl ElsewhereVisitor<'_> {
             }
             other => Progress::Waits(self.respond_waiting(other, cookie, page)),
         }
+    }
+
+    /// Whether a visitor whose turn it is needs no button, or has pressed it. One who logs in and is inside already has pressed it
+    /// before: at the first of several sites.
+    async fn goes_on_now(&self, waiter: &Waiter, page: &OwnPage<'_>) -> bool {
+        self.is_button
+            || self.call.case.rule.settings.auto_enter
+            || matches!(page.way_in, WayIn::OpenId(_))
+                && self.call.has_claimed(&waiter.ticket).await.unwrap_or(false)
     }
 
     /// Why the visitor does not go on. A visitor who pressed the button is redirected to the page, where they can ask

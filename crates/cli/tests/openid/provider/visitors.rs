@@ -45,6 +45,27 @@ fn a_place_that_lapsed_leads_to_another_one_with_the_same_request() {
 }
 
 #[test]
+fn a_visitor_who_is_inside_needs_no_button_where_others_do() {
+    let stand = Stand::with("auto_enter = false");
+    let target = stand.target("");
+    let mut browser = stand.waiting(&target);
+    stand.advance();
+    let mut page = browser.open_once(&target);
+    wait_until("the turn comes", TIMEOUT, || {
+        page = browser.open_once(&target);
+        page.situation().as_deref() == Some("turn")
+    });
+    let form = page.forms().into_iter().find(|form| form.contains("/authorize/enter")).expect("a button");
+    let first = Return::of(&browser.post(&form, ""));
+    assert_eq!(stand.exchange(first.get("code")).status, 200);
+    let second = Return::of(&browser.open_once(&target));
+    assert_eq!(stand.exchange(second.get("code")).status, 200, "at once");
+    let asked = browser.open_once(&stand.target("&prompt=login"));
+    assert_eq!(asked.situation().as_deref(), Some("confirm"), "{asked:?}");
+    assert_eq!(stand.line().figures().active, 1);
+}
+
+#[test]
 fn a_visitor_who_leaves_is_told_to_the_site() {
     let stand = Stand::start();
     let target = stand.target("");

@@ -36,5 +36,5 @@ pub use body::GatewayBody;
 pub use gateway::check::{Allowance, CheckAnswer};
 pub use gateway::{Gateway, GatewayParts, LINE_PATH};
 pub use line::line_call_class;
-pub use line::openid::{OpenIdEnd, OpenIdLogin, OpenIdStep};
+pub use line::openid::{ExpectedVisitor, OpenIdEnd, OpenIdLogin, OpenIdStep};
 pub use reject::{ExpectedRefusal, LINE_PROBLEMS};

@@ -57,6 +57,29 @@ pub enum OpenIdEnd {
     TemporarilyUnavailable,
 }
 
+/// Whom a silent login is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpectedVisitor {
+    /// Whoever is there.
+    Anyone,
+    /// The holder of this place, whichever copy of the ticket they have.
+    HolderOf(Ticket),
+    /// Somebody who is not known here.
+    Stranger,
+}
+
+impl ExpectedVisitor {
+    fn is(self, ticket: &Ticket) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::HolderOf(expected) => {
+                (expected.generation, expected.position) == (ticket.generation, ticket.position)
+            }
+            Self::Stranger => false,
+        }
+    }
+}
+
 /// A login, as far as the line is concerned.
 pub struct OpenIdLogin<'request> {
     /// Which part of it this request is.
@@ -71,6 +94,8 @@ pub struct OpenIdLogin<'request> {
     pub languages: Option<&'request str>,
     /// Whether no page may be shown.
     pub is_silent: bool,
+    /// Whom it is for, if it is silent.
+    pub expected_visitor: ExpectedVisitor,
     /// Whether a visitor who is inside already has to confirm.
     pub asks_again: bool,
     /// The same for one who came in more than so many seconds ago.
@@ -229,7 +254,8 @@ impl OpenIdVisitor<'_> {
     /// The answer where no page may be shown, and nothing is taken.
     async fn answer_silently<B>(&self, request: &Request<B>) -> Response<GatewayBody> {
         let ticket = match self.silent_ticket().await {
-            Ok(ticket) => ticket,
+            Ok(ticket) if self.login.expected_visitor.is(&ticket) => ticket,
+            Ok(_) => return self.end(OpenIdEnd::LoginRequired),
             Err(end) => return self.end(end),
         };
         if self.visitor.charge(request).await.is_some() {

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use anteroom_admission::openid::{CodeRequest, OpenIdClient};
-use anteroom_core::Ticket;
+use anteroom_engine::EngineError;
 use anteroom_gateway::identify::Peer;
-use anteroom_gateway::{GatewayBody, OpenIdEnd, OpenIdLogin, OpenIdStep};
+use anteroom_gateway::{ExpectedVisitor, GatewayBody, OpenIdEnd, OpenIdLogin, OpenIdStep};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
@@ -159,6 +159,9 @@ async fn answer(
         Ok(login) => login,
         Err(error) => return see_other(&asker.error(&error)),
     };
+    let Ok(expected_visitor) = asker.expected_visitor(&login).await else {
+        return see_other(&asker.end(&login, OpenIdEnd::TemporarilyUnavailable));
+    };
     let answer = |end| asker.end(&login, end);
     let query = parameters.to_query();
     let login = OpenIdLogin {
@@ -168,6 +171,7 @@ async fn answer(
         site: &asker.client.name,
         languages: login.ui_locales.as_deref(),
         is_silent: login.is_silent,
+        expected_visitor,
         asks_again: login.asks_again,
         max_age_seconds: login.max_age_seconds,
         answer: &answer,
@@ -259,9 +263,6 @@ impl Asker<'_> {
         let error = |code, text| self.error(&RequestError { code, text });
         match end {
             OpenIdEnd::Inside { ticket, auth_time_seconds } => {
-                if login.id_token_hint.as_deref().is_some_and(|hint| !self.is_of(hint, ticket)) {
-                    return error(LOGIN_REQUIRED, "The visitor is not the one of the id_token_hint");
-                }
                 self.app.metrics.openid.count(Endpoint::Authorize, SERVED);
                 let code = self.app.admission.openid_code(
                     &self.room.view,
@@ -277,7 +278,9 @@ impl Asker<'_> {
                 );
                 self.address(&[("code", &code)])
             }
-            OpenIdEnd::LoginRequired => error(LOGIN_REQUIRED, "The visitor is not inside"),
+            OpenIdEnd::LoginRequired => {
+                error(LOGIN_REQUIRED, "The visitor is not inside, or not the one of the id_token_hint")
+            }
             OpenIdEnd::AccessDenied => {
                 error(ACCESS_DENIED, "The visitor has left the line, or the room lets nobody in")
             }
@@ -287,16 +290,25 @@ impl Asker<'_> {
         }
     }
 
-    /// Whether a token that the client got before is about this visitor. It only narrows, so its signature does not matter.
-    fn is_of(&self, id_token: &str, ticket: Ticket) -> bool {
-        let payload = id_token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
-        let claims: Option<serde_json::Value> =
-            payload.and_then(|payload| serde_json::from_slice(&payload).ok());
-        let subject = claims.as_ref().and_then(|claims| claims["sub"].as_str());
-        let found =
-            subject.and_then(|subject| self.app.admission.ticket_of_subject(&self.room.view, subject));
-        found.is_some_and(|found| (found.generation, found.position) == (ticket.generation, ticket.position))
+    /// Whom a silent login is for, by a token that the client got before. It only narrows, so its signature does not matter.
+    ///
+    /// A login with a page is for whoever is there: a site that always sends its last token would else refuse its visitors each time
+    /// that they have waited again, because another place is another subject.
+    async fn expected_visitor(&self, login: &AuthorizationRequest) -> Result<ExpectedVisitor, EngineError> {
+        let Some(hint) = login.id_token_hint.as_deref().filter(|_| login.is_silent) else {
+            return Ok(ExpectedVisitor::Anyone);
+        };
+        let Some(subject) = subject_of(hint) else { return Ok(ExpectedVisitor::Stranger) };
+        let found = self.app.admission.find_subject(&self.room.view, &subject).await?;
+        Ok(found.map_or(ExpectedVisitor::Stranger, ExpectedVisitor::HolderOf))
     }
+}
+
+/// The subject of an ID token, whoever signed it.
+fn subject_of(id_token: &str) -> Option<String> {
+    let payload = URL_SAFE_NO_PAD.decode(id_token.split('.').nth(1)?).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&payload).ok()?;
+    claims["sub"].as_str().map(str::to_owned)
 }
 
 /// A redirect as RFC 9700 wants it: 303, so that nothing is posted on.

@@ -196,6 +196,33 @@ fn a_silent_login_that_no_visitor_has_opened_claims_no_place() {
 }
 
 #[test]
+fn a_silent_login_for_another_visitor_takes_no_slot_and_a_page_is_for_whoever_is_there() {
+    let stand = Stand::start();
+    let id_token = |back: &Return| {
+        stand.exchange(back.get("code")).json()["id_token"].as_str().expect("an ID token").to_owned()
+    };
+    let (mut first, back) = stand.log_in(&stand.target(""));
+    let of_first = id_token(&back);
+    let hint = |token: &str, more: &str| stand.target(&format!("{more}&id_token_hint={token}"));
+    let mut second = stand.waiting(&stand.target(""));
+    stand.advance();
+    wait_until("the turn comes", TIMEOUT, || {
+        second.fetch("/.anteroom/line?room=Hall").json()["status"] == "active"
+    });
+    for another in [of_first.as_str(), "x", "a.b.c"] {
+        let silent = Return::of(&second.open_once(&hint(another, "&prompt=none")));
+        assert_eq!(silent.error(), "login_required", "{another}");
+    }
+    assert_eq!(stand.line().figures().active, 1, "the place of the second one is still offered");
+    let of_second = id_token(&Return::of(&second.open_once(&hint(&of_first, ""))));
+    for (browser, token) in [(&mut first, &of_first), (&mut second, &of_second)] {
+        let same = Return::of(&browser.open_once(&hint(token, "&prompt=none")));
+        assert!(same.parameters.contains_key("code"), "{same:?}");
+    }
+    assert_eq!(stand.line().figures().active, 2);
+}
+
+#[test]
 fn a_closed_room_and_a_paused_one_say_so() {
     let stand = Stand::start();
     let target = stand.target("");

@@ -84,8 +84,17 @@ pub(crate) enum EntryTrigger {
     Button,
     /// Not here: another part claims for the visitor, and no cookie admits here.
     HandOff,
+    /// The same, and the visitor has pressed the button. It takes no place: that is charged where the page is opened.
+    HandOffButton,
     /// Nothing: the response could not carry the cookie of a new visit. One that has begun goes on.
     Never,
+}
+
+impl EntryTrigger {
+    /// Whether another part claims for the visitor.
+    const fn is_hand_off(self) -> bool {
+        matches!(self, Self::HandOff | Self::HandOffButton)
+    }
 }
 
 /// What a verdict is based on.
@@ -108,8 +117,7 @@ pub(crate) struct Case<'request> {
 /// The verdict.
 pub(crate) async fn judge(case: &Case<'_>) -> Judgement {
     let settings = &case.rule.settings;
-    if settings.queueing_method == QueueingMethod::Passthrough && case.entry_trigger != EntryTrigger::HandOff
-    {
+    if settings.queueing_method == QueueingMethod::Passthrough && !case.entry_trigger.is_hand_off() {
         return Judgement::Proxy(Entry::without_visit(Verdict::PassedThrough));
     }
     let board = case.rule.room.handle.board();
@@ -269,7 +277,7 @@ impl Case<'_> {
         let claims = match self.entry_trigger {
             EntryTrigger::Request => self.rule.settings.auto_enter,
             EntryTrigger::Button => true,
-            EntryTrigger::HandOff | EntryTrigger::Never => false,
+            EntryTrigger::HandOff | EntryTrigger::HandOffButton | EntryTrigger::Never => false,
         };
         if claims {
             return self.enter(waiter).await;
@@ -280,7 +288,7 @@ impl Case<'_> {
             Ok(PlaceStatus::Waiting) => self.keep_waiting(waiter),
             // The visitor has come in before, by another window or by a pass.
             Ok(PlaceStatus::Claimed(session)) if session.is_alive(self.now) => {
-                if self.entry_trigger == EntryTrigger::HandOff {
+                if self.entry_trigger.is_hand_off() {
                     self.offer_entry(waiter)
                 } else {
                     self.enter(waiter).await
@@ -296,7 +304,7 @@ impl Case<'_> {
     /// The visit is over, and the visitor comes again. A site without a gateway sends visitors here whenever they have
     /// no pass, so they stand in line again.
     async fn after_visit(&self, board: &Arc<Board>) -> Judgement {
-        let comes_again = self.entry_trigger == EntryTrigger::HandOff && self.kind == Kind::Navigation;
+        let comes_again = self.entry_trigger.is_hand_off() && self.kind == Kind::Navigation;
         if comes_again { self.judge_newcomer(board).await } else { self.place_gone() }
     }
 
@@ -352,7 +360,7 @@ impl Case<'_> {
         if let Some(inside) = self.inside_by_loss_mode(board) {
             return inside;
         }
-        if self.kind != Kind::Navigation {
+        if self.kind != Kind::Navigation || self.entry_trigger == EntryTrigger::HandOffButton {
             return not_inside(self.kind);
         }
         if self.rule.settings.queueing_method == QueueingMethod::Reject {
@@ -400,7 +408,7 @@ impl Case<'_> {
 
     /// Claims a place and lets its holder in.
     async fn enter(&self, waiter: Waiter) -> Judgement {
-        if self.entry_trigger == EntryTrigger::HandOff {
+        if self.entry_trigger.is_hand_off() {
             return self.offer_entry(waiter);
         }
         let ticket = waiter.ticket;
@@ -457,7 +465,8 @@ impl Case<'_> {
         let people_ahead = waiter.map(|waiter| wait::people_ahead(board, &waiter.ticket, self.now));
         let newest = board.segments.last().map(|newest| newest.generation);
         if self.store_is_lost
-            && !matches!(self.entry_trigger, EntryTrigger::HandOff | EntryTrigger::Never)
+            && !self.entry_trigger.is_hand_off()
+            && self.entry_trigger != EntryTrigger::Never
             && board.state == RoomState::Open
             && self.rule.room.loss.lets_in(board, people_ahead, self.now)
             && let (Some(generation), Some(position)) = (newest, Position::new(1))

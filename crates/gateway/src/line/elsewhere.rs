@@ -19,7 +19,7 @@ use crate::line::wait::{self, Wait, WaitView, Waiter, WayIn};
 use crate::line::{self, LineCall, see_other};
 use crate::reject::Rejection;
 use crate::verdict::cookies::CookieKind;
-use crate::verdict::{self, Judgement};
+use crate::verdict::{self, EntryTrigger, Judgement};
 
 /// A visitor who waits for a site elsewhere.
 pub(crate) struct ElsewhereVisitor<'request> {
@@ -68,6 +68,7 @@ impl ElsewhereVisitor<'_> {
         }
         if self.is_button {
             self.call.case.kind = Kind::Navigation;
+            self.call.case.entry_trigger = EntryTrigger::HandOffButton;
             // A visitor who presses the button without a place has lost their cookie, and begins anew.
             let is_known = matches!(
                 self.call.case.cookie,
@@ -83,6 +84,10 @@ impl ElsewhereVisitor<'_> {
             return Progress::Waits(self.call.show_standing(request).await);
         }
         let (wait, cookie) = match verdict::judge(&self.call.case).await {
+            // The visit is over, or the line was reset: the page takes another place, and is charged for it.
+            Judgement::Reject(Rejection::NotInside { .. }) if self.is_button => {
+                return Progress::Waits(see_other(page.address));
+            }
             // The line was reset. The client is a program, and takes no place by asking.
             Judgement::Reject(Rejection::NotInside { .. }) => {
                 return Progress::Waits(self.call.show_standing(request).await);

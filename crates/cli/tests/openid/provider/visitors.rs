@@ -1,5 +1,6 @@
 //! The way of a visitor, whatever happens to them on it.
 
+use anteroom_testkit::jwt::claims;
 use anteroom_testkit::{Browser, PAGE_ACCEPT, Request, Site, USER_AGENT, wait_until};
 use serde_json::json;
 
@@ -63,6 +64,31 @@ fn a_visitor_who_is_inside_needs_no_button_where_others_do() {
     let asked = browser.open_once(&stand.target("&prompt=login"));
     assert_eq!(asked.situation().as_deref(), Some("confirm"), "{asked:?}");
     assert_eq!(stand.line().figures().active, 1);
+}
+
+/// A place is charged to the budget `join` where a page is opened; a button would take one for nothing.
+#[test]
+fn the_button_of_a_visit_that_is_over_leads_to_the_page_and_takes_no_place() {
+    let stand = Stand::start();
+    let target = stand.target("");
+    let query = target.split_once('?').expect("a query").1;
+    for button in ["/wait/Hall/enter".to_owned(), format!("/rooms/Hall/authorize/enter?{query}")] {
+        let (mut browser, back) = stand.log_in(&target);
+        let tokens = stand.exchange(back.get("code")).json();
+        let subject = claims(tokens["id_token"].as_str().expect("an ID token"))["sub"].clone();
+        let visit = format!("/rooms/Hall/visits/{}", subject.as_str().expect("a subject"));
+        let ended = stand.server.operator().post(&visit, &json!({"command": "complete"}));
+        assert_eq!(ended.expect("an answer").status, 200);
+        let pressed = browser.post(&button, "");
+        assert_eq!(pressed.status, 303, "{pressed:?}");
+        let page = pressed.header("Location").expect("the page").to_owned();
+        assert!(page.starts_with("/.anteroom/"), "{page}");
+        assert_eq!(stand.line().figures().waiting, 0, "{button}");
+        assert_eq!(browser.open_once(&page).situation().as_deref(), Some("waiting"));
+        assert_eq!(stand.line().figures().waiting, 1);
+        stand.advance();
+        wait_until("nobody waits", TIMEOUT, || stand.line().figures().waiting == 0);
+    }
 }
 
 #[test]

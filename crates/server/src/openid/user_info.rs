@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anteroom_admission::openid::OpenIdError;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -10,12 +11,13 @@ use http::{Method, Request, StatusCode};
 
 use crate::app::{App, ServedRoom};
 use crate::http::error::ApiError;
+use crate::http::problem::Problem;
 use crate::http::request::read_body;
 use crate::http::response::{self, ApiResponse, Caching};
 use crate::openid::counters::{Endpoint, SERVED};
 use crate::openid::error_code::{INVALID_REQUEST, INVALID_TOKEN};
 use crate::openid::parameters::FormParameters;
-use crate::openid::{OpenIdRoom, is_form, openid_error, refused};
+use crate::openid::{OpenIdRoom, is_form, refused};
 
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"anteroom\"");
 const BEARER_INVALID_TOKEN: HeaderValue = HeaderValue::from_static(
@@ -66,8 +68,23 @@ async fn answer(app: &App, room: &Arc<ServedRoom>, request: Request<Body>) -> Re
         ApiError::oauth(StatusCode::UNAUTHORIZED, INVALID_TOKEN, text)
             .with_header(header::WWW_AUTHENTICATE, BEARER)
     })?;
-    let claims = app.admission.openid_user_info(&room.view, &token).await.map_err(openid_error)?;
+    let claims = app.admission.openid_user_info(&room.view, &token).await.map_err(token_error)?;
     Ok(response::serialized(StatusCode::OK, Caching::Never, &claims))
+}
+
+/// Why a token says nothing. There is no grant here that could be invalid: whatever is wrong is so with the token, unless we cannot tell
+/// now (RFC 6750, section 3.1).
+fn token_error(error: OpenIdError) -> ApiError {
+    let invalid = |text| ApiError::oauth(StatusCode::UNAUTHORIZED, INVALID_TOKEN, text);
+    match error {
+        OpenIdError::InvalidToken(text)
+        | OpenIdError::InvalidGrant(text)
+        | OpenIdError::InvalidRequest(text) => invalid(text),
+        OpenIdError::Admission(error) => {
+            let error = ApiError::from(error);
+            if error.is(Problem::Unavailable) { error } else { invalid("The token is not good in this room any more") }
+        }
+    }
 }
 
 /// The token of the header, or of the form. That of a query stands in logs, and is not looked at.
@@ -99,4 +116,36 @@ fn in_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let text = authorization.to_str().unwrap_or_default();
     let token = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     Ok(token.map(|(_, token)| token.trim().to_owned()).filter(|token| !token.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use anteroom_admission::AdmissionError;
+    use anteroom_core::Refusal;
+    use anteroom_engine::EngineError;
+
+    use super::*;
+
+    fn answer_to(error: OpenIdError) -> (StatusCode, &'static str) {
+        let error = token_error(error);
+        let code = error.oauth_code();
+        (error.into_response().status(), code)
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_so_with_the_token_unless_we_cannot_tell() {
+        let refused = |refusal| OpenIdError::Admission(EngineError::Refused(refusal).into());
+        for error in [
+            OpenIdError::InvalidToken("x"),
+            OpenIdError::InvalidGrant("x"),
+            OpenIdError::InvalidRequest("x"),
+            refused(Refusal::Moved),
+            refused(Refusal::UnknownSession),
+            OpenIdError::Admission(AdmissionError::VisitOver),
+        ] {
+            assert_eq!(answer_to(error.clone()), (StatusCode::UNAUTHORIZED, INVALID_TOKEN), "{error:?}");
+        }
+        let lost = OpenIdError::Admission(EngineError::Overloaded.into());
+        assert_eq!(answer_to(lost), (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable"));
+    }
 }

@@ -9,6 +9,7 @@
 pub mod clients;
 mod codes;
 pub mod redirect;
+mod scopes;
 mod subjects;
 #[cfg(test)]
 mod tests;

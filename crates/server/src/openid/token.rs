@@ -17,7 +17,7 @@ use crate::http::request::read_body;
 use crate::http::response::{self, ApiResponse, Caching};
 use crate::openid::client_authentication::{CredentialsError, credentials};
 use crate::openid::counters::{Endpoint, SERVED};
-use crate::openid::error_code::{INVALID_CLIENT, INVALID_REQUEST, UNSUPPORTED_GRANT_TYPE};
+use crate::openid::error_code::{INVALID_CLIENT, INVALID_REQUEST, INVALID_SCOPE, UNSUPPORTED_GRANT_TYPE};
 use crate::openid::parameters::FormParameters;
 use crate::openid::{OpenIdRoom, is_form, openid_error, refused};
 
@@ -71,6 +71,9 @@ async fn answer(app: &App, room: &Arc<ServedRoom>, request: Request<Body>) -> Re
         }
         "refresh_token" => {
             let token = needed("refresh_token", "refresh_token is missing")?;
+            if let Some(granted) = admission.openid_scope_of(&room.view, &client, token) {
+                check_scope(form.one("scope").unwrap_or_default(), granted)?;
+            }
             admission.refresh_openid(&room.view, &client, token).await
         }
         _ => {
@@ -79,6 +82,16 @@ async fn answer(app: &App, room: &Arc<ServedRoom>, request: Request<Body>) -> Re
         }
     };
     tokens.map_err(openid_error)
+}
+
+/// New tokens are for what was granted, or for less (RFC 6749, section 6). The refresh token stays good.
+fn check_scope(asked: &str, granted: &str) -> Result<(), ApiError> {
+    let is_granted = |scope: &str| granted.split(' ').any(|granted| granted == scope);
+    if asked.split(' ').filter(|scope| !scope.is_empty()).all(is_granted) {
+        Ok(())
+    } else {
+        Err(refused(INVALID_SCOPE, "The login was granted less than this scope"))
+    }
 }
 
 /// The client that asks, if it has proved itself.

@@ -114,6 +114,36 @@ fn a_request_for_tokens_that_cannot_be_understood_changes_nothing() {
 }
 
 #[test]
+fn a_refresh_may_ask_for_what_was_granted_or_less_and_for_no_more() {
+    let stand = Stand::start();
+    for (asked, offline) in [("openid", false), ("openid offline_access", true)] {
+        let (_, back) = stand.log_in(&stand.target("").replace("scope=openid", &form(&[("scope", asked)])));
+        let mut tokens = stand.exchange(back.get("code")).json();
+        assert_eq!(tokens["scope"], asked);
+        let refresh = |tokens: &Value, scope: &str| {
+            let token = tokens["refresh_token"].as_str().expect("a refresh token");
+            let fields = [
+                ("grant_type", "refresh_token"),
+                ("refresh_token", token),
+                ("redirect_uri", ""),
+                ("scope", scope),
+            ];
+            stand.exchange_with("", &fields)
+        };
+        let wider = if offline { "openid email" } else { "openid offline_access" };
+        for scope in [wider, "openid profile", "OpenID"] {
+            let refused = refresh(&tokens, scope);
+            assert_eq!((refused.status, oauth_error(&refused).as_str()), (400, "invalid_scope"), "{scope}");
+        }
+        for scope in [asked, "openid", ""] {
+            let renewed = refresh(&tokens, scope);
+            assert_eq!(renewed.status, 200, "{scope:?}: {renewed:?}");
+            tokens = renewed.json();
+        }
+    }
+}
+
+#[test]
 fn refresh_tokens_rotate_and_their_reuse_ends_the_visit() {
     let stand = Stand::start();
     let first = stand.exchange(&stand.code("")).json();

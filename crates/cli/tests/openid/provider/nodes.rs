@@ -4,7 +4,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use anteroom_testkit::redis::RedisProcess;
-use anteroom_testkit::{Answer, Browser, ChaosProxy, Nodes, Request, require_redis, wait_until};
+use anteroom_testkit::{
+    Answer, Browser, ChaosProxy, Direction, Fault, Mode, Nodes, Request, require_redis, wait_until,
+};
 use serde_json::json;
 
 use super::stand::{
@@ -125,6 +127,41 @@ fn a_code_from_before_a_failover_is_exchanged_once_after_it() {
     assert_eq!(first.status, 200, "{first:?}");
     assert_eq!(oauth_error(&scene.exchange(0, &fresh)), "invalid_grant");
     assert_eq!(oauth_error(&settled(&used)), "invalid_grant", "what was used before stays used");
+}
+
+#[test]
+fn while_the_store_is_lost_a_page_holds_the_place_and_a_silent_login_says_so() {
+    if !require_redis() {
+        return;
+    }
+    let redis = RedisProcess::start();
+    let way = ChaosProxy::before(redis.port());
+    let nodes = Nodes::start(BINARY, &config(""), &[redis.url_through(way.port())]);
+    let server = &nodes.all()[0];
+    let secret = make_client(server, "Hall", &json!({"redirect_addresses": [CALLBACK]}));
+    let (target, silent) = (request_of("Hall", CALLBACK, ""), request_of("Hall", CALLBACK, "&prompt=none"));
+    let mut browser = Browser::new(server.public());
+    wait_until("the visitor waits", TIMEOUT, || {
+        browser.open_once(&target).situation().as_deref() == Some("waiting")
+    });
+    way.set(Mode::Always(Fault::BlackHole(Direction::Both)));
+    wait_until("the page holds the place", TIMEOUT, || {
+        let page = browser.open_once(&target);
+        assert!(page.status != 303, "nobody comes in: {page:?}");
+        page.situation().as_deref() == Some("held")
+    });
+    assert_eq!(Return::of(&browser.open_once(&silent)).error(), "temporarily_unavailable");
+    way.set(Mode::Pass);
+    wait_until("the place is there again", TIMEOUT, || {
+        browser.open_once(&target).situation().as_deref() == Some("waiting")
+    });
+    wait_until("the line moves", TIMEOUT, || {
+        server.operator().get("/readyz").is_ok_and(|answer| answer.status == 200)
+    });
+    server.line("Hall").advance(1);
+    let back = come_back(&mut browser, &target);
+    let scene = Scene { nodes, secret };
+    assert_eq!(scene.exchange(0, back.get("code")).status, 200);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What is refused at `/authorize`, one test for each rule: by a page where nobody can be told in safety, else at the site.
 
-use anteroom_testkit::{Answer, Request};
+use anteroom_testkit::{Answer, Request, Server};
 use serde_json::json;
 
-use super::stand::{CALLBACK, CHALLENGE, Return, Stand, escape, make_client, request_of};
+use super::stand::{CALLBACK, CHALLENGE, ISSUER, Return, Stand, escape, make_client, request_of};
+use crate::support::BINARY;
 
 /// A page, and nothing else: no visitor is sent anywhere.
 #[track_caller]
@@ -35,6 +36,25 @@ fn an_unknown_client_or_room_gets_a_page() {
     assert_page(&open(&stand, &format!("/rooms/Nowhere{}", stand.target(""))), 404);
     assert_page(&open(&stand, &format!("/rooms/Other{}", stand.target(""))), 400);
     assert_page(&open(&stand, "/authorize"), 400);
+}
+
+#[test]
+fn at_the_root_without_a_default_room_there_is_nothing() {
+    let config = format!("public_url = \"{ISSUER}\"\n[[room]]\nid = \"Hall\"\n[[room]]\nid = \"Other\"\n");
+    let server = Server::builder(BINARY).config(config).start().expect("the server starts");
+    let secret = make_client(&server, "Hall", &json!({"redirect_addresses": [CALLBACK]}));
+    let stand = Stand { server, secret };
+    let target = stand.target("");
+    assert_page(&open(&stand, &target), 404);
+    let page = open(&stand, &format!("/rooms/Hall{target}"));
+    assert_eq!(page.situation().as_deref(), Some("arriving"), "{page:?}");
+    for (method, path) in
+        [("GET", "/.well-known/openid-configuration"), ("POST", "/token"), ("GET", "/userInfo")]
+    {
+        assert_eq!(stand.send(&Request::new(method, path)).status, 404, "{path}");
+    }
+    let document = stand.send(&Request::new("GET", "/rooms/Hall/.well-known/openid-configuration"));
+    assert_eq!(document.json()["issuer"], format!("{ISSUER}/rooms/Hall"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod tests;
 mod tokens;
 mod user_info;
 
-use anteroom_core::{Refusal, Session, SessionKey, Ticket, UnixMillis};
+use anteroom_core::{Refusal, RoomId, Session, SessionKey, Ticket, UnixMillis};
 use anteroom_engine::EngineError;
 use anteroom_store::StoreError;
 use anteroom_tokens::signer::SignError;
@@ -81,13 +81,10 @@ impl Admission {
     /// `iss` of the room's OpenID tokens: its own setting, else the public URL for the default room and the address below it for any
     /// other.
     pub fn openid_issuer(&self, room: &RoomView) -> String {
-        if let Some(issuer) = room.handle.with_board(|board| board.settings.issuer.clone()) {
-            return issuer;
-        }
-        let public_url = self.default_issuer.trim_end_matches('/');
+        let setting = room.handle.with_board(|board| board.settings.issuer.clone());
         let id = room.handle.id();
         let is_default = self.room_or_default(None).is_some_and(|default| default.handle.id() == id);
-        if is_default { public_url.to_owned() } else { format!("{public_url}/rooms/{id}") }
+        issuer_of(id, setting.as_deref(), is_default, &self.default_issuer)
     }
 
     /// The session of a ticket, if the visit goes on.
@@ -96,6 +93,16 @@ impl Admission {
         let session = self.engine.store().session(room.handle.id(), key).await?;
         let now = self.now();
         Ok(session.filter(|session| session.is_alive(now) && end_seconds(session) > now.seconds()))
+    }
+}
+
+/// `iss` of a room's OpenID tokens, by its setting and the public URL.
+pub fn issuer_of(room: &RoomId, setting: Option<&str>, is_default: bool, public_url: &str) -> String {
+    let public_url = public_url.trim_end_matches('/');
+    match setting {
+        Some(issuer) => issuer.to_owned(),
+        None if is_default => public_url.to_owned(),
+        None => format!("{public_url}/rooms/{room}"),
     }
 }
 

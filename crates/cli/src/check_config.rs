@@ -2,6 +2,7 @@
 
 use anteroom_server::config::{Loaded, StoreUrl, file_rooms, redis_danger};
 use anteroom_server::configured_rooms::{ConfiguredRoom, Drift};
+use anteroom_server::shared_issuers::SharedIssuer;
 use anteroom_server::{offline, page_templates};
 
 use crate::failure::{Exit, Failure};
@@ -19,6 +20,9 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     match &loaded.file {
         Some(file) => println!("{} is valid: {} room(s)", file.display(), rooms.len()),
         None => println!("no configuration file; defaults: room {}", rooms[0].id),
+    }
+    for shared in SharedIssuer::of_file(&loaded.config, &loaded.rooms, &rooms) {
+        println!("{shared}");
     }
     let url = &loaded.config.store_url;
     match url {

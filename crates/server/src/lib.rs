@@ -18,5 +18,5 @@ pub use anteroom_gateway::PHASES as GATEWAY_PHASES;
 pub use anteroom_store::embedded::FILE_NAME as STORE_FILE_NAME;
 pub use http::service::PHASES as API_PHASES;
 pub use http::{listener, problem, routes, tls};
-pub use ops::{configured_rooms, page_templates, shutdown};
+pub use ops::{configured_rooms, page_templates, shared_issuers, shutdown};
 pub use run::{Addresses, Bound, FirstStart, Hinted, run};

@@ -6,5 +6,6 @@ pub(crate) mod master_secret;
 pub(crate) mod metrics;
 pub mod page_templates;
 pub(crate) mod peer_changes;
+pub mod shared_issuers;
 pub mod shutdown;
 pub(crate) mod stores;

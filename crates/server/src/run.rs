@@ -47,6 +47,7 @@ use crate::ops::master_secret;
 use crate::ops::metrics::Metrics;
 use crate::ops::page_templates;
 use crate::ops::peer_changes;
+use crate::ops::shared_issuers;
 use crate::ops::shutdown::Shutdown;
 use crate::ops::stores::{self, OpenStore, master_secrets};
 
@@ -177,6 +178,7 @@ pub async fn run(
     let store = stores::open(&config, &secrets).await?;
     let (app, first_start) =
         compose(&config, &secrets, (&rooms, file_rooms), policies, &addresses, (store, watch, pages)).await?;
+    shared_issuers::warn(&app.admission);
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         idle_timeout: config.idle_timeout_seconds,

@@ -13,9 +13,8 @@ impl Admission {
         client: &OpenIdClient,
         refresh_token: &str,
     ) -> Option<&'static str> {
-        let is_its = |token: &OpenIdRefreshToken| {
-            token.room == *room.handle.id() && token.client_id == client.id
-        };
+        let is_its =
+            |token: &OpenIdRefreshToken| token.room == *room.handle.id() && token.client_id == client.id;
         let token = self.openid_seals.open_refresh_token(refresh_token).filter(is_its)?;
         Some(if token.offline_access { "openid offline_access" } else { "openid" })
     }

@@ -63,6 +63,37 @@ fn a_memory_store_has_nothing_to_compare() {
     assert_eq!(said[1..], ["store memory: keeps nothing, so there is nothing to compare"]);
 }
 
+/// A client knows its provider by its issuer alone.
+#[test]
+fn rooms_with_clients_and_one_issuer_are_named_here_and_at_the_start() {
+    let client = "[[room.client]]\npublic = true\nredirect_addresses = [\"https://shop.example/callback\"]\n";
+    let room = |id: &str, issuer: &str, more: &str| format!("[[room]]\nid = \"{id}\"\n{issuer}{more}");
+    let shared = "issuer = \"https://sso.example\"\n";
+    let other = "issuer = \"https://other.example\"\n";
+    let file = |yard: &str, attic: &str| {
+        room("Hall", shared, client) + &room("Yard", yard, client) + &room("Attic", shared, attic)
+    };
+    let warning = "have OpenID clients and one issuer, https://sso.example";
+    let names = |file: String| {
+        let said = lines(check().memory().config(file));
+        let warned = said.iter().find(|line| line.contains(warning))?;
+        warned.split(':').next().map(str::to_owned)
+    };
+    assert_eq!(names(file(other, "")), None, "a room without clients has no ID tokens");
+    assert_eq!(names(file("", client)).as_deref(), Some("rooms Hall, Attic"));
+    assert_eq!(names(file(shared, "")).as_deref(), Some("rooms Hall, Yard"));
+    // The default room has the public URL as its issuer.
+    let public = "public_url = \"https://sso.example\"\ndefault_room = \"Yard\"\n";
+    assert_eq!(names(public.to_owned() + &file("", "")).as_deref(), Some("rooms Hall, Yard"));
+
+    let warns = |file: String| {
+        let server = Server::builder(BINARY).memory().config(file).start().unwrap();
+        server.stderr().contains("rooms with OpenID clients share one issuer")
+    };
+    assert!(warns(file(shared, "")));
+    assert!(!warns(file(other, "")));
+}
+
 #[test]
 fn unknown_keys_have_exit_code_2_their_line_the_nearest_key_and_a_hint() {
     let wrong = [

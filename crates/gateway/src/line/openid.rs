@@ -284,9 +284,7 @@ impl OpenIdVisitor<'_> {
         match case.cookie {
             Some(CookieContent::Waiting { ticket, people_ahead_at_first }) => {
                 match call.standing(Waiter { ticket, people_ahead_at_first }).await {
-                    Wait::Turn(waiter)
-                        if case.kind == Kind::Navigation && case.rule.settings.auto_enter =>
-                    {
+                    Wait::Turn(waiter) if case.kind == Kind::Navigation && case.rule.settings.auto_enter => {
                         Ok(waiter.ticket)
                     }
                     Wait::Turn(waiter) => match call.has_claimed(&waiter.ticket).await {

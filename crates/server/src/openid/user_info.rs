@@ -82,7 +82,11 @@ fn token_error(error: OpenIdError) -> ApiError {
         | OpenIdError::InvalidRequest(text) => invalid(text),
         OpenIdError::Admission(error) => {
             let error = ApiError::from(error);
-            if error.is(Problem::Unavailable) { error } else { invalid("The token is not good in this room any more") }
+            if error.is(Problem::Unavailable) {
+                error
+            } else {
+                invalid("The token is not good in this room any more")
+            }
         }
     }
 }

@@ -83,25 +83,25 @@ pub(crate) async fn posted(
     request: Request<Body>,
 ) -> Result<ApiResponse, ApiError> {
     let (parts, body) = request.into_parts();
-    let desk = Desk { app: &app, request: Request::from_parts(parts.clone(), ()) };
-    let Ok(OpenIdRoom(room)) = room else { return Ok(desk.refuse(None, NO_ROOM)) };
+    let call = AuthorizeCall { app: &app, request: Request::from_parts(parts.clone(), ()) };
+    let Ok(OpenIdRoom(room)) = room else { return Ok(call.refuse(None, NO_ROOM)) };
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let is_form = is_form(&parts.headers);
     let body = read_body(Request::from_parts(parts, body)).await?;
     if !is_form {
-        return Ok(desk.refuse(Some(&room), (StatusCode::BAD_REQUEST, "The request is not a form")));
+        return Ok(call.refuse(Some(&room), (StatusCode::BAD_REQUEST, "The request is not a form")));
     }
     let form = std::str::from_utf8(&body).unwrap_or("%ff");
     let parameters = match FormParameters::read([query.as_str(), form]) {
         Ok(parameters) => parameters,
-        Err(error) => return Ok(desk.refuse(Some(&room), (StatusCode::BAD_REQUEST, error.text()))),
+        Err(error) => return Ok(call.refuse(Some(&room), (StatusCode::BAD_REQUEST, error.text()))),
     };
     let query = parameters.to_query();
     if query.len() > AUTHORIZE_QUERY_MAX_BYTES {
-        return Ok(desk.refuse(Some(&room), TOO_LONG));
+        return Ok(call.refuse(Some(&room), TOO_LONG));
     }
-    if let Err(refusal) = desk.asker(&room, &parameters) {
-        return Ok(desk.refuse(Some(&room), refusal));
+    if let Err(refusal) = call.asking_client(&room, &parameters) {
+        return Ok(call.refuse(Some(&room), refusal));
     }
     Ok(see_other(&format!("/.anteroom/rooms/{}/authorize?{query}", room.handle.id())))
 }
@@ -109,18 +109,18 @@ pub(crate) async fn posted(
 /// GET `/rooms/{id}/authorize/moved`: where a device goes on that has taken a place. The request of the site is in the other browser; so
 /// the login begins anew here, with the place.
 pub(crate) async fn moved(State(app): Shared, room: Found, request: Request<Body>) -> ApiResponse {
-    let desk = Desk { app: &app, request: without_body(request) };
-    let Ok(OpenIdRoom(room)) = room else { return desk.refuse(None, NO_ROOM) };
-    let parameters = FormParameters::read(desk.request.uri().query());
+    let call = AuthorizeCall { app: &app, request: without_body(request) };
+    let Ok(OpenIdRoom(room)) = room else { return call.refuse(None, NO_ROOM) };
+    let parameters = FormParameters::read(call.request.uri().query());
     let client_id = parameters.as_ref().ok().and_then(|parameters| parameters.one("client_id"));
     let client = client_id.and_then(|id| app.admission.openid_clients.find(room.handle.id(), id));
-    let Some(client) = client else { return desk.refuse(Some(&room), NO_CLIENT) };
+    let Some(client) = client else { return call.refuse(Some(&room), NO_CLIENT) };
     match &client.login_address {
         Some(address) => {
             let issuer = app.admission.openid_issuer(&room.view);
             see_other(&with_parameters(address, &[("iss", &issuer)]))
         }
-        None => own(app.gateway.moved_openid_page(&desk.request, room.handle.id(), &client.name)),
+        None => guarded_page(app.gateway.moved_openid_page(&call.request, room.handle.id(), &client.name)),
     }
 }
 
@@ -145,30 +145,30 @@ async fn answer(
     request: Request<Body>,
     step: OpenIdStep,
 ) -> ApiResponse {
-    let desk = Desk { app, request: without_body(request) };
-    let Ok(OpenIdRoom(room)) = room else { return desk.refuse(None, NO_ROOM) };
-    let parameters = match desk.parameters() {
+    let call = AuthorizeCall { app, request: without_body(request) };
+    let Ok(OpenIdRoom(room)) = room else { return call.refuse(None, NO_ROOM) };
+    let parameters = match call.parameters() {
         Ok(parameters) => parameters,
-        Err(refusal) => return desk.refuse(Some(&room), refusal),
+        Err(refusal) => return call.refuse(Some(&room), refusal),
     };
-    let asker = match desk.asker(&room, &parameters) {
-        Ok(asker) => asker,
-        Err(refusal) => return desk.refuse(Some(&room), refusal),
+    let asking_client = match call.asking_client(&room, &parameters) {
+        Ok(asking_client) => asking_client,
+        Err(refusal) => return call.refuse(Some(&room), refusal),
     };
-    let login = match AuthorizationRequest::read(&parameters, asker.client.is_public) {
+    let login = match AuthorizationRequest::read(&parameters, asking_client.client.is_public) {
         Ok(login) => login,
-        Err(error) => return see_other(&asker.error(&error)),
+        Err(error) => return see_other(&asking_client.error(&error)),
     };
-    let Ok(expected_visitor) = asker.expected_visitor(&login).await else {
-        return see_other(&asker.end(&login, OpenIdEnd::TemporarilyUnavailable));
+    let Ok(expected_visitor) = asking_client.expected_visitor(&login).await else {
+        return see_other(&asking_client.end(&login, OpenIdEnd::TemporarilyUnavailable));
     };
-    let answer = |end| asker.end(&login, end);
+    let answer = |end| asking_client.end(&login, end);
     let query = parameters.to_query();
     let login = OpenIdLogin {
         step,
         query: &query,
-        client_id: &asker.client.id,
-        site: &asker.client.name,
+        client_id: &asking_client.client.id,
+        site: &asking_client.client.name,
         languages: login.ui_locales.as_deref(),
         is_silent: login.is_silent,
         expected_visitor,
@@ -176,19 +176,20 @@ async fn answer(
         max_age_seconds: login.max_age_seconds,
         answer: &answer,
     };
-    let mut response = own(app.gateway.answer_openid(&desk.request, peer, room.handle.id(), &login).await);
+    let mut response =
+        guarded_page(app.gateway.answer_openid(&call.request, peer, room.handle.id(), &login).await);
     let_buttons_say_whose_they_are(&mut response);
-    let_buttons_lead_to(&asker.redirect_uri, &mut response);
+    let_buttons_lead_to(&asking_client.redirect_uri, &mut response);
     response
 }
 
-/// A request, and who answers it.
-struct Desk<'app> {
+/// A request at `/authorize`.
+struct AuthorizeCall<'app> {
     app: &'app Arc<App>,
     request: Request<()>,
 }
 
-impl<'app> Desk<'app> {
+impl<'app> AuthorizeCall<'app> {
     /// The parameters of the query. It may be longer as the page's buttons post it than as it came, and is then refused now and not after
     /// the wait.
     fn parameters(&self) -> Result<FormParameters, Refusal> {
@@ -203,7 +204,11 @@ impl<'app> Desk<'app> {
     }
 
     /// Who asks, as far as it takes to know where to answer.
-    fn asker(&self, room: &Arc<ServedRoom>, parameters: &FormParameters) -> Result<Asker<'app>, Refusal> {
+    fn asking_client(
+        &self,
+        room: &Arc<ServedRoom>,
+        parameters: &FormParameters,
+    ) -> Result<AskingClient<'app>, Refusal> {
         if parameters.is_repeated("client_id") || parameters.is_repeated("redirect_uri") {
             return Err(TWICE);
         }
@@ -218,19 +223,19 @@ impl<'app> Desk<'app> {
             return Err(STATE_TOO_LONG);
         }
         let state = parameters.one("state").map(str::to_owned);
-        Ok(Asker { app: self.app, room: Arc::clone(room), client, redirect_uri, state })
+        Ok(AskingClient { app: self.app, room: Arc::clone(room), client, redirect_uri, state })
     }
 
     /// The page for a visitor who is sent nowhere.
     fn refuse(&self, room: Option<&Arc<ServedRoom>>, (status, text): Refusal) -> ApiResponse {
         self.app.metrics.openid.count(Endpoint::Authorize, REFUSED_BY_PAGE);
         let room = room.map(|room| room.handle.id());
-        own(self.app.gateway.refuse_openid(&self.request, room, status, text))
+        guarded_page(self.app.gateway.refuse_openid(&self.request, room, status, text))
     }
 }
 
 /// The client that asks, and where it is answered.
-struct Asker<'app> {
+struct AskingClient<'app> {
     app: &'app Arc<App>,
     room: Arc<ServedRoom>,
     client: Arc<OpenIdClient>,
@@ -238,7 +243,7 @@ struct Asker<'app> {
     state: Option<String>,
 }
 
-impl Asker<'_> {
+impl AskingClient<'_> {
     fn address(&self, parameters: &[(&str, &str)]) -> String {
         let issuer = self.app.admission.openid_issuer(&self.room.view);
         let state = self.state.as_deref().map(|state| ("state", state));
@@ -326,7 +331,7 @@ fn see_other(address: &str) -> ApiResponse {
     guarded(response)
 }
 
-fn own(response: Response<GatewayBody>) -> ApiResponse {
+fn guarded_page(response: Response<GatewayBody>) -> ApiResponse {
     guarded(response.map(Body::new))
 }
 

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderMap};
 
-use crate::openid::parameters::{FormParameters, decode};
+use crate::openid::parameters::{FormParameters, decode_form_text};
 
 /// What a client shows.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,9 +68,9 @@ fn read_basic(authorization: &str) -> Option<Credentials> {
     let pair = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
     let (client_id, sent) = pair.split_once(':')?;
     // Nothing in a client's name is changed by this.
-    let client_id = decode(client_id).filter(|client_id| !client_id.is_empty())?;
+    let client_id = decode_form_text(client_id).filter(|client_id| !client_id.is_empty())?;
     // An empty password is a public client's way of using the header.
-    let mut secrets: Vec<String> = decode(sent).into_iter().chain([sent.to_owned()]).collect();
+    let mut secrets: Vec<String> = decode_form_text(sent).into_iter().chain([sent.to_owned()]).collect();
     secrets.dedup();
     secrets.retain(|secret| !secret.is_empty());
     Some(Credentials { client_id, secrets })

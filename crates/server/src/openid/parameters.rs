@@ -3,9 +3,9 @@
 //! RFC 6749, section 3.1: a parameter without a value counts as left out, one that is not known is passed over, and none may stand
 //! there twice.
 
-use percent_encoding::percent_decode_str;
+use std::fmt::Write;
 
-use crate::openid::redirect::escape;
+use percent_encoding::percent_decode_str;
 
 /// How many parameters a request may have.
 const PARAMETERS_MAX: usize = 32;
@@ -43,7 +43,8 @@ impl FormParameters {
                 return Err(UnreadableParameters::TooMany);
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = decode(name).zip(decode(value)).ok_or(UnreadableParameters::NotText)?;
+            let (name, value) =
+                decode_form_text(name).zip(decode_form_text(value)).ok_or(UnreadableParameters::NotText)?;
             parameters.push((name, value));
         }
         Ok(Self(parameters))
@@ -73,7 +74,10 @@ impl FormParameters {
 
     /// The same request as a query, in which nothing is left that a page or a header could misread.
     pub(crate) fn to_query(&self) -> String {
-        let pairs = self.0.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
+        let pairs = self
+            .0
+            .iter()
+            .map(|(name, value)| format!("{}={}", encode_form_text(name), encode_form_text(value)));
         pairs.collect::<Vec<_>>().join("&")
     }
 
@@ -82,10 +86,24 @@ impl FormParameters {
     }
 }
 
-/// A name or a value of a form, decoded. An escape that is none stands for itself, as browsers have it.
-pub(crate) fn decode(text: &str) -> Option<String> {
+/// A name or a value of a form, decoded. An encode_form_text that is none stands for itself, as browsers have it.
+pub(crate) fn decode_form_text(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(Into::into)
+}
+
+/// A text as the name or the value of a parameter, readable as a form's and as any other query's: a space is `%20`. The gateway writes
+/// addresses into its own queries, where a slash stays one and a plus is no space; so it has an encoding of its own.
+pub(crate) fn encode_form_text(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            write!(escaped, "%{byte:02X}").expect("a String takes everything");
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]

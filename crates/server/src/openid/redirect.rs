@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::openid::parameters::encode_form_text;
+
 /// An address with parameters added to those that its query has. Registered addresses have no fragment.
 pub(crate) fn with_parameters(address: &str, parameters: &[(&str, &str)]) -> String {
     let mut result = address.to_owned();
@@ -11,22 +13,9 @@ pub(crate) fn with_parameters(address: &str, parameters: &[(&str, &str)]) -> Str
             (true, true) => "",
             (true, false) => "&",
         };
-        write!(result, "{separator}{name}={}", escape(value)).expect("a String takes everything");
+        write!(result, "{separator}{name}={}", encode_form_text(value)).expect("a String takes everything");
     }
     result
-}
-
-/// A text as the name or the value of a parameter, readable as a form's and as any other query's.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            write!(escaped, "%{byte:02X}").expect("a String takes everything");
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

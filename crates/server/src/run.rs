@@ -178,7 +178,6 @@ pub async fn run(
     let store = stores::open(&config, &secrets).await?;
     let (app, first_start) =
         compose(&config, &secrets, (&rooms, file_rooms), policies, &addresses, (store, watch, pages)).await?;
-    shared_issuers::warn(&app.admission);
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         idle_timeout: config.idle_timeout_seconds,
@@ -358,6 +357,7 @@ async fn compose(
         stale_reads_max: config.stale_reads_max_seconds,
     };
     app.follow_rooms();
+    shared_issuers::warn(&app.admission);
     Ok((Arc::new(app), first_start))
 }
 

@@ -86,7 +86,7 @@ impl FormParameters {
     }
 }
 
-/// A name or a value of a form, decoded. An encode_form_text that is none stands for itself, as browsers have it.
+/// A name or a value of a form, decoded. An escape that is none stands for itself, as browsers have it.
 pub(crate) fn decode_form_text(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(Into::into)

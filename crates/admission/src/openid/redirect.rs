@@ -1,7 +1,7 @@
 //! The addresses that an `OpenID` client gets its visitors back at: which may be registered, and which one of a request is one of
 //! them.
 //!
-//! A prefix or a pattern would let whoever finds an open redirect below it collect codes, so addresses are compared as strings, each
+//! A prefix or a pattern would let an attacker who finds an open redirect below it collect codes, so addresses are compared as strings, each
 //! character with each (RFC 9700, RFC 3986 section 6.2.1). Only the port of a loopback address is free, because an app on a
 //! visitor's machine takes the one it can get (RFC 8252).
 

@@ -159,7 +159,7 @@ fn assert_waits(page: &Page) {
     assert!(page.address.starts_with("http://127.0.0.1:"), "{page:?}");
 }
 
-/// Whoever brings this answer is not logged in.
+/// The browser that brings this answer is not logged in.
 #[track_caller]
 fn assert_refused(pair: &Pair, visitor: &Visitor, callback: &str, what: &str) {
     // The browser itself comes again with the right one.

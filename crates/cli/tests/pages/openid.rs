@@ -94,7 +94,7 @@ fn the_page_names_the_site_and_is_there_for_everybody() {
     let address = wait_for_answer(&scene, &browser, STATE);
     assert!(parameter(&address, "code").is_some() && parameter(&address, "error").is_none(), "{address}");
     assert_eq!(scene.figure("claimed"), 1);
-    // Whoever comes back is inside, and sees no page.
+    // A visitor who comes back is inside, and sees no page.
     browser.go(&login(&scene, "&state=again"));
     let again = wait_for_answer(&scene, &browser, "again");
     assert_ne!(parameter(&again, "code"), parameter(&address, "code"));

@@ -144,7 +144,7 @@ pub(crate) async fn waiting_num(State(app): Shared, parameters: Parameters, head
     Ok(fast_path::figure(&*queried_room(&app, &parameters)?, &headers, Prepared::waiting_num).map(Body::new))
 }
 
-/// GET `/public_key`: the key that signs the room's passes now. Whoever asks may keep it for long, so it is neither the one that will sign
+/// GET `/public_key`: the key that signs the room's passes now. Those who ask may keep it for long, so it is neither the one that will sign
 /// later, with which nothing is signed yet, nor the one before, with which nothing is signed any more.
 pub(crate) async fn public_key(State(app): Shared, parameters: Parameters) -> Outcomes {
     let event_id = parameters.one("event_id")?.unwrap_or_default();

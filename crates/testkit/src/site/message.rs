@@ -45,7 +45,7 @@ pub(super) fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Option<SeenR
 /// A body up to this size goes out in one piece with its head.
 const COPIED_MAX_BYTES: usize = 16 * 1024;
 
-/// Sends an answer. Its body is not copied: hundreds of large ones may be on their way at once.
+/// Sends an answer. Its body is not copied: hundreds of large ones may be in flight at once.
 pub(super) fn send(to: &mut impl Write, reply: &Reply, is_head: bool) -> io::Result<()> {
     let mut head = format!("HTTP/1.1 {} Site\r\n{}: {}\r\n", reply.status, SERVED_BY.0, SERVED_BY.1);
     for (name, value) in &reply.headers {

@@ -1,7 +1,7 @@
 //! The name by which a client of the OpenID provider knows a visitor: the ticket without its copy, enciphered by one block of AES-256
 //! under a key of room and client, in base64url.
 //!
-//! So it stays the same when the place moves to another device, nothing is stored for it, and whoever has it holds neither the request
+//! So it stays the same when the place moves to another device, nothing is stored for it, and who has it holds neither the request
 //! id nor a place: that is what it protects. Each client has its own, but two of one room can still join what they know of a visitor,
 //! because both are told the same `queue_position`. Like a request id it has no tag: [`OpenIdSubjects::open`]
 //! demands a judge that knows the room's lines, and six bits that no ticket fills must be zero besides.

@@ -69,11 +69,11 @@ impl ClientPacedExchanges {
         ClientPaced { exchanges: Arc::clone(self), key, state }
     }
 
-    /// Gives up the exchange whose client has been idle for the longest among these.
-    pub(super) fn evict_idlest(&self, among: Among) {
+    /// Gives up the exchange whose client has been idle for the longest among these; `false` if none is.
+    pub(super) fn evict_idlest(&self, among: Among) -> bool {
         let vain_search = &self.vain_searches[among.index()];
         if lock(vain_search).is_some_and(|search| search.elapsed() < SEARCH_PAUSE) {
-            return;
+            return false;
         }
         let idlest = {
             let all = lock(&self.all);
@@ -84,9 +84,10 @@ impl ClientPacedExchanges {
         if let Some((_, state)) = idlest {
             self.evicted.fetch_add(1, Ordering::Relaxed);
             state.evict();
-        } else {
-            *lock(vain_search) = Some(Stopwatch::start());
+            return true;
         }
+        *lock(vain_search) = Some(Stopwatch::start());
+        false
     }
 
     /// How many were given up.

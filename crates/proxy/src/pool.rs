@@ -33,6 +33,8 @@ use super::{OriginAddress, VisitTag, connect};
 const STREAMS_MAX: usize = 100;
 /// How many requests may wait for a connection to one origin.
 const WAITERS_MAX: usize = 8192;
+/// How long after one exchange was given up for a request another one is.
+const EVICTION_PAUSE: Duration = Duration::from_millis(500);
 /// How often a request that waits looks for an exchange whose client is idle.
 const EVICTION_PERIOD: Duration = Duration::from_millis(100);
 
@@ -283,16 +285,21 @@ impl Origin {
     ) -> Result<Grant, ProxyError> {
         let mut queued = QueuedRequest { origin: self, receiver, visit };
         let waiting = Stopwatch::start();
+        let mut evicted: Option<Stopwatch> = None;
         loop {
             let left = self.connection_wait.saturating_sub(waiting.elapsed());
             if left.is_zero() {
                 return Err(self.busy());
             }
-            match self.shortage(visit) {
-                Some(Shortage::Connections) => self.client_paced.evict_idlest(Among::All),
-                Some(Shortage::Share) => self.client_paced.evict_idlest(Among::WithoutVisit),
-                Some(Shortage::Visit(visit)) => self.client_paced.evict_idlest(Among::Visit(visit)),
-                None => {}
+            // What was given up for this request may take a moment to come, and a second one would be given up for nothing.
+            let is_one_coming = evicted.is_some_and(|evicted| evicted.elapsed() < EVICTION_PAUSE);
+            let among = self.shortage(visit).filter(|_| !is_one_coming).map(|shortage| match shortage {
+                Shortage::Connections => Among::All,
+                Shortage::Share => Among::WithoutVisit,
+                Shortage::Visit(visit) => Among::Visit(visit),
+            });
+            if among.is_some_and(|among| self.client_paced.evict_idlest(among)) {
+                evicted = Some(Stopwatch::start());
             }
             match tokio::time::timeout(left.min(EVICTION_PERIOD), &mut queued.receiver).await {
                 Ok(Ok(grant)) => return Ok(grant),

@@ -33,7 +33,7 @@ fn guard_of(key: &SigningKey) -> Guard {
         async move { Ok::<_, BoxError>(key_set) }
     };
     let clock = std::sync::Arc::new(FixedClock);
-    Guard::builder(ISSUER).room("Sale").fetcher(fetch).clock(clock).build().unwrap()
+    Guard::builder(ISSUER).room("Sale").fetcher(fetch).clock(clock).build().expect("a guard")
 }
 
 #[test]

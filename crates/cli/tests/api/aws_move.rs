@@ -99,7 +99,8 @@ fn refuses_doubled_slashes(server: &Server) {
         }
     }
     assert_eq!(line.figures(), before);
-    let public = server.visitor().post("//assign_queue_num", &json!({ "event_id": "Sample" })).unwrap();
+    let public =
+        server.visitor().post("//assign_queue_num", &json!({ "event_id": "Sample" })).expect("an answer");
     assert_eq!((public.status, public.text().contains("two slashes in a row")), (404, true), "{public:?}");
 }
 

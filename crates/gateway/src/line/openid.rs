@@ -1,8 +1,8 @@
 //! The waiting page at `/authorize`: a visitor logs in to a site by OpenID, which here means to wait until their turn has come.
 //!
 //! What the site asked for stands in the address of the page and nowhere else, so it survives a reload, a second tab and a
-//! restart; the place is in the cookie of the room, as at `/wait/{room}`. Whoever reads the request and writes the answer for
-//! the site is outside (`OpenIdLogin::answer`); here is decided where the visitor stands.
+//! restart; the place is in the cookie of the room, as at `/wait/{room}`. The caller reads the request and writes the
+//! answer for the site (`OpenIdLogin::answer`); here is decided where the visitor stands.
 //!
 //! *Invariant:* a silent request (`prompt=none`) takes no place and is never answered by a page. It claims a place only where the visitor
 //! themselves has been sent here: any site can have their browser fetch this address unseen, with the cookie.
@@ -60,7 +60,7 @@ pub enum OpenIdEnd {
 /// Whom a silent login is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedVisitor {
-    /// Whoever is there.
+    /// Anybody.
     Anyone,
     /// The holder of this place, whichever copy of the ticket they have.
     HolderOf(Ticket),

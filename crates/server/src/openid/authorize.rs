@@ -297,7 +297,7 @@ impl AskingClient<'_> {
 
     /// Whom a silent login is for, by a token that the client got before. It only narrows, so its signature does not matter.
     ///
-    /// A login with a page is for whoever is there: a site that always sends its last token would else refuse its visitors each time
+    /// A login with a page takes any visitor: a site that always sends its last token would else refuse its visitors each time
     /// that they have waited again, because another place is another subject.
     async fn expected_visitor(&self, login: &AuthorizationRequest) -> Result<ExpectedVisitor, EngineError> {
         let Some(hint) = login.id_token_hint.as_deref().filter(|_| login.is_silent) else {
@@ -309,7 +309,7 @@ impl AskingClient<'_> {
     }
 }
 
-/// The subject of an ID token, whoever signed it.
+/// The subject of an ID token; its signature is not looked at.
 fn subject_of(id_token: &str) -> Option<String> {
     let payload = URL_SAFE_NO_PAD.decode(id_token.split('.').nth(1)?).ok()?;
     let claims: serde_json::Value = serde_json::from_slice(&payload).ok()?;

@@ -220,7 +220,7 @@ fn a_silent_login_that_no_visitor_has_opened_claims_no_place() {
 }
 
 #[test]
-fn a_silent_login_for_another_visitor_takes_no_slot_and_a_page_is_for_whoever_is_there() {
+fn a_silent_login_for_another_visitor_takes_no_slot_and_a_page_is_for_everybody() {
     let stand = Stand::start();
     let id_token = |back: &Return| {
         stand.exchange(back.get("code")).json()["id_token"].as_str().expect("an ID token").to_owned()

@@ -674,19 +674,25 @@ async fn a_code_is_used_up_when_its_tokens_are_there_and_not_before() {
     let scene = Scene::start().await;
     let node = &scene.node;
     let ticket = node.enter().await;
-    let code = node.code(ticket);
     let shop = node.client("Hall", "shop");
-    // Redeeming is given up while its tokens are signed: it is asked to go on once, up to there.
-    let mut redeem = Box::pin(node.admission.redeem_openid_code(&node.hall, &shop, &code, ADDRESS, None));
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(redeem.as_mut().poll(&mut context).is_pending());
-    let signed = async {
-        while node.admission.signer.signings() == 0 {
-            tokio::task::yield_now().await;
+    // Where signing was faster than this test, the exchange had gone on to use the code up: then with another code.
+    for _ in 0..GRANTS_MAX {
+        let code = node.code(ticket);
+        let signings = node.admission.signer.signings();
+        // Redeeming is given up while its tokens are signed: it is asked to go on once, up to there.
+        let mut redeem = Box::pin(node.admission.redeem_openid_code(&node.hall, &shop, &code, ADDRESS, None));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(redeem.as_mut().poll(&mut context).is_pending());
+        let signed = async {
+            while node.admission.signer.signings() == signings {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(TIMEOUT, signed).await.expect("it waits for signatures");
+        drop(redeem);
+        if node.redeem(&code).await.is_ok() {
+            return;
         }
-    };
-    tokio::time::timeout(TIMEOUT, signed).await.expect("it waits for signatures");
-    drop(redeem);
-    assert_eq!(session(node, ticket).await.grants, []);
-    assert!(node.redeem(&code).await.is_ok());
+    }
+    panic!("each code was used up before its tokens were there");
 }

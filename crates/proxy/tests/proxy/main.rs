@@ -6,6 +6,7 @@
 mod site;
 mod support;
 
+mod evictions;
 mod failures;
 mod http2;
 mod messages;

@@ -112,7 +112,7 @@ async fn accept(listener: TcpListener, origins: Arc<Origins>) {
 /// A request with this field is that of a client who is not inside.
 pub(crate) const WITHOUT_VISIT: &str = "without-visit";
 /// Whose visit all others belong to.
-const VISIT: VisitTag = VisitTag(7);
+pub(crate) const VISIT: VisitTag = VisitTag(7);
 
 async fn answer(
     origins: Arc<Origins>,

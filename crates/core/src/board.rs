@@ -292,6 +292,16 @@ impl Board {
     /// How long a waiting ticket with that many people before it will wait; `None` while that is not known.
     pub fn wait(&self, ticket: &Ticket, people_ahead: u64, now: UnixMillis) -> Option<Wait> {
         self.segment(ticket.generation)?;
+        self.wait_behind(people_ahead, now)
+    }
+
+    /// How long somebody will wait who joins now.
+    pub fn wait_of_newcomer(&self, now: UnixMillis) -> Option<Wait> {
+        let last = self.segments.last()?;
+        self.wait_behind(self.people_ahead(last, last.joined + 1), now)
+    }
+
+    fn wait_behind(&self, people_ahead: u64, now: UnixMillis) -> Option<Wait> {
         let held = self.standstill.is_some_and(Standstill::is_held);
         let estimator = Estimator {
             settings: &self.settings,

@@ -58,6 +58,9 @@ struct Pool {
     closing: AtomicBool,
     signings: AtomicU64,
     answers_shared: AtomicU64,
+    refusals: AtomicU64,
+    /// How many passes may be in flight: those in the queue, and one for each thread.
+    in_flight_max: usize,
 }
 
 /// What is signed.
@@ -119,6 +122,8 @@ impl Signer {
             closing: AtomicBool::new(false),
             signings: AtomicU64::new(0),
             answers_shared: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
+            in_flight_max: queue_length.max(1) + threads.max(1),
         });
         let mut signer = Self { pool, jobs: Some(jobs), threads: Vec::new() };
         for number in 0..threads.max(1) {
@@ -179,6 +184,21 @@ impl Signer {
         self.pool.answers_shared.load(Ordering::Relaxed)
     }
 
+    /// How many passes are queued or being signed.
+    pub fn in_flight(&self) -> usize {
+        self.pool.table().in_flight.len()
+    }
+
+    /// How many may be; beyond it the answer is [`SignError::Overloaded`].
+    pub fn in_flight_max(&self) -> usize {
+        self.pool.in_flight_max
+    }
+
+    /// How many passes were refused because the queue was full.
+    pub fn refusals(&self) -> u64 {
+        self.pool.refusals.load(Ordering::Relaxed)
+    }
+
     /// Not async, so that the lock cannot be held while waiting.
     fn find_or_begin(&self, key: Arc<SigningKey>, order: Order) -> Result<Lookup, SignError> {
         let flight = Flight { kid: key.kid().to_owned(), order };
@@ -196,7 +216,10 @@ impl Signer {
         let (sender, receiver) = watch::channel(None);
         let job = Job { flight: Arc::clone(&flight), key, outcome: sender };
         let jobs = self.jobs.as_ref().expect("the queue is open until the pool is dropped");
-        jobs.try_send(job).map_err(|_| SignError::Overloaded)?;
+        jobs.try_send(job).map_err(|_| {
+            self.pool.refusals.fetch_add(1, Ordering::Relaxed);
+            SignError::Overloaded
+        })?;
         table.in_flight.insert(flight, receiver.clone());
         Ok(Lookup::InFlight(receiver))
     }
@@ -463,6 +486,7 @@ mod tests {
         assert_eq!(begin(3), Err(SignError::Overloaded));
         assert_eq!(signer.sign(Arc::clone(&key), claims(3)).await.unwrap_err(), SignError::Overloaded);
         begin(2).expect("a request for a pass in flight is not one more");
+        assert_eq!((signer.in_flight(), signer.in_flight_max(), signer.refusals()), (2, 2, 2));
         for _ in 0..3 {
             open.send(()).unwrap();
         }

@@ -40,6 +40,18 @@ fn a_periodic_step_serves_so_many_positions_every_interval() {
 }
 
 #[test]
+fn a_newcomer_will_wait_as_long_as_the_next_ticket_is_told() {
+    let mut story = Story::with(periodic());
+    story.join_many(25);
+    let foretold = story.board().wait_of_newcomer(story.now).unwrap();
+    assert_eq!((foretold.p50_seconds, foretold.p90_seconds), (180, 180), "in the third step");
+    let ticket = story.join();
+    assert_eq!(story.board().wait(&ticket, 25, story.now), Some(foretold));
+    story.change(|settings| settings.queue_all = true);
+    assert_eq!(story.board().wait_of_newcomer(story.now), None, "nobody knows how long");
+}
+
+#[test]
 fn a_quiet_night_saves_up_no_burst() {
     let mut story = Story::with(periodic());
     (0..600).for_each(|_| story.later(60));

@@ -18,8 +18,8 @@ pub mod transport;
 use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anteroom_gateway::identify::Peer;
@@ -128,10 +128,12 @@ impl Default for Limits {
     }
 }
 
-/// Counts of a listener's connections since the start. Each may be read at any time.
+/// Counts of a listener's connections since the start, and what it was started with. Each may be read at any time.
 #[derive(Debug, Default)]
 pub struct Connections {
     open: AtomicU64,
+    max: AtomicU64,
+    certificates: OnceLock<Arc<Certificates>>,
     accepted: AtomicU64,
     refused: AtomicU64,
     refused_of_client: AtomicU64,
@@ -145,6 +147,16 @@ impl Connections {
     /// Sockets open now, those in a TLS handshake included, refused ones not.
     pub fn open(&self) -> u64 {
         self.open.load(Ordering::Relaxed)
+    }
+
+    /// How many may be open at once; 0 while nobody listens.
+    pub fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// The certificates, where the listener speaks TLS.
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.get().map(|certificates| &**certificates)
     }
 
     /// Connections that got a slot.
@@ -245,6 +257,11 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    counters.max.store(limits.max_connections, Ordering::Relaxed);
+    if let Some(certificates) = &tls {
+        // A listener is served once.
+        let _first = counters.certificates.set(Arc::clone(certificates));
+    }
     let (phases, _) = watch::channel(Phase::Running);
     let limits = Arc::new(limits);
     let mut shutdown_requested = pin!(shutdown.requested());

@@ -108,6 +108,11 @@ impl Certificates {
         Arc::clone(&self.server_config)
     }
 
+    /// When the first certificate of the present chain ends, in seconds since 1970; `None` where that cannot be read.
+    pub fn expires_at_seconds(&self) -> Option<i64> {
+        self.current.key.load().cert.iter().filter_map(not_after).min()
+    }
+
     /// Reads the files again, changed or not. New connections get what they contain; if that cannot be used, the old
     /// certificate stays and a warning is logged. Blocks on the file system.
     pub fn reload(&self) -> Result<(), TlsError> {
@@ -219,6 +224,12 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(chain)
 }
 
+/// Until when a certificate is valid, in seconds since 1970.
+fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
+}
+
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let text = read_file(path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
@@ -263,6 +274,30 @@ mod tests {
         std::fs::write(&certificate, made.cert.pem()).unwrap();
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
         (certificate, key)
+    }
+
+    #[test]
+    fn the_chain_ends_with_its_first_certificate() {
+        let directory = tempfile::tempdir().unwrap();
+        let certificate_until = |year| {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+            parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+            (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
+        };
+        let ((own, key), (authority, _)) = (certificate_until(2040), certificate_until(2035));
+        let (certificate_path, key_path) = (directory.path().join("crt"), directory.path().join("key"));
+        std::fs::write(&key_path, key).unwrap();
+        std::fs::write(&certificate_path, &own).unwrap();
+        let certificates = Certificates::load(&certificate_path, &key_path).unwrap();
+        assert_eq!(certificates.expires_at_seconds(), Some(2_208_988_800), "2040");
+        std::fs::write(&certificate_path, own + &authority).unwrap();
+        certificates.reload().unwrap();
+        assert_eq!(
+            certificates.expires_at_seconds(),
+            Some(2_051_222_400),
+            "2035, that of who vouches for it"
+        );
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! What Prometheus reads at `/metrics`.
 
+mod process;
 mod rooms;
 
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use crate::api::watch::Kind;
 use crate::app::App;
 use crate::http::listener::Connections;
 use crate::http::routes::Listener;
+use crate::http::staleness::Freshness;
+use crate::http::tls::Certificates;
 use crate::openid::counters::OpenIdCounters;
 
 /// How a request ended.
@@ -73,6 +76,15 @@ impl Metrics {
             public_failures: ResponseFailures::default(),
             private_failures: ResponseFailures::default(),
         }
+    }
+
+    /// The connections of each listener, by its name.
+    fn listeners(&self) -> [(&'static str, &Connections); 3] {
+        [
+            ("public", &self.public_connections),
+            ("private", &self.private_connections),
+            ("ext_authz", &self.ext_authz_connections),
+        ]
     }
 
     /// Counts a request that has been answered.
@@ -132,7 +144,9 @@ impl FastCounters {
 
 /// All figures in the text format of Prometheus.
 pub(crate) fn render(app: &Arc<App>) -> Result<String, std::fmt::Error> {
-    let mut registry = Registry::with_prefix("anteroom");
+    let mut all = Registry::default();
+    all.register_collector(Box::new(process::Figures));
+    let registry = all.sub_registry_with_prefix("anteroom");
     registry.register(
         "requests",
         "Requests answered, by listener, route and status",
@@ -143,11 +157,11 @@ pub(crate) fn render(app: &Arc<App>) -> Result<String, std::fmt::Error> {
         "From the beginning of a push until the last stream taken out of hyper had it",
         app.watch.counts().push_seconds.clone(),
     );
-    app.metrics.openid.register(&mut registry);
-    app.gateway.register(&mut registry);
+    app.metrics.openid.register(registry);
+    app.gateway.register(registry);
     registry.register_collector(Box::new(Figures(Arc::clone(app))));
     let mut buffer = String::new();
-    text::encode(&mut buffer, &registry)?;
+    text::encode(&mut buffer, &all)?;
     Ok(buffer)
 }
 
@@ -182,6 +196,11 @@ impl Collector for Figures {
             "Passes given to somebody who asked while or after they were signed",
             app.admission.signer.answers_shared(),
         )?;
+        counter(
+            "signer_refusals",
+            "Passes refused because too many were waiting to be signed",
+            app.admission.signer.refusals(),
+        )?;
         counter("store_commits", "Commits and batches of joins written", load(&engine.commits))?;
         counter("store_commit_microseconds", "Time spent waiting for them", load(&engine.commit_micros))?;
         counter(
@@ -214,6 +233,7 @@ impl Collector for Figures {
             "Check-ins that were told to come back",
             load(&auctions.refused_until_later),
         )?;
+        encode_health(&mut encoder, app)?;
         encode_connections(&mut encoder, app)?;
         let mut metric =
             encoder.encode_descriptor("watch_connections", "Live streams open", None, MetricType::Gauge)?;
@@ -251,6 +271,32 @@ impl Collector for Figures {
     }
 }
 
+/// Which version runs, whether it is ready, how much the signer has to do, and until when certificates are valid.
+fn encode_health(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
+    let help = "1, with the version as a label";
+    let mut metric = encoder.encode_descriptor("build_info", help, None, MetricType::Gauge)?;
+    gauge(1).encode(metric.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?)?;
+    let is_ready = app.engine.is_ready() && app.freshness() == Freshness::Fresh;
+    let signer = &app.admission.signer;
+    let figures: [(&str, &str, u64); 3] = [
+        ("ready", "1 while /readyz answers 200", u64::from(is_ready)),
+        ("signer_queue", "Passes that wait to be signed, or are being signed", signer.in_flight() as u64),
+        ("signer_queue_max", "How many passes that may be", signer.in_flight_max() as u64),
+    ];
+    for (name, help, value) in figures {
+        gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+    }
+    let help = "When the first certificate of the listener's chain ends, in seconds since 1970";
+    let name = "certificate_expires_timestamp_seconds";
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (listener, connections) in app.metrics.listeners() {
+        if let Some(expires_at) = connections.certificates().and_then(Certificates::expires_at_seconds) {
+            ConstGauge::new(expires_at).encode(metric.encode_family(&[("listener", listener)])?)?;
+        }
+    }
+    Ok(())
+}
+
 /// How far clocks differ.
 fn encode_clocks(
     encoder: &mut DescriptorEncoder<'_>,
@@ -271,12 +317,7 @@ fn encode_clocks(
 
 /// The connections of each listener.
 fn encode_connections(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<(), std::fmt::Error> {
-    let metrics = &app.metrics;
-    for (listener, connections) in [
-        ("public", &metrics.public_connections),
-        ("private", &metrics.private_connections),
-        ("ext_authz", &metrics.ext_authz_connections),
-    ] {
+    for (listener, connections) in app.metrics.listeners() {
         let mut counter = |name: &str, help: &str, value: u64| {
             let name = format!("{listener}_{name}");
             let metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
@@ -292,6 +333,10 @@ fn encode_connections(encoder: &mut DescriptorEncoder<'_>, app: &App) -> Result<
         let name = format!("{listener}_connections_open");
         let metric = encoder.encode_descriptor(&name, "Connections open", None, MetricType::Gauge)?;
         gauge(connections.open()).encode(metric)?;
+        let name = format!("{listener}_connections_max");
+        let help = "How many connections may be open, 0 where nobody listens";
+        let metric = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
+        gauge(connections.max()).encode(metric)?;
     }
     Ok(())
 }

@@ -203,6 +203,7 @@ async fn over_the_cap_a_client_is_told_to_come_back_and_a_free_slot_lets_it_in()
     assert!(refused.head.contains("\r\nconnection: close\r\n"), "{}", refused.head);
     assert!(third.read_to_close().await.is_empty(), "closed after the answer");
     assert_eq!((server.counters.open(), server.counters.accepted(), server.counters.refused()), (2, 2, 1));
+    assert_eq!(server.counters.max(), 2);
     assert_eq!(first.get("/").await.status(), "200", "those inside notice nothing");
 
     drop(second);

@@ -123,6 +123,7 @@ pub(super) fn encode(
             gauge(u64::from(present == Some(reason))).encode(metric.encode_family(&labels)?)?;
         }
     }
+    encode_wait(encoder, rooms, now)?;
     encode_adaptive(encoder, rooms)?;
     encode_arrivals(encoder, views, now)?;
     let help = "The wait as it was over what was foretold, the median of the last ones: 1 is exact";
@@ -159,6 +160,25 @@ fn encode_arrivals(
         for (rank, counted) in (1_u64..).zip(room.arrivals.most_joins(now)) {
             let labels = [("room", room.handle.id().as_str()), ("rank", &rank.to_string())];
             gauge(counted.joins - counted.error).encode(metric.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// How long a newcomer will wait. Nothing is said while that is not known.
+fn encode_wait(
+    encoder: &mut DescriptorEncoder<'_>,
+    rooms: &[Arc<RoomHandle>],
+    now: UnixMillis,
+) -> fmt::Result {
+    let help =
+        "How long somebody waits who joins now: half of the people no longer, or nine of ten no longer";
+    let mut metric = encoder.encode_descriptor("room_wait_seconds", help, None, MetricType::Gauge)?;
+    for room in rooms {
+        let Some(wait) = room.with_board(|board| board.wait_of_newcomer(now)) else { continue };
+        for (quantile, seconds) in [("0.5", wait.p50_seconds), ("0.9", wait.p90_seconds)] {
+            let labels = [("room", room.id().as_str()), ("quantile", quantile)];
+            gauge(seconds).encode(metric.encode_family(&labels)?)?;
         }
     }
     Ok(())

@@ -11,7 +11,6 @@ mod fronts;
 mod lost_cookies;
 mod matrix;
 mod outages;
-mod program;
 mod recipe;
 mod scenarios;
 mod stand;

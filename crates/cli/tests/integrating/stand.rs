@@ -9,9 +9,9 @@ use anteroom_testkit::{
 use serde_json::{Value, json};
 
 use crate::fronts::{EndOfVisit, Front};
-use crate::program::Program;
 use crate::recipe::{self, Ports};
 use crate::support::BINARY;
+use crate::support::program::Program;
 
 /// How long a state may take. Generous: what is tested is that it comes, not how fast.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);

@@ -16,8 +16,8 @@ use anteroom_testkit::{ReservedPort, Site, python_with, require, wait_until};
 use serde_json::{Value, json};
 
 use crate::anteroom::Anteroom;
-use crate::program::Program;
 use crate::providers::{Authentication, CLIENT_ID, Mode, Provider, RS256, Which};
+use crate::support::program::Program;
 use crate::visitor::Page;
 use node::{has_modules, node_program, programs, succeeds};
 

@@ -6,9 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-// Programs that are not ours, and recipes, as the tests of `integrating` have them.
-#[path = "../integrating/program.rs"]
-mod program;
+// Recipes, as the tests of `integrating` have them.
 #[allow(dead_code, reason = "it reads single files, and never copies a whole recipe")]
 #[path = "../integrating/recipe.rs"]
 mod recipe;

@@ -7,8 +7,8 @@ use anteroom_testkit::{Client, Request, ReservedPort, wait_until};
 use serde_json::json;
 
 use crate::clients::node::{has_modules, node_program};
-use crate::program::Program;
 use crate::providers::{Authentication, CLIENT_ID, Mode, Provider, RS256, Registration};
+use crate::support::program::Program;
 
 /// How long it may take until it listens. Generous, because it may share two cores with a build.
 const START_TIMEOUT: Duration = Duration::from_mins(1);

@@ -10,6 +10,7 @@ pub(crate) mod joiners;
 pub(crate) mod metrics;
 pub(crate) mod moved_clock;
 pub(crate) mod operator;
+pub(crate) mod program;
 pub(crate) mod service;
 pub(crate) mod tls;
 pub(crate) mod watch;

@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use anteroom_testkit::{require, workspace_root};
 
-use crate::program::Program;
+use crate::support::program::Program;
 
 /// Where the programs of these tests are.
 pub(crate) fn programs() -> PathBuf {

@@ -8,9 +8,9 @@ use anteroom_testkit::{Client as HttpClient, Request, Site, require, workspace_r
 use serde_json::{Value, json};
 
 use super::{Client, LoggedIn, Setup, claim_of_header};
-use crate::program::Program;
 use crate::providers::Authentication;
 use crate::recipe::{self, Ports};
+use crate::support::program::Program;
 
 /// Where Debian has Apache and its modules.
 const APACHE: &str = "/usr/sbin/apache2";

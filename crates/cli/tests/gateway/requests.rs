@@ -86,6 +86,37 @@ fn what_opens_no_page_takes_nothing_whether_or_not_there_is_room() {
     }
 }
 
+/// What a request carries for those who trace it belongs to the site, for visitors inside and on paths that no visit is needed for.
+#[test]
+fn the_context_of_a_trace_reaches_the_site_as_it_came_and_none_is_made_up() {
+    const FIELDS: [(&str, &str); 4] = [
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ("tracestate", "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"),
+        ("tracestate", "other=1"),
+        ("baggage", "userId=alice,serverNode=DF%2028;isProduction=false"),
+    ];
+    let stand = Stand::open(1, "bypass = [\"path:/free/\"]");
+    let mut browser = stand.inside();
+    let context = |path: &str| -> Vec<(String, String)> {
+        let seen = stand.site.last_seen(path).headers.into_iter();
+        let is_context = |name: &str| ["traceparent", "tracestate", "baggage"].contains(&name);
+        seen.map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .filter(|(name, _)| is_context(name))
+            .collect()
+    };
+    for path in ["/traced", "/free/traced"] {
+        let traced = FIELDS
+            .iter()
+            .fold(Request::new("GET", path), |request, (name, value)| request.header(name, value));
+        assert!(browser.send(traced).is_from_site(), "{path}");
+        assert_eq!(context(path), FIELDS.map(|(name, value)| (name.to_owned(), value.to_owned())), "{path}");
+    }
+    for path in ["/plain", "/free/plain"] {
+        assert!(browser.send(Request::new("GET", path)).is_from_site(), "{path}");
+        assert_eq!(context(path), [], "{path}");
+    }
+}
+
 #[test]
 fn a_page_is_a_page_and_a_problem_is_a_problem() {
     let stand = Stand::open(0, "");

@@ -40,6 +40,17 @@ pub fn python_with(module: &str) -> Option<PathBuf> {
     imported.is_ok_and(|status| status.success()).then_some(python)
 }
 
+/// A program of Debian's packages `prometheus` and `prometheus-alertmanager`: in the folder that `ANTEROOM_TEST_MONITORING` names,
+/// else in the one where `./test` unpacks them, else installed.
+pub fn monitoring_program(name: &str) -> Option<PathBuf> {
+    let unpacked = env::var_os("ANTEROOM_TEST_MONITORING")
+        .map_or_else(|| workspace_root().join("target/test-monitoring/usr/bin"), PathBuf::from);
+    [unpacked, PathBuf::from("/usr/bin")]
+        .into_iter()
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
+
 /// Whether a test that needs Redis can go on; see [`require`].
 pub fn require_redis() -> bool {
     let asked =

@@ -32,7 +32,7 @@ pub use chaos::{ChaosProxy, Counts, Direction, Fault, Mode, Odds};
 pub use chromium::{
     Chromium, ChromiumBuilder, Key, LoadedResource, LogEntry, Scheme, Tab, axe_core, require_chromium,
 };
-pub use components::{full, python_with, require, require_redis, workspace_root};
+pub use components::{full, monitoring_program, python_with, require, require_redis, workspace_root};
 pub use crowd::{Crowd, Tally};
 pub use http::{Answer, Client, Request, Wire};
 pub use ledger::{JoinRecord, assert_order_is_kept, assert_unique};

@@ -6,11 +6,13 @@ use anteroom_server::shared_issuers::SharedIssuer;
 use anteroom_server::{offline, page_templates};
 
 use crate::failure::{Exit, Failure};
+use crate::serve::check_features;
 
 /// Prints what was read, and how the stored rooms differ from it.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let rooms = ConfiguredRoom::all(&loaded.rooms, loaded.config.capacity)?;
     file_rooms(&loaded.rooms)?;
+    check_features(&loaded.config)?;
     let problems = page_templates::problems(&loaded.config, &rooms);
     if !problems.is_empty() {
         let told: Vec<String> = problems.iter().map(|(whose, what)| format!("{whose}: {what}")).collect();

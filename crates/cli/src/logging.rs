@@ -6,17 +6,38 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts logging with a filter such as `info` or `anteroom_store=debug`.
 pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::builder().parse(limit_to_own_crates(filter)).map_err(|error| {
-        anyhow::anyhow!("`log` = {filter:?} cannot be read: {error}; try \"info\" or \"debug\"")
-    })?;
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(read(filter)?)
         .with_writer(std::io::stderr)
         // A log that cannot be written must not take down its writer.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init()
         .map_err(|error| anyhow::anyhow!("logging is already running: {error}"))
+}
+
+/// The same, beside spans that go to a collector.
+#[cfg(feature = "otlp")]
+pub(crate) fn start_beside(export: &crate::otlp::Export, filter: &str) -> anyhow::Result<()> {
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
+    use tracing_subscriber::util::SubscriberInitExt;
+
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_filter(read(filter)?);
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(export.layer())
+        .try_init()
+        .map_err(|error| anyhow::anyhow!("logging is already running: {error}"))
+}
+
+fn read(filter: &str) -> anyhow::Result<EnvFilter> {
+    EnvFilter::builder().parse(limit_to_own_crates(filter)).map_err(|error| {
+        anyhow::anyhow!("`log` = {filter:?} cannot be read: {error}; try \"info\" or \"debug\"")
+    })
 }
 
 /// Crates that read what clients send, and warn about it: a client must not be able to fill the log.

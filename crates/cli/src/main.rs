@@ -17,6 +17,8 @@ mod http_client;
 mod key;
 mod load;
 mod logging;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod output;
 mod room;
 mod serve;

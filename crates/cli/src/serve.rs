@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use anteroom_server::config::Loaded;
+use anteroom_server::config::{Config, Loaded};
 use anteroom_server::shutdown::{self, Signal, Signals, Trigger};
-use anteroom_server::{Addresses, Bound, FirstStart};
+use anteroom_server::{Addresses, Bound, FirstStart, Hinted};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::logging;
@@ -56,8 +57,9 @@ pub(crate) fn run(
     ready: impl FnOnce(&Addresses, FirstStart),
     stopping: impl Fn(Stop),
 ) -> anyhow::Result<()> {
-    logging::start(&loaded.config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Ends before the runtime does, which takes the last spans away.
+    let _export = start_logging(&loaded.config, runtime.handle())?;
     runtime.block_on(async {
         let signals = shutdown::signals()?;
         let bound = Bound::bind(&loaded.config).await?;
@@ -69,6 +71,37 @@ pub(crate) fn run(
             never = handle_signals(signals, hangup, &trigger, &reread, stopping) => match never {},
         }
     })
+}
+
+/// Refuses what this program was built without.
+pub(crate) fn check_features(config: &Config) -> anyhow::Result<()> {
+    if config.otlp_endpoint.is_some() && !cfg!(feature = "otlp") {
+        return Err(Hinted {
+            what: "otlp_endpoint is set, but this program was built without the export of spans".into(),
+            hint: "build it with `cargo build --release --features otlp`, or leave the setting out".into(),
+        }
+        .into());
+    }
+    Ok(())
+}
+
+/// Starts logging. Spans are never exported, because this program was built without.
+#[cfg(not(feature = "otlp"))]
+fn start_logging(config: &Config, _runtime: &Handle) -> anyhow::Result<()> {
+    check_features(config)?;
+    logging::start(&config.log)
+}
+
+/// Starts logging, and the export of spans if there is a collector.
+#[cfg(feature = "otlp")]
+fn start_logging(config: &Config, runtime: &Handle) -> anyhow::Result<Option<crate::otlp::Export>> {
+    let Some(endpoint) = &config.otlp_endpoint else {
+        logging::start(&config.log)?;
+        return Ok(None);
+    };
+    let export = crate::otlp::Export::start(endpoint, runtime)?;
+    logging::start_beside(&export, &config.log)?;
+    Ok(Some(export))
 }
 
 /// The first request to stop drains; the second one ends the process at once. A hang-up never counts as the second: shells and

@@ -41,6 +41,7 @@ use crate::line::page::{Reader, Writer, path_and_query};
 use crate::line::query::room_named;
 use crate::line::wait::{self, Wait, WaitView, Waiter, WayIn};
 use crate::reject::{self, Branding, Rejection};
+use crate::trace::{self, Trace};
 use crate::verdict::cookies::{self, CookieKind, WAITING_MAX_AGE_SECONDS};
 use crate::verdict::{self, Case, Entry, EntryTrigger, Judgement};
 use anteroom_proxy::{OriginAddress, Origins, OriginsError, ProxySettings, RequestFault};
@@ -248,13 +249,17 @@ impl Gateway {
     /// The response to a request. A request whose client has gone before it was looked at is counted as abandoned.
     pub fn answer(
         self: Arc<Self>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         peer: Peer,
     ) -> impl Future<Output = Response<GatewayBody>> + Send + use<> {
+        let mut trace = trace::take(&mut request);
         let mut pending = PendingRequest(Some(self));
         async move {
             let gateway = pending.0.take().expect("a future is begun once");
-            gateway.answer_now(request, peer).await
+            let response = gateway.answer_now(request, peer, &mut trace).await;
+            trace.mark("account");
+            trace.end(response.status());
+            response
         }
     }
 
@@ -263,12 +268,15 @@ impl Gateway {
         self: Arc<Self>,
         mut request: Request<Incoming>,
         peer: Peer,
+        trace: &mut Trace,
     ) -> Response<GatewayBody> {
         // phase: identify
+        trace.mark("identify");
         let client = identify::identify(&peer, request.headers(), &self.identification);
         let is_tls = peer.is_tls || self.public_is_tls;
         let now = self.engine.now();
         // phase: classify
+        trace.mark("classify");
         let target = request.uri().clone();
         let path = PathReadings::of(target.path());
         let rule = match self.find(&request, &path) {
@@ -278,6 +286,8 @@ impl Gateway {
                 return door::pass_on(&door::destination(request.uri().query()));
             }
             Route::Unprotected(origins) => {
+                trace.mark("proxy");
+                trace.pass_on(request.headers_mut());
                 return self.forward_unprotected(request, &client, is_tls, &origins).await;
             }
             Route::NotReady => return self.refuse_without_room(&request, &Rejection::NotReady),
@@ -289,10 +299,12 @@ impl Gateway {
                 return self.refuse_without_room(&request, &Rejection::Misdirected);
             }
         };
+        trace.set_room(rule.room.handle.id().as_str());
         let mut account = Account::open(&rule.room.verdicts);
         let reader = Reader::of(&self.writer, &request);
         let rule = &rule;
         // phase: limit
+        trace.mark("limit");
         if let Some(rejection) = self.charge(Class::Gateway, &request, &client).await {
             return refuse(&rejection, &reader, Some(rule), &mut account);
         }
@@ -318,16 +330,20 @@ impl Gateway {
             return response;
         }
         // phase: verdict
+        trace.mark("verdict");
         let judgement = self.judge(&case, &request, &path, &client).await;
         match judgement {
             // phase: proxy
             Judgement::Proxy(entry) => {
+                trace.mark("proxy");
+                trace.pass_on(request.headers_mut());
                 cookies::hide(request.headers_mut());
                 self.forward_admitted(rule, request, entry, (&client, is_tls, now), (&reader, &mut account))
                     .await
             }
             // phase: wait
             Judgement::Wait(wait, cookie) => {
+                trace.mark("wait");
                 account.settle(wait.verdict());
                 show_wait((wait, cookie), rule, &request, &reader, (is_tls, now))
             }
@@ -337,7 +353,10 @@ impl Gateway {
                 with_cookie(response, rule, (CookieKind::Place, &arrived), (is_tls, now))
             }
             // phase: reject
-            Judgement::Reject(rejection) => refuse(&rejection, &reader, Some(rule), &mut account),
+            Judgement::Reject(rejection) => {
+                trace.mark("reject");
+                refuse(&rejection, &reader, Some(rule), &mut account)
+            }
         }
     }
 

@@ -29,6 +29,7 @@ pub mod identify;
 pub mod limiter;
 mod line;
 mod reject;
+pub mod trace;
 mod verdict;
 
 pub use account::Verdict;

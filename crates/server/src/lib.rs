@@ -15,6 +15,8 @@ mod run;
 pub use access::api_keys::{CreatedKey, KeyKind, NewKey};
 pub use access::{Permission, Role, offline};
 pub use anteroom_gateway::PHASES as GATEWAY_PHASES;
+#[cfg(feature = "otlp")]
+pub use anteroom_gateway::trace::TARGET as TRACE_TARGET;
 pub use anteroom_store::embedded::FILE_NAME as STORE_FILE_NAME;
 pub use http::service::PHASES as API_PHASES;
 pub use http::{listener, problem, routes, tls};

@@ -25,6 +25,18 @@ fn against(directory: &Path, file: &str) -> Builder {
     check().directory(directory).config(file)
 }
 
+/// Spans are an option of the build, and a setting is not ignored because the program cannot follow it.
+#[cfg(not(feature = "otlp"))]
+#[test]
+fn a_collector_is_refused_by_a_program_that_was_built_without_the_export_of_spans() {
+    let config = "otlp_endpoint = \"http://127.0.0.1:4318\"\n";
+    for command in ["check-config", "serve"] {
+        let ended = Server::builder(BINARY).command(command).memory().config(config).run_to_end();
+        let ended = ended.expect("the command ends");
+        assert!(!ended.status.success() && ended.stderr.contains("--features otlp"), "{command}: {}", ended.stderr);
+    }
+}
+
 #[test]
 fn a_valid_file_is_said_to_be_valid_and_no_store_is_made() {
     let directory = tempfile::tempdir().unwrap();

@@ -50,6 +50,30 @@ fn the_phases_of_the_api_are_told_in_the_order_in_which_they_run() {
         .expect("the code");
 }
 
+/// The names in the calls that begin a phase's span.
+fn marks(code: &str) -> Vec<&str> {
+    let calls = ["trace.mark(\"", "trace::mark(&mut request, \""];
+    calls.iter().flat_map(|call| code.split(call).skip(1)).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn every_span_is_called_as_a_phase_and_every_phase_has_one() {
+    let gateway = anteroom_server::GATEWAY_PHASES.map(|(name, _)| name);
+    let api = anteroom_server::API_PHASES.map(|(name, _)| name);
+    for (file, phases) in [
+        ("crates/gateway/src/gateway.rs", gateway.as_slice()),
+        ("crates/server/src/http/service.rs", &api[1..]),
+    ] {
+        let code = read(file);
+        let marks = marks(&code);
+        let (strange, missing): (Vec<_>, Vec<_>) = (
+            marks.iter().filter(|mark| !phases.contains(mark)).collect(),
+            phases.iter().filter(|phase| !marks.contains(phase)).collect(),
+        );
+        assert!(strange.is_empty() && missing.is_empty(), "{file}: {strange:?} {missing:?}");
+    }
+}
+
 #[test]
 fn a_phase_out_of_order_is_found() {
     let bold = |phase: &str| format!("**{phase}**");

@@ -218,6 +218,9 @@ settings! {
     private_tls_key: Optional<FilePath> = "/etc/anteroom/private.key";
     /// Whether `/metrics` on the private listener answers without a key.
     metrics_open: Required<Flag> = "false";
+    /// A collector that takes spans of requests by OTLP over HTTP, at `/v1/traces` below this address. Only where the program was built
+    /// with the feature `otlp`. When unset: no spans are made.
+    otlp_endpoint: Optional<PublicUrl> = "http://127.0.0.1:4318";
 }
 
 /// The annotated server settings as TOML, each at its default. `anteroom.sample.toml` begins with exactly this.

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use anteroom_gateway::ExpectedRefusal;
 use anteroom_gateway::identify::{Peer, identify};
 use anteroom_gateway::limiter::{Class, Decision, Quota, RequestDescriptor};
+use anteroom_gateway::trace::{self, Trace};
 use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::Next;
@@ -85,29 +86,35 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     type Future = ResponseFuture;
 
     fn call(&self, mut request: Request<Incoming>) -> ResponseFuture {
+        trace::begin(self.listener.name(), &mut request);
         if self.listener == Listener::Private {
+            trace::mark(&mut request, "match");
             let found = self.router.find(request.uri().path());
             return self.dispatch(&found, request);
         }
         // phase: check
+        trace::mark(&mut request, "check");
         match self.app.check_proxies.admit(&request, &self.peer) {
             Asked::NoVerdict => {}
             Asked::Verdict => return self.by_check(request),
-            Asked::WithoutPermission => return self.refuse_early(checks::not_for_you()),
+            Asked::WithoutPermission => return self.refuse_early(request, checks::not_for_you()),
         }
         let is_for_a_site = self.app.gateway.covers(&request);
         // phase: strip prefix
+        trace::mark(&mut request, "strip prefix");
         if !is_for_a_site {
             strip_prefix(&mut request);
         }
         // phase: CDN secret
+        trace::mark(&mut request, "CDN secret");
         if let Some(expected) = &self.app.origin_secret
             && !expected.is_shown_by(request.headers())
         {
             let text = "This address answers to its CDN only";
-            return self.refuse_early(ApiError::problem(Problem::Forbidden, text));
+            return self.refuse_early(request, ApiError::problem(Problem::Forbidden, text));
         }
         // phase: gateway
+        trace::mark(&mut request, "gateway");
         if is_for_a_site {
             return self.by_gateway(request);
         }
@@ -115,6 +122,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             replace_path(&mut request, &below);
         }
         // phase: match
+        trace::mark(&mut request, "match");
         let found = self.router.find(request.uri().path());
         // A method without a row is refused without touching anything, like a read.
         let class = self.router.routes(&found).row(request.method()).map_or(Class::Read, |row| row.class);
@@ -136,27 +144,32 @@ impl Service {
     }
 
     /// Refuses a request before its row is known.
-    fn refuse_early(&self, error: ApiError) -> ResponseFuture {
+    fn refuse_early(&self, mut request: Request<Incoming>, error: ApiError) -> ResponseFuture {
         let mut refused = error.render(Style::Problem, &self.app.public_url);
         mark_cross_origin(refused.headers_mut());
         self.app.metrics.count_response(self.listener.name(), UNKNOWN, refused.status().as_u16());
+        trace::take(&mut request).end(refused.status());
         ResponseFuture::Routed(Some(refused))
     }
 
     /// The verdict on a request that another proxy passes on.
-    fn by_check(&self, request: Request<Incoming>) -> ResponseFuture {
+    fn by_check(&self, mut request: Request<Incoming>) -> ResponseFuture {
+        let trace = trace::take(&mut request);
         let (gateway, peer) = (Arc::clone(&self.app.gateway), self.peer);
         // Nothing of a body is read: the proxy keeps it for the site.
         let (parts, _) = request.into_parts();
         let check = Request::from_parts(parts, ());
         ResponseFuture::Pending(Box::pin(async move {
-            gateway.answer_check(check, &peer).await.map(ResponseBody::Gateway)
+            let response = gateway.answer_check(check, &peer).await.map(ResponseBody::Gateway);
+            trace.end(response.status());
+            response
         }))
     }
 
     /// Asks the limiter, then goes on.
-    fn limit(&self, class: Class, found: PathMatch, request: Request<Incoming>) -> ResponseFuture {
+    fn limit(&self, class: Class, found: PathMatch, mut request: Request<Incoming>) -> ResponseFuture {
         // phase: identify and limit
+        trace::mark(&mut request, "identify and limit");
         let app = &self.app;
         let client = identify(&self.peer, request.headers(), &app.identification);
         let decided = app.limiter.decide_at_once(&request_descriptor(class, &request), &client);
@@ -174,33 +187,42 @@ impl Service {
         &self,
         decision: Decision,
         found: &PathMatch,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
     ) -> ResponseFuture {
         match decision {
             Decision::Unlimited | Decision::FailedOpen => self.within_limits(found, request),
             Decision::Allowed(quota) => self.within_limits(found, request).with_rate_limit_headers(quota),
             Decision::Refused(quota) => {
                 let routes = self.router.routes(found);
-                ResponseFuture::Routed(Some(rate_limits::refused(&self.app, routes, &request, &quota)))
+                let refused = rate_limits::refused(&self.app, routes, &request, &quota);
+                trace::take(&mut request).end(refused.status());
+                ResponseFuture::Routed(Some(refused))
             }
         }
     }
 
-    fn within_limits(&self, found: &PathMatch, request: Request<Incoming>) -> ResponseFuture {
+    fn within_limits(&self, found: &PathMatch, mut request: Request<Incoming>) -> ResponseFuture {
         // phase: fast path
+        trace::mark(&mut request, "fast path");
         let row = self.router.routes(found).row(request.method());
         match row.and_then(|row| row.fast) {
             Some(FastPath::Read(read)) => {
                 let parameter = found.first_parameter(request.uri().path());
                 match fast_path::read(&self.app, read, &request, parameter) {
-                    Some(response) => ResponseFuture::Ready(Some(response)),
+                    Some(response) => {
+                        trace::take(&mut request).end(response.status());
+                        ResponseFuture::Ready(Some(response))
+                    }
                     None => self.dispatch(found, request),
                 }
             }
-            Some(FastPath::Join(join)) => match join(&self.app, &self.peer, request) {
-                Ok(pending) => ResponseFuture::Pending(pending),
-                Err(request) => self.dispatch(found, request),
-            },
+            Some(FastPath::Join(join)) => {
+                let trace = trace::shared(&request);
+                match join(&self.app, &self.peer, request) {
+                    Ok(pending) => ResponseFuture::Pending(trace.until_answered(pending)),
+                    Err(request) => self.dispatch(found, request),
+                }
+            }
             None => self.dispatch(found, request),
         }
     }
@@ -279,15 +301,19 @@ impl Phases {
         row: Option<&Route>,
         request: Request<Body>,
         next: Next,
+        trace: &mut Trace,
     ) -> Result<ApiResponse, ApiError> {
         if let Some(mistake) = self.address_mistake(&request) {
             return Err(ApiError::problem(Problem::NotFound, mistake.text));
         }
         // phase: authenticate
+        trace.mark("authenticate");
         let request = self.authenticate(row, request).await?;
         // phase: authorize
+        trace.mark("authorize");
         let request = self.authorize(row, request)?;
         // phase: handler
+        trace.mark("handler");
         Ok(next.run(request).await)
     }
 
@@ -308,9 +334,11 @@ impl Phases {
     /// Everything around the handlers.
     pub(crate) async fn run(
         State(phases): State<Arc<Self>>,
-        request: Request<Body>,
+        mut request: Request<Body>,
         next: Next,
     ) -> ApiResponse {
+        let mut trace = trace::take(&mut request);
+        trace.set_route(phases.path);
         let method = request.method();
         let row = row_of(&phases.rows, method);
         let preflight = method == Method::OPTIONS && !phases.rows.is_empty();
@@ -318,14 +346,16 @@ impl Phases {
         let answered = if preflight {
             response::preflight(&phases.methods)
         } else {
-            let handled = phases.handle(row, request, next).await;
+            let handled = phases.handle(row, request, next, &mut trace).await;
             handled.unwrap_or_else(axum::response::IntoResponse::into_response)
         };
         // phase: account
+        trace.mark("account");
         let mut answered = phases.account(row, answered);
         if phases.is_hidden_from_pages(answered.status(), mistake) {
             unmark_cross_origin(answered.headers_mut());
         }
+        trace.end(answered.status());
         answered
     }
 

@@ -1,5 +1,6 @@
 //! `anteroom serve`: the server, from signals to exit.
 
+use std::convert::Infallible;
 use std::io::Write;
 
 use anteroom_server::config::{Config, Loaded};
@@ -85,11 +86,12 @@ pub(crate) fn check_features(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts logging. Spans are never exported, because this program was built without.
+/// Starts logging. There is never an export of spans, because this program was built without.
 #[cfg(not(feature = "otlp"))]
-fn start_logging(config: &Config, _runtime: &Handle) -> anyhow::Result<()> {
+fn start_logging(config: &Config, _runtime: &Handle) -> anyhow::Result<Option<Infallible>> {
     check_features(config)?;
-    logging::start(&config.log)
+    logging::start(&config.log)?;
+    Ok(None)
 }
 
 /// Starts logging, and the export of spans if there is a collector.
@@ -112,7 +114,7 @@ async fn handle_signals(
     trigger: &Trigger,
     reread: &watch::Sender<u64>,
     stopping: impl Fn(Stop),
-) -> std::convert::Infallible {
+) -> Infallible {
     let mut is_stopping = false;
     loop {
         match signals.next().await {

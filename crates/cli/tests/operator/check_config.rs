@@ -33,7 +33,11 @@ fn a_collector_is_refused_by_a_program_that_was_built_without_the_export_of_span
     for command in ["check-config", "serve"] {
         let ended = Server::builder(BINARY).command(command).memory().config(config).run_to_end();
         let ended = ended.expect("the command ends");
-        assert!(!ended.status.success() && ended.stderr.contains("--features otlp"), "{command}: {}", ended.stderr);
+        assert!(
+            !ended.status.success() && ended.stderr.contains("--features otlp"),
+            "{command}: {}",
+            ended.stderr
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! A collector that keeps what it gets: OTLP over HTTP, in protobuf.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use anteroom_testkit::{Reply, Site, wait_for};
@@ -86,7 +87,6 @@ impl Collector {
 }
 
 fn exported(span: Span, service: &str) -> Exported {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let attributes = span.attributes.into_iter().map(|attribute| {
         let value = attribute.value.and_then(|value| value.value);
         (attribute.key, text(value))
@@ -100,6 +100,14 @@ fn exported(span: Span, service: &str) -> Exported {
         began_at: span.start_time_unix_nano,
         attributes: attributes.collect(),
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a text takes everything");
+    }
+    text
 }
 
 fn text(value: Option<Value>) -> String {

@@ -4,6 +4,8 @@
 //! cargo nextest run --cargo-profile ci -p anteroom --features otlp --test tracing
 //! ```
 
+#![cfg(feature = "otlp")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

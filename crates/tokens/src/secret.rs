@@ -72,6 +72,10 @@ pub(crate) enum Label<'room> {
     SigningKeysAtRest,
     /// AES-256-GCM key that seals the secret access keys of AWS clients kept in the store.
     SecretAccessKeysAtRest,
+    /// AES-256-GCM key that seals the keys that webhooks are signed with.
+    WebhookKeysAtRest,
+    /// AES-256-GCM key that seals what we show to other destinations of events to be let in.
+    DestinationSecretsAtRest,
     /// Key material from which each message in a store that several nodes share gets its AES-256-GCM key.
     SharedStore,
     /// Not a key but a fingerprint: the store keeps it, so that a node with other secrets notices.
@@ -95,6 +99,8 @@ impl<'room> Label<'room> {
             }
             Self::SigningKeysAtRest => (b"signing keys at rest", b""),
             Self::SecretAccessKeysAtRest => (b"secret access keys at rest", b""),
+            Self::WebhookKeysAtRest => (b"webhook keys at rest", b""),
+            Self::DestinationSecretsAtRest => (b"destination secrets at rest", b""),
             Self::SharedStore => (b"shared store", b""),
             Self::CheckValue => (b"check value", b""),
         };
@@ -216,6 +222,12 @@ impl MasterSecrets {
         self.secrets
             .iter()
             .position(|secret| verify_slices_are_equal(&check_value_of(secret), check_value).is_ok())
+    }
+
+    /// The one that seals, alone: what it opens needs no sealing anew.
+    #[must_use]
+    pub fn sealing_only(&self) -> Self {
+        Self { secrets: vec![self.secrets[0].clone()] }
     }
 
     /// The key that seals for `label`.
@@ -409,6 +421,8 @@ mod tests {
             Label::OpenIdSubject(&other, "shop"),
             Label::SigningKeysAtRest,
             Label::SecretAccessKeysAtRest,
+            Label::WebhookKeysAtRest,
+            Label::DestinationSecretsAtRest,
             Label::SharedStore,
             Label::CheckValue,
         ];

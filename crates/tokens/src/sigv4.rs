@@ -1,11 +1,12 @@
-//! AWS Signature Version 4, from the server's side: so that the clients of the retired Virtual Waiting Room on AWS can call our
+//! AWS Signature Version 4, mostly from the server's side: so that the clients of the retired Virtual Waiting Room on AWS can call our
 //! private API with nothing changed but its address and their key pair.
 //!
 //! A client hashes its request in an agreed form (method, path, query, some headers, hash of the body), and signs that
 //! hash, the time, a region and a service with a key derived from its secret. We do the same with what arrived and compare.
 //!
 //! Reading order: [`verify`] below is the story; [`Authorization`] reads the header; `canonical` has the agreed forms and why
-//! there can be more than one; `date` the two kinds of dates; `access_key` the key pairs; `error` every reason to refuse.
+//! there can be more than one; `date` the two kinds of dates; `access_key` the key pairs; `error` every reason to refuse;
+//! `outgoing` signs what we send to services of AWS.
 //!
 //! What we ask for is what API Gateway asks for: `host`, the date and every `x-amz-` header must be signed. Two of the latter may
 //! come unsigned. `x-amz-content-sha256`, which aws-requests-auth adds after signing: it must be the hash of the body, and that hash is signed
@@ -20,6 +21,7 @@ mod authorization;
 mod canonical;
 mod date;
 mod error;
+mod outgoing;
 
 use std::fmt::Write as _;
 
@@ -35,6 +37,7 @@ pub use access_key::{
 pub use authorization::{AUTHORIZATION_MAX_BYTES, Authorization, REGION_MAX_CHARACTERS, SIGNED_HEADERS_MAX};
 pub use date::timestamp;
 pub use error::{CLOCK_SKEW_MAX_MS, SigV4Error};
+pub use outgoing::{OutgoingRequest, SignatureHeaders, sign_outgoing};
 
 use authorization::{ALGORITHM, SIGNATURE_BYTES, TERMINATOR};
 
@@ -45,6 +48,7 @@ const HOST: &str = "host";
 const DATE: &str = "date";
 const AMAZON_DATE: &str = "x-amz-date";
 const AMAZON_PREFIX: &str = "x-amz-";
+const SESSION_TOKEN: &str = "x-amz-security-token";
 const PAYLOAD_HASH: &str = "x-amz-content-sha256";
 
 /// The `x-amz-` headers that may come unsigned; the module's header says why.

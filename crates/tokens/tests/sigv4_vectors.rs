@@ -4,7 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a vector that cannot be read is a failed test")]
 
 use anteroom_core::ids::UnixMillis;
-use anteroom_tokens::sigv4::{self, AccessKeyId, Authorization, Credentials, SecretAccessKey, SignedRequest};
+use anteroom_tokens::sigv4::{
+    self, AccessKeyId, Authorization, Credentials, OutgoingRequest, SecretAccessKey, SignedRequest,
+};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 const PUBLISHED: &str = include_str!("../vectors/sigv4_published.json");
@@ -78,6 +81,61 @@ fn we_sign_and_verify_as_awss_published_examples_do() {
         );
     }
     assert!(document.cases().len() >= 16);
+}
+
+#[test]
+fn what_we_send_is_signed_as_awss_published_examples_are() {
+    let document = Document::read(PUBLISHED);
+    for case in document.cases() {
+        let all = headers(case);
+        let request = request(case, &all);
+        let value = |wanted: &str| {
+            let named = all.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            named.map(|(_, value)| std::str::from_utf8(value).unwrap()).unwrap()
+        };
+        let is_added = |name: &str| ["host", "x-amz-date"].contains(&name.to_ascii_lowercase().as_str());
+        let others: Vec<_> = all.iter().copied().filter(|(name, _)| !is_added(name)).collect();
+        let outgoing = OutgoingRequest {
+            method: request.method,
+            host: value("host"),
+            path: request.path,
+            query: request.query,
+            headers: &others,
+            body: request.body,
+        };
+        let signed = sigv4::sign_outgoing(&outgoing, &document.credentials(), None, document.now).unwrap();
+        let expected = format!(", Signature={}", text(case, "signature"));
+        assert!(signed.authorization.ends_with(&expected), "{}", text(case, "name"));
+        assert_eq!(signed.date, value("x-amz-date"));
+        let authorization = Authorization::parse(&signed.authorization, "service").unwrap();
+        let verdict = sigv4::verify(&request, &authorization, Some(&document.secret), document.now);
+        assert_eq!(verdict, Ok(()), "{}", text(case, "name"));
+    }
+}
+
+/// `post-sts-header-before` of AWS's published test suite: its service's name is that of the others.
+#[test]
+fn a_session_token_is_signed_as_in_awss_published_example() {
+    let document = Document::read(PUBLISHED);
+    let token = SecretString::from(
+        "AQoDYXdzEPT//////////wEXAMPLEtc764bNrC9SAPBSM22wDOk4x4HIZ8j4FZTwdQWLWsKWHGBuFqwAeMicRXmxfpSPfIeoIYRqTflfKD8YUuwth\
+         Ax7mSEI/qkPpKPi/kMcGdQrmGdeehM4IC1NtBmUpp2wUE8phUZampKsburEDy0KPkyQDYwT7WZ0wq5VSXDvp75YU9HFvlRd8Tx6q6fE8YQcHNVXA\
+         kiY9q6d+xo0rKwT38xVqr7ZD0u0iPPkUL64lIZbqBAz+scqKmlzm8FDrypNC9Yjc8fPOLn9FX9KSYvKTr4rvx3iSIlTJabIQwj2ICCR/oLxBA==",
+    );
+    let outgoing = OutgoingRequest {
+        method: "POST",
+        host: "example.amazonaws.com",
+        path: "/",
+        query: "",
+        headers: &[],
+        body: b"",
+    };
+    let signed =
+        sigv4::sign_outgoing(&outgoing, &document.credentials(), Some(&token), document.now).unwrap();
+    let expected = "SignedHeaders=host;x-amz-date;x-amz-security-token, \
+                    Signature=85d96828115b5dc0cfc3bd16ad9e210dd772bbebba041836c64533a82be05ead";
+    assert!(signed.authorization.ends_with(expected), "{}", signed.authorization);
+    assert_eq!(signed.session_token.unwrap().expose_secret(), token.expose_secret());
 }
 
 #[test]

@@ -5,13 +5,12 @@
 
 use std::fmt;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use secrecy::{ExposeSecret as _, SecretString};
-use zeroize::Zeroizing;
 
 use super::SigV4Error;
 use crate::random;
-use crate::secret::{DerivedKey, Label, MasterSecrets};
+use crate::sealed_secret::{self, OpenError};
+use crate::secret::{Label, MasterSecrets};
 
 /// The longest access key id, in characters: AWS's own limit.
 pub const ACCESS_KEY_ID_MAX_CHARACTERS: usize = 128;
@@ -27,9 +26,6 @@ const GENERATED_ID_RANDOM_CHARACTERS: usize = 18;
 
 /// How many random bytes a generated secret is made of: 40 characters, as many as AWS's have.
 const GENERATED_SECRET_BYTES: usize = 30;
-
-/// The layout of a sealed secret: this byte, the nonce, the sealed text with its tag.
-const SEALED_SECRET_VERSION: u8 = 1;
 
 /// The name of a key pair. Not a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,19 +111,9 @@ impl SecretAccessKey {
         secrets: &MasterSecrets,
         associated_data: &[u8],
     ) -> Result<Vec<u8>, SecretAccessKeyError> {
-        let sealing_key = aead_key(&secrets.sealing_key(Label::SecretAccessKeysAtRest));
-        // Room for the tag, so that the vector does not move and leave a copy of the secret behind.
-        let mut buffer = Zeroizing::new(Vec::with_capacity(self.reveal().len() + AES_256_GCM.tag_len()));
-        buffer.extend_from_slice(self.reveal().as_bytes());
-        let nonce = random::bytes::<NONCE_LEN>();
-        sealing_key
-            .seal_in_place_append_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(associated_data),
-                &mut *buffer,
-            )
-            .map_err(|_| SecretAccessKeyError::Sealing)?;
-        Ok([&[SEALED_SECRET_VERSION], nonce.as_slice(), &buffer].concat())
+        let key = secrets.sealing_key(Label::SecretAccessKeysAtRest);
+        sealed_secret::seal(&key, associated_data, self.reveal().as_bytes())
+            .map_err(|_| SecretAccessKeyError::Sealing)
     }
 
     /// The secret that was sealed with one of `secrets` and the same `associated_data`.
@@ -136,25 +122,13 @@ impl SecretAccessKey {
         associated_data: &[u8],
         sealed: &[u8],
     ) -> Result<Self, SecretAccessKeyError> {
-        let Some((&SEALED_SECRET_VERSION, rest)) = sealed.split_first() else {
-            return Err(SecretAccessKeyError::Malformed);
-        };
-        let Some((nonce, sealed_text)) = rest.split_first_chunk::<NONCE_LEN>() else {
-            return Err(SecretAccessKeyError::Malformed);
-        };
-        for opening_key in secrets.opening_keys(Label::SecretAccessKeysAtRest) {
-            let mut buffer = Zeroizing::new(sealed_text.to_vec());
-            let opened = aead_key(&opening_key).open_in_place(
-                Nonce::assume_unique_for_key(*nonce),
-                Aad::from(associated_data),
-                &mut buffer,
-            );
-            if let Ok(text) = opened {
-                let text = std::str::from_utf8(text).map_err(|_| SecretAccessKeyError::Malformed)?;
-                return Self::parse(text).map_err(|_| SecretAccessKeyError::Malformed);
-            }
-        }
-        Err(SecretAccessKeyError::Refused)
+        let keys = secrets.opening_keys(Label::SecretAccessKeysAtRest);
+        let text = sealed_secret::open(keys, associated_data, sealed).map_err(|error| match error {
+            OpenError::Malformed => SecretAccessKeyError::Malformed,
+            OpenError::Refused => SecretAccessKeyError::Refused,
+        })?;
+        let text = std::str::from_utf8(&text).map_err(|_| SecretAccessKeyError::Malformed)?;
+        Self::parse(text).map_err(|_| SecretAccessKeyError::Malformed)
     }
 }
 
@@ -162,10 +136,6 @@ impl fmt::Debug for SecretAccessKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("SecretAccessKey(hidden)")
     }
-}
-
-fn aead_key(key: &DerivedKey) -> LessSafeKey {
-    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &**key).expect("an AES-256 key has 32 bytes"))
 }
 
 #[cfg(test)]

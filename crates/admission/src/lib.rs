@@ -15,7 +15,6 @@ mod presented_ticket;
 mod room;
 mod room_map;
 pub mod signing_keys;
-pub mod stored_value;
 mod tickets;
 
 use std::sync::Arc;

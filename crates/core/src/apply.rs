@@ -8,7 +8,8 @@
 //! until it is below again.
 
 use crate::auction;
-use crate::effects::{Effects, Event};
+use crate::effects::Effects;
+use crate::events::{self, Event};
 use crate::ids::{Generation, Position, Ticket, UnixMillis};
 use crate::inlet::{self, MovedBy};
 use crate::losses::{self, Losses};
@@ -19,7 +20,7 @@ use crate::reports::ReportOutcome;
 use crate::room::{Room, RoomState, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::session::{Grant, Outcome, Session, SessionStatus, Stay};
-use crate::settings::{InletKind, Settings};
+use crate::settings::{FIELDS, Field, InletKind, Settings};
 use crate::standstill::Standstill;
 use crate::{grants, moves, prefixes, room_clock, visits};
 
@@ -41,7 +42,9 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
     let now = tick(&mut room, now, reads.ended, &mut effects);
     let answer = match operation {
         // A new line begins with the machine's clock: that is how an operator gets a room out of a future it once saw.
-        Operation::Reset { incarnation } => Ok(reset(&mut room, machine_now, *incarnation, &mut effects)),
+        Operation::Reset { incarnation } => {
+            Ok(reset(&mut room, machine_now, *incarnation, reads.actor, &mut effects))
+        }
         Operation::SetClock => Ok(room_clock::set_right(&mut room, machine_now, &mut effects)),
         other => {
             let input = ChangeInput {
@@ -54,6 +57,7 @@ pub fn apply(mut room: Room, now: UnixMillis, operation: &Operation, reads: Read
     };
     let now = room.clock.min(now);
     inlet::settle(&mut room, now, &mut effects);
+    events::tick(&mut room, now, &mut effects);
     room.assert_sound();
     Applied { room, answer, effects }
 }
@@ -322,7 +326,8 @@ fn begin_session(
         grants: Vec::new(),
     };
     effects.sessions.push(session.clone());
-    effects.events.push(Event::TokenGenerated { request_id: session.request_id });
+    effects.events.push(Event::TokenGenerated { request_id: session.request_id, visit: key });
+    effects.events.push(Event::SessionBegun { visit: key });
     Answer::Claimed { session, begun: true }
 }
 
@@ -433,16 +438,27 @@ fn reconfigure(
         return Err(Refusal::Changed);
     }
     change.settings.check()?;
-    set_settings(room, now, &change.settings, effects);
+    set_settings(room, now, &change.settings, actor.clone(), effects);
     if let Some(state) = change.state {
         set_state(room, now, state, actor, effects);
     }
     Ok(Answer::Done)
 }
 
-fn set_settings(room: &mut Room, now: UnixMillis, settings: &Settings, effects: &mut Effects) {
+fn set_settings(
+    room: &mut Room,
+    now: UnixMillis,
+    settings: &Settings,
+    by: Option<String>,
+    effects: &mut Effects,
+) {
     let before = std::mem::replace(&mut room.settings, settings.clone().into());
     effects.changed = true;
+    let differs = |field: &&Field| (field.get)(&before) != (field.get)(settings);
+    let names: Vec<String> = FIELDS.iter().filter(differs).map(|field| field.name.to_owned()).collect();
+    if !names.is_empty() {
+        effects.events.push(Event::SettingsChanged { names, by });
+    }
     match (before.claim_window_millis(), settings.claim_window_millis()) {
         // Switched on in mid-event: the clocks start now.
         (None, Some(_)) => restart_claim_clocks(room, |_| now),
@@ -486,6 +502,7 @@ fn set_state(
     effects: &mut Effects,
 ) {
     if room.state != state {
+        effects.events.push(Event::StateChanged { state, by: actor.clone() });
         room.stopped_by = actor.filter(|_| !state.admits());
         room.epoch += 1;
         effects.changed = true;
@@ -507,13 +524,22 @@ fn set_state(
     }
 }
 
-fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effects) -> Answer {
+fn reset(
+    room: &mut Room,
+    now: UnixMillis,
+    incarnation: u8,
+    by: Option<String>,
+    effects: &mut Effects,
+) -> Answer {
     let generation = Generation::following(Some(room.newest().generation), now, incarnation);
     effects.closed_generations.extend(room.segments.iter().map(|segment| segment.generation));
     // Sessions expired by this very tick go with their generation, and so do their events.
     effects.sessions.clear();
     effects.touched_chunks.clear();
     effects.changed = true;
+    let (waiting, active) = (room.waiting(), room.active());
+    let before = room.newest().generation;
+    effects.events.push(Event::RoomReset { before, generation, waiting, active, by });
     let mut fresh = Room::open(room.settings.clone(), now, generation.incarnation);
     fresh.segments[0] = Segment::open(generation, 0);
     fresh.version = room.version;
@@ -538,6 +564,7 @@ fn reset(room: &mut Room, now: UnixMillis, incarnation: u8, effects: &mut Effect
     let latest_end = now.plus(fresh.settings.longest_unseen_visit_millis());
     fresh.losses.phantoms_end_at = fresh.losses.phantoms_end_at.min(latest_end);
     fresh.steps_missed = room.steps_missed;
+    fresh.announced = room.announced;
     *room = fresh;
     Answer::LineOpened(generation)
 }

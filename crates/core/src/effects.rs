@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::ids::{Generation, RequestId};
-use crate::session::{Outcome, Session};
+use crate::events::Event;
+use crate::ids::Generation;
+use crate::session::Session;
 
 /// Everything the store must write together with the new room, in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,7 +18,7 @@ pub struct Effects {
     pub touched_chunks: BTreeSet<(Generation, u64)>,
     /// Lines that are closed for good; their sessions and chunks may be deleted.
     pub closed_generations: Vec<Generation>,
-    /// What happened, oldest first. The store writes it to its outbox, which nothing reads yet.
+    /// What happened, oldest first. The store writes it to its outbox.
     pub events: Vec<Event>,
 }
 
@@ -30,28 +31,4 @@ impl Effects {
         self.closed_generations.extend(later.closed_generations);
         self.events.extend(later.events);
     }
-}
-
-/// Something that happened in a room, as AWS's event bus names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// The first claim of a ticket began a session.
-    TokenGenerated {
-        /// Whose.
-        request_id: RequestId,
-    },
-    /// A session ended by name.
-    SessionUpdated {
-        /// Whose.
-        request_id: RequestId,
-        /// How.
-        outcome: Outcome,
-    },
-    /// Lapsed offers moved the frontier on.
-    AutomaticServingCounterIncrease {
-        /// Frontier before.
-        previous: u64,
-        /// Frontier after.
-        current: u64,
-    },
 }

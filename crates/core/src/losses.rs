@@ -23,6 +23,7 @@ use crate::apply::open_segment;
 use crate::auction;
 use crate::board::CLOCK_SKEW_MAX_SECONDS;
 use crate::effects::Effects;
+use crate::events::Event;
 use crate::ids::{Generation, MAX_POSITION, Ticket, UnixMillis};
 use crate::inlet::make_offers;
 use crate::moves::{self, MoveRecord, MovedPlaces, Mover};
@@ -164,6 +165,7 @@ pub(crate) fn mend(
         segment.recalled = segment.counts.claimed;
     }
     let before = room.newest().generation;
+    let sessions_lost = mend.sessions_lost;
     honour_lost_lines(room, mend);
     for line in &mend.lines {
         let was_lost_again = line.generation > before && is_plausible(line.generation, now);
@@ -190,10 +192,13 @@ pub(crate) fn mend(
             let left_out = margin.saturating_mul(1 + u64::from(mend.incarnation)).min(MARGIN_MAX);
             skip_positions(room, room.newest().joined.saturating_add(left_out).min(MAX_POSITION), effects);
             room.epoch += 1;
-            Ok(Answer::LineOpened(room.newest().generation))
+            Ok(())
         }
-        opened => opened,
-    }
+        opened => opened.map(drop),
+    }?;
+    let generation = room.newest().generation;
+    effects.events.push(Event::LineMended { generation, sessions_lost });
+    Ok(Answer::LineOpened(generation))
 }
 
 /// Lines opened after the newest that is stored may have been lost altogether; a node that remembers one, or a visitor with a ticket

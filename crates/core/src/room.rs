@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::adaptive::Adaptive;
 use crate::auction::Auction;
 use crate::estimate::Pace;
+use crate::events::{self, Announced};
 use crate::forecast::Forecast;
 use crate::ids::{Generation, MAX_POSITION, UnixMillis};
 use crate::inlet::{self, FrontierMove, MovedBy};
@@ -121,6 +122,8 @@ pub struct Room {
     pub deferred: Shared<DeferredPlaces>,
     /// The alarms that fire, as last told.
     pub firing: Vec<String>,
+    /// What was last announced of its condition.
+    pub announced: Announced,
     /// Who paused or closed the room, or moved its frontier back.
     pub stopped_by: Option<String>,
     /// The last move of the frontier.
@@ -162,6 +165,7 @@ impl Room {
             visits_by_prefix: Shared::default(),
             deferred: Shared::default(),
             firing: Vec::new(),
+            announced: Announced::default(),
             stopped_by: None,
             last_move: None,
             moves: [0; MovedBy::ALL.len()],
@@ -292,7 +296,8 @@ impl Room {
         let collected = self.auction.as_deref().and_then(Auction::settles_at);
         let reports = self.reports.next_silence(settings, self.clock);
         let losses = losses::next_due(&self.losses);
-        admitting.chain(wins_end).chain(collected).chain(reports).chain(losses).min()
+        let announced = [events::next_due(self), events::next_metrics_due(self)].into_iter().flatten();
+        admitting.chain(wins_end).chain(collected).chain(reports).chain(losses).chain(announced).min()
     }
 
     fn next_lapse(&self) -> Option<UnixMillis> {

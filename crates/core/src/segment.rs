@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::effects::Effects;
+use crate::events::Event;
 use crate::ids::{Generation, UnixMillis};
 use crate::session::Outcome;
 use crate::shared::Shared;
@@ -240,6 +241,7 @@ impl Segment {
         self.floor = position;
         self.counts.lapsed += ended;
         effects.changed = true;
+        self.tell_lapsed(position, ended, effects);
         self.settle_front(effects);
         lapsed + ended
     }
@@ -247,14 +249,22 @@ impl Segment {
     fn lapse_while(&mut self, is_over: impl Fn(&Step) -> bool, effects: &mut Effects) -> u64 {
         let mut lapsed = 0;
         while let Some(front) = self.steps.front().filter(|front| is_over(front)) {
-            lapsed += front.open;
-            self.floor = front.up_to;
+            let (count, up_to) = (front.open, front.up_to);
+            lapsed += count;
+            self.floor = up_to;
             self.steps.pop_front();
             effects.changed = true;
+            self.tell_lapsed(up_to, count, effects);
         }
         self.counts.lapsed += lapsed;
         self.settle_front(effects);
         lapsed
+    }
+
+    fn tell_lapsed(&self, up_to: u64, count: u64, effects: &mut Effects) {
+        if count > 0 {
+            effects.events.push(Event::OffersLapsed { generation: self.generation, up_to, count });
+        }
     }
 
     /// Raises the floor over what is wholly taken and forgets bits that nobody can ask for any more.

@@ -9,7 +9,7 @@ mod page;
 
 pub use gateway::{
     BypassRule, Cidr, HostName, JoinMode, LISTED_MAX, LISTED_MAX_LENGTH, List, NameAndValue, OnStoreLoss,
-    OriginUrl, PathPrefix, QueueingMethod, QueueingStatus,
+    OriginUrl, PathPrefix, QueueingMethod, QueueingStatus, VisitorEvents,
 };
 
 pub use kinds::{
@@ -177,6 +177,10 @@ settings! {
     queue_all: bool = false,
     /// How many may join in a second, over all nodes. Beyond it networks share what there is, and the others are asked to try again.
     join_rate_max: Option<People> = None,
+    /// Whether the room's figures are told every minute as the event `waiting_room_metrics`.
+    enable_events_generation: bool = false,
+    /// Whether events that come with each visitor are kept: where a destination asks for them, always, or never.
+    visitor_events: VisitorEvents = VisitorEvents::Auto,
     /// The status of the gateway's waiting page.
     queueing_status_code: QueueingStatus = QueueingStatus::OK,
     /// Which requests at the gateway pass by the room, neither counted nor held up.
@@ -217,8 +221,7 @@ pub struct PlannedSetting {
 }
 
 /// Settings that do nothing yet, so that nobody relies on them.
-pub const PLANNED: &[PlannedSetting] =
-    &[PlannedSetting { name: "enable_events_generation", default: "false" }];
+pub const PLANNED: &[PlannedSetting] = &[PlannedSetting { name: "proof_of_work", default: "off" }];
 
 impl Settings {
     /// Sets one setting by its name.

@@ -3,7 +3,8 @@
 //! *Invariant:* the slot of a visit is freed once, and never before the latest end that a touch was answered with, unless all nodes
 //! have been shown that it was ended by name.
 
-use crate::effects::{Effects, Event};
+use crate::effects::Effects;
+use crate::events::{EndCause, Event};
 use crate::ids::UnixMillis;
 use crate::operation::{Answer, Refusal};
 use crate::prefixes;
@@ -40,6 +41,8 @@ fn free_slot(room: &mut Room, session: &mut Session, outcome: Option<Outcome>, e
     // Each end first pays off an exit that was reported without a name.
     room.exit_credits = room.exit_credits.saturating_sub(1);
     effects.changed = true;
+    let cause = outcome.map_or(EndCause::Expired, EndCause::Ended);
+    effects.events.push(Event::SessionEnded { visit: session.key, cause });
     effects.sessions.push(session.clone());
 }
 
@@ -135,7 +138,8 @@ pub(crate) fn end(
         return Err(Refusal::AlreadyEnded);
     }
     effects.changed = true;
-    effects.events.push(Event::SessionUpdated { request_id: session.request_id, outcome });
+    let (request_id, visit) = (session.request_id, session.key);
+    effects.events.push(Event::SessionUpdated { request_id, visit, outcome });
     match session.stay {
         _ if session.status == SessionStatus::Expired => {
             // Only the label changes: its slot was freed when it expired.

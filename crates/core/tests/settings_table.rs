@@ -64,8 +64,10 @@ fn every_promised_setting_is_there_with_its_default_or_named_as_planned() {
 fn the_code_has_no_setting_that_is_not_listed_here() {
     // Settings whose defaults may change. ADR 23 names those of the inlets, of the reports and the notice; ADR 32 those by which the
     // gateway finds a room, and how long a visit there lasts; ADR 35 how the waiting page looks and hands visitors on;
-    // ADR 38 who may join, and how much one address prefix holds; ADR 49 what clients and verifiers from elsewhere need.
+    // ADR 38 who may join, and how much one address prefix holds; ADR 49 what clients and verifiers from elsewhere need; ADR 51 which events are kept.
     let more = [
+        "visitor_events",
+        "proof_of_work",
         "join_claims",
         "key_overlap_seconds",
         "run_ahead",

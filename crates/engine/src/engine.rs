@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anteroom_core::losses::{HONOURED_SECONDS, LEARNING_MILLIS};
 use anteroom_core::{
-    Effects, Generation, Losses, Operation, Reads, Refusal, Room, RoomId, RoomState, Segment, Settings,
-    UnixMillis, apply,
+    Effects, Event, Generation, Losses, Operation, Reads, Refusal, Room, RoomId, RoomState, Segment,
+    Settings, UnixMillis, apply,
 };
 use anteroom_store::clock::{Clock, Stopwatch};
 use anteroom_store::contract::{Commit, CommitOutcome, Lineage, NodeId, Store, StoreError, Trace};
@@ -20,7 +20,7 @@ use crate::handle::RoomMap;
 use crate::owner::{self, Owner};
 use crate::{
     Actor, CONFLICTS_MAX, EngineCounters, EngineError, ROOM_QUEUE_MAX, RoomHandle, SettingsAndState, audit,
-    backoff, local_history,
+    backoff, local_history, outbox::Outbox,
 };
 
 /// The value under which a shared store keeps when it was first used.
@@ -44,6 +44,7 @@ pub struct Engine {
     /// Whether everything is being replaced, and no room has an owner.
     restoring: AtomicBool,
     counters: Arc<EngineCounters>,
+    pub(crate) outbox: Arc<Outbox>,
     /// When the store was last heard of.
     contact: Contact,
     /// Raised whenever another node may have replaced a value.
@@ -89,6 +90,7 @@ impl Engine {
             restore_running: AtomicBool::new(false),
             restoring: AtomicBool::new(false),
             counters: Arc::default(),
+            outbox: Arc::default(),
             contact: Contact(Mutex::new(Stopwatch::start())),
             values: watch::Sender::default(),
             peer_watch: Mutex::default(),
@@ -210,11 +212,14 @@ impl Engine {
                 opens_line: true,
                 joined_before: room.newest().joined,
                 next: room,
-                effects: Effects::default(),
+                effects: Effects { events: vec![Event::RoomCreated], ..Effects::default() },
                 audit: audit::record(&actor, &id, "create room", now).into_iter().collect(),
             };
             match self.store.commit(&commit).await? {
-                CommitOutcome::Done { .. } => return Ok((self.own(id).await?, true)),
+                CommitOutcome::Done { .. } => {
+                    self.outbox.note_written(&commit.effects.events);
+                    return Ok((self.own(id).await?, true));
+                }
                 CommitOutcome::Conflict(Some(_)) => return Ok((self.own(id).await?, false)),
                 // Another node has made and deleted one meanwhile: ours must be later than that.
                 CommitOutcome::Conflict(None) => {}
@@ -391,6 +396,7 @@ impl Engine {
             clock: self.clock.clone(),
             node: self.node,
             next_number: 1,
+            outbox: self.outbox.clone(),
             room: None,
             lineage: snapshot.lineage,
             fallback: None,

@@ -18,6 +18,7 @@ mod error;
 mod handle;
 mod local_history;
 mod operation_failures;
+mod outbox;
 mod owner;
 mod place_status_cache;
 
@@ -29,6 +30,7 @@ pub use engine::restore::{AcceptValues, RestoreRequest, Restored};
 pub use error::EngineError;
 pub use handle::{RoomHandle, SettingsAndState};
 pub use operation_failures::OperationFailures;
+pub use outbox::{EventInterest, Outbox};
 
 /// How many operations may wait for a room. Beyond it callers are refused at once.
 pub const ROOM_QUEUE_MAX: usize = 16_384;

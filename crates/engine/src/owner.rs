@@ -32,6 +32,7 @@ use crate::counters::count;
 use crate::engine::ENDED_ERA;
 use crate::handle::{Request, RoomHandle, RoomMap};
 use crate::local_history::LocalHistory;
+use crate::outbox::Outbox;
 use crate::{CONFLICTS_MAX, EngineCounters, EngineError, SWEEP_MAX, TURN_OPERATIONS_MAX, audit};
 
 /// How often a busy owner lets others run before it closes a batch.
@@ -78,6 +79,7 @@ pub(super) struct Owner {
     /// Closed with the owner's end, which watchers of the room notice.
     pub(super) changes: watch::Sender<u64>,
     pub(super) counters: Arc<EngineCounters>,
+    pub(super) outbox: Arc<Outbox>,
 }
 
 /// There is nothing to own any more: the room was deleted, here or by another node.
@@ -399,7 +401,11 @@ impl Owner {
             room.version += 1;
         }
         let answers = Answers { joins, join_refusal, operations };
-        let (effects, expected) = (turn.effects, before.2);
+        let (mut effects, expected) = (turn.effects, before.2);
+        if !effects.events.is_empty() {
+            let wanted = self.outbox.wanted(&self.id);
+            effects.events.retain(|event| event.is_kept(room.settings.visitor_events, wanted));
+        }
         let joined_before = before.1;
         Ok(Some(TurnResult { room, effects, answers, audit, joined_before, opens_line, expected }))
     }

@@ -8,13 +8,16 @@ use anteroom_core::estimate::{Pace, Sample};
 use anteroom_core::settings::FIELDS;
 use anteroom_core::taken_positions::Chunk;
 use anteroom_core::{
-    Counts, Event, Generation, Outcome, Position, RequestId, Room, RoomId, RoomState, Segment, Session,
-    SessionKey, SessionStatus, Settings, Step, Ticket, UnixMillis, Value,
+    Counts, Generation, Position, RequestId, Room, RoomId, RoomState, Segment, Session, SessionKey,
+    SessionStatus, Settings, Step, Ticket, UnixMillis, Value,
 };
 
-use crate::contract::{AuditRecord, StoredEvent};
+pub(crate) use events::{decode_event, encode_event};
+
+use crate::contract::AuditRecord;
 
 mod clockwork;
+mod events;
 mod grants;
 mod losses;
 mod moves;
@@ -34,7 +37,9 @@ const ROOM_FORMAT_WITH_MOVES: u8 = 5;
 const ROOM_FORMAT_WITH_MOVERS: u8 = 6;
 /// And where visits come from, what their clock showed before it was set right, and how many offers are older than those that
 /// their speed is computed from. Those without are still read.
-const ROOM_FORMAT: u8 = 7;
+const ROOM_FORMAT_WITH_PREFIXES: u8 = 7;
+/// And what was last announced of them. Those without are still read.
+const ROOM_FORMAT: u8 = 8;
 /// Sessions may have a time until which their pass must be used. Those of the first format are still read.
 const SESSION_FORMAT_WITH_ENTER_BY: u8 = 2;
 /// And a stay, where a cookie goes with them. Those without are still read.
@@ -162,6 +167,7 @@ pub fn encode_room(room: &Room) -> Vec<u8> {
     writer.number(room.clock_before_setting.0);
     writer.number(room.pace.offers_before);
     prefixes::encode(&mut writer, room);
+    events::encode_announced(&mut writer, &room.announced);
     writer.0
 }
 
@@ -263,10 +269,13 @@ pub fn decode_room(bytes: &[u8]) -> Result<Room, Corrupt> {
     if format >= ROOM_FORMAT_WITH_MOVES {
         moves::decode(&mut reader, &mut room, format >= ROOM_FORMAT_WITH_MOVERS)?;
     }
-    if format >= ROOM_FORMAT {
+    if format >= ROOM_FORMAT_WITH_PREFIXES {
         room.clock_before_setting = UnixMillis(reader.number()?);
         room.pace.offers_before = reader.number()?;
         prefixes::decode(&mut reader, &mut room)?;
+    }
+    if format >= ROOM_FORMAT {
+        room.announced = events::decode_announced(&mut reader)?;
     }
     reader.end()?;
     Ok(room)
@@ -415,46 +424,6 @@ pub fn decode_ticket(bytes: &[u8]) -> Option<Ticket> {
     let entered = u32::try_from(reader.number().ok()?).ok()?;
     let (lane, copy) = (reader.byte().ok()?, reader.byte().ok()?);
     Some(Ticket { lane, generation, position, entered, copy })
-}
-
-/// An event of the outbox.
-pub fn encode_event(stored: &StoredEvent) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer.number(stored.at.0);
-    writer.bytes(stored.room.as_str().as_bytes());
-    match &stored.event {
-        Event::TokenGenerated { request_id } => {
-            writer.byte(0);
-            writer.bytes(&request_id.0);
-        }
-        Event::SessionUpdated { request_id, outcome } => {
-            writer.byte(if *outcome == Outcome::Completed { 1 } else { 2 });
-            writer.bytes(&request_id.0);
-        }
-        Event::AutomaticServingCounterIncrease { previous, current } => {
-            writer.byte(3);
-            writer.number(*previous);
-            writer.number(*current);
-        }
-    }
-    writer.0
-}
-
-/// The event that [`encode_event`] wrote.
-pub fn decode_event(bytes: &[u8]) -> Result<StoredEvent, Corrupt> {
-    let mut reader = Reader::new(bytes, "event")?;
-    let at = UnixMillis(reader.number()?);
-    let room = reader.room_id()?;
-    let event = match reader.byte()? {
-        0 => Event::TokenGenerated { request_id: decode_request_id(&mut reader)? },
-        kind @ (1 | 2) => Event::SessionUpdated {
-            request_id: decode_request_id(&mut reader)?,
-            outcome: if kind == 1 { Outcome::Completed } else { Outcome::Abandoned },
-        },
-        3 => Event::AutomaticServingCounterIncrease { previous: reader.number()?, current: reader.number()? },
-        _ => return Err(Corrupt("event")),
-    };
-    Ok(StoredEvent { at, room, event })
 }
 
 /// An audit record.

@@ -30,7 +30,8 @@
 //!   a holder that slept through its lease finds its commits in conflict.
 
 use anteroom_core::{
-    Effects, Event, Generation, MAX_POSITION, RequestId, Room, RoomId, Session, SessionKey, UnixMillis,
+    Effects, Event, EventClass, Generation, MAX_POSITION, RequestId, Room, RoomId, Session, SessionKey,
+    UnixMillis,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -40,11 +41,14 @@ use tokio::sync::mpsc;
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
+pub use crate::cursor::Cursor;
 
 /// How long a session stays readable after its end. After that its ticket answers "gone", never with a second pass.
 pub const SESSION_RETENTION_MILLIS: u64 = 24 * 3600 * 1000;
-/// How many events the outbox keeps, the newest. An entry is written with each change; nothing reads the outbox yet.
-pub const OUTBOX_MAX: u64 = 100_000;
+/// How many events of rooms and of the server the outbox keeps, the newest.
+pub const ROOM_EVENTS_MAX: u64 = 100_000;
+/// How many events of visitors it keeps beside them, the newest.
+pub const VISITOR_EVENTS_MAX: u64 = 500_000;
 /// How many audit records are kept.
 pub const AUDIT_MAX: u64 = 100_000;
 /// Longest text of one field of an audit record, in bytes.
@@ -130,15 +134,87 @@ fn truncate(text: &str) -> String {
     format!("{kept}{CUT}")
 }
 
+/// What an event is known by, within its room or the server: the write that it came with, and its place in that write. Where a
+/// write is done again, or collected twice, its events have the same ids again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct EventId {
+    /// The node that wrote it; 0 for events of an older program, which had no ids.
+    pub node: u128,
+    /// The version that the room got by that write; 0 where it came with no write of a room.
+    pub version: u64,
+    /// The number of the write among the node's, since the room was loaded.
+    pub number: u64,
+    /// Its place among the events of that write.
+    pub index: u32,
+}
+
+impl std::fmt::Display for EventId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:032x}-{}-{}-{}", self.node, self.version, self.number, self.index)
+    }
+}
+
 /// An event as the outbox keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
+    /// What it is known by.
+    pub id: EventId,
     /// When it happened.
     pub at: UnixMillis,
-    /// In which room.
-    pub room: RoomId,
+    /// In which room; `None` for what concerns the whole server.
+    pub room: Option<RoomId>,
     /// What happened.
     pub event: Event,
+}
+
+/// How many events of a class are kept.
+pub const fn events_max(class: EventClass) -> u64 {
+    match class {
+        EventClass::Room => ROOM_EVENTS_MAX,
+        EventClass::Visitor => VISITOR_EVENTS_MAX,
+    }
+}
+
+/// Events of one class that are not kept any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DroppedEvents {
+    /// All up to this number are gone.
+    pub through: u64,
+    /// How many that were.
+    pub count: u64,
+}
+
+/// How far the outbox has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutboxState {
+    /// The number of the last event.
+    pub last: u64,
+    /// What is gone of the events of rooms.
+    pub room: DroppedEvents,
+    /// What is gone of the events of visitors.
+    pub visitor: DroppedEvents,
+    /// Another one: the store has been emptied since, and numbers begin anew.
+    pub incarnation: u64,
+    /// Another one: numbers may have been taken back, by a failover or a restore. What a reader remembers by itself is worth nothing;
+    /// its cursor is as the store has it.
+    pub history: u64,
+}
+
+impl OutboxState {
+    /// What is gone of a class.
+    pub const fn dropped(&self, class: EventClass) -> DroppedEvents {
+        match class {
+            EventClass::Room => self.room,
+            EventClass::Visitor => self.visitor,
+        }
+    }
+
+    pub(crate) const fn dropped_mut(&mut self, class: EventClass) -> &mut DroppedEvents {
+        match class {
+            EventClass::Room => &mut self.room,
+            EventClass::Visitor => &mut self.visitor,
+        }
+    }
 }
 
 /// A change of one room.
@@ -173,6 +249,16 @@ impl Commit {
     pub fn joins(&self) -> u64 {
         let newest = self.next.newest();
         newest.joined - if self.opens_line { newest.base } else { self.joined_before }
+    }
+
+    /// Its events, as the outbox keeps them.
+    pub fn events(&self) -> impl Iterator<Item = StoredEvent> {
+        (0..).zip(&self.effects.events).map(|(index, event)| StoredEvent {
+            id: EventId { node: self.node.0, version: self.next.version, number: self.number, index },
+            at: self.next.clock,
+            room: Some(self.room.clone()),
+            event: event.clone(),
+        })
     }
 
     pub(crate) fn own_joins(&self) -> OwnJoins {
@@ -228,6 +314,8 @@ pub struct Deletion {
     pub expected: u64,
     /// By whom, for the audit.
     pub audit: Option<AuditRecord>,
+    /// What to tell of it.
+    pub events: Vec<StoredEvent>,
 }
 
 /// What became of a deletion.
@@ -398,9 +486,42 @@ pub trait Store: Send + Sync + 'static {
         before: UnixMillis,
     ) -> Result<Vec<RequestId>, StoreError>;
 
-    /// Events of the outbox after `after` (0: from the oldest kept), with their rising numbers, at most `limit`. Each is written
-    /// with its change; nothing in the product reads them yet.
+    /// Events of the outbox after `after` (0: from the oldest kept), with their rising numbers, at most `limit`. Whoever continues
+    /// behind the last number that was read misses none, except what [`Store::outbox`] says is gone.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError>;
+
+    /// How far the outbox has come, and what is gone of it.
+    async fn outbox(&self) -> Result<OutboxState, StoreError>;
+
+    /// Writes events that come with no other write.
+    async fn append_events(&self, events: &[StoredEvent]) -> Result<(), StoreError>;
+
+    /// Drops the events up to a number, because they are old.
+    async fn drop_events(&self, through: u64) -> Result<(), StoreError>;
+
+    /// Takes a work that one node does at a time, or goes on with it, for that long; says whether this node has it. Like a room's
+    /// lease it saves work: what must not be done by two is guarded by [`Store::save_cursor`].
+    async fn hold_work(&self, work: &str, node: NodeId, lease: Duration) -> Result<bool, StoreError>;
+
+    /// The cursor of that name, if one was saved.
+    async fn cursor(&self, name: &str) -> Result<Option<Cursor>, StoreError> {
+        let bytes = self.value(&Cursor::value_name(name)).await?;
+        let read = |bytes: Vec<u8>| Cursor::from_bytes(&bytes);
+        bytes.map(read).transpose().map_err(|error| StoreError::Permanent(error.to_string()))
+    }
+
+    /// Saves a cursor if this node has the work of its name and the outbox still has that history; says whether it did. Nobody is
+    /// notified.
+    async fn save_cursor(
+        &self,
+        name: &str,
+        node: NodeId,
+        history: u64,
+        cursor: &Cursor,
+    ) -> Result<bool, StoreError>;
+
+    /// Forgets a cursor.
+    async fn delete_cursor(&self, name: &str) -> Result<(), StoreError>;
 
     /// Audit records with their rising numbers, newest first, at most `limit`: those with a number below `before`, and of `room`
     /// where one is given. To find those of one room it may look at every record there is.
@@ -421,6 +542,18 @@ pub trait Store: Send + Sync + 'static {
         expected: Option<&[u8]>,
         new: &[u8],
         audit: Option<&AuditRecord>,
+    ) -> Result<bool, StoreError> {
+        self.replace_value_and_tell(name, expected, new, audit, &[]).await
+    }
+
+    /// The same, and writes events with it.
+    async fn replace_value_and_tell(
+        &self,
+        name: &str,
+        expected: Option<&[u8]>,
+        new: &[u8],
+        audit: Option<&AuditRecord>,
+        events: &[StoredEvent],
     ) -> Result<bool, StoreError>;
 
     /// Everything it has, as of one moment, while it goes on working. `taken_at` is that moment as the backup will tell it.

@@ -13,17 +13,19 @@ pub mod codec;
 pub mod conformance;
 
 pub mod contract;
+mod cursor;
 pub mod embedded;
 mod lease;
 
 pub mod memory;
 pub mod redis;
 pub mod seal;
+pub mod stored_value;
 
 pub use backup::BackupStream;
 pub use backup::restore::RestoreError;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use contract::{AuditRecord, NodeId, Store, StoreError, StoredEvent};
+pub use contract::{AuditRecord, Cursor, EventId, NodeId, OutboxState, Store, StoreError, StoredEvent};
 pub use embedded::EmbeddedStore;
 
 pub use memory::MemoryStore;

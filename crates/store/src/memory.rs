@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anteroom_core::{Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
+use anteroom_core::{
+    EventClass, Generation, RequestId, Room, RoomId, Session, SessionKey, SessionStatus, UnixMillis,
+};
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
@@ -14,9 +16,9 @@ use crate::answers::Answers;
 use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::contract::{
-    AUDIT_MAX, AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch,
-    JoinOutcome, Lineage, NOTIFICATIONS_MAX, NodeId, Notification, OUTBOX_MAX, PollAnswer, RoomPoll,
-    SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent, TRACES_MAX, Trace,
+    AUDIT_MAX, AnswerKey, AuditRecord, Commit, CommitOutcome, Cursor, Deletion, DeletionOutcome, JoinBatch,
+    JoinOutcome, Lineage, NOTIFICATIONS_MAX, NodeId, Notification, OutboxState, PollAnswer, RoomPoll,
+    SESSION_RETENTION_MILLIS, Snapshot, Store, StoreError, StoredEvent, TRACES_MAX, Trace, events_max,
 };
 use crate::lease::Leases;
 
@@ -43,8 +45,10 @@ struct State {
     /// One for all names that have none of their own any more.
     shared_trace: Option<Trace>,
     values: BTreeMap<String, Vec<u8>>,
-    events: VecDeque<(u64, StoredEvent)>,
-    next_event: u64,
+    events: BTreeMap<u64, StoredEvent>,
+    /// The numbers of those that are kept, by class.
+    kept_numbers: [VecDeque<u64>; 2],
+    outbox: OutboxState,
     audit: VecDeque<(u64, AuditRecord)>,
     next_audit: u64,
     values_replaced: u64,
@@ -55,7 +59,8 @@ struct State {
 #[derive(Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
-    leases: Leases,
+    leases: Leases<RoomId>,
+    works: Leases<String>,
     answers: Answers,
     subscribers: Mutex<Vec<mpsc::Sender<Notification>>>,
     shared: bool,
@@ -72,6 +77,7 @@ impl MemoryStore {
     pub fn promoted_replica(&self) -> Self {
         let mut state = self.state().clone();
         state.lineage = Lineage(state.lineage.0 + 1);
+        state.outbox.history += 1;
         Self { state: Mutex::new(state), shared: self.shared, ..Self::default() }
     }
 
@@ -108,6 +114,39 @@ impl State {
             let shared = self.shared_trace.map_or(surplus, |shared| shared.merge(surplus));
             self.shared_trace = Some(shared);
         }
+    }
+
+    fn note_events(&mut self, events: impl IntoIterator<Item = StoredEvent>) {
+        for event in events {
+            self.outbox.last += 1;
+            self.keep_event(self.outbox.last, event);
+        }
+    }
+
+    /// Keeps an event, and drops the oldest of its class beyond the limit.
+    fn keep_event(&mut self, number: u64, event: StoredEvent) {
+        let class = event.event.kind().class();
+        self.events.insert(number, event);
+        let kept = &mut self.kept_numbers[usize::from(class == EventClass::Visitor)];
+        kept.push_back(number);
+        if kept.len() as u64 > events_max(class)
+            && let Some(oldest) = kept.pop_front()
+        {
+            self.events.remove(&oldest);
+            let dropped = self.outbox.dropped_mut(class);
+            (dropped.through, dropped.count) = (oldest, dropped.count + 1);
+        }
+    }
+
+    /// An event was taken out because it is old.
+    fn note_dropped(&mut self, number: u64, class: EventClass) {
+        // The oldest of its class goes first.
+        let kept = &mut self.kept_numbers[usize::from(class == EventClass::Visitor)];
+        if kept.front() == Some(&number) {
+            kept.pop_front();
+        }
+        let dropped = self.outbox.dropped_mut(class);
+        (dropped.through, dropped.count) = (number, dropped.count + 1);
     }
 
     fn note_audit(&mut self, records: impl IntoIterator<Item = AuditRecord>) {
@@ -212,12 +251,7 @@ impl Store for MemoryStore {
         stored.forget_ended_before(UnixMillis(at.0.saturating_sub(SESSION_RETENTION_MILLIS)));
         stored.last.insert(commit.node, (commit.number, joined));
         state.traces.remove(&commit.room);
-        for event in &commit.effects.events {
-            state.next_event += 1;
-            let stored = StoredEvent { at, room: commit.room.clone(), event: event.clone() };
-            state.events.push_back((state.next_event, stored));
-        }
-        state.events.drain(..surplus(state.events.len(), OUTBOX_MAX));
+        state.note_events(commit.events());
         state.note_audit(commit.audit.iter().cloned());
         self.notify(&if is_new { Notification::Names } else { Notification::Room(commit.room.clone()) });
         Ok(CommitOutcome::Done { joined })
@@ -233,6 +267,7 @@ impl Store for MemoryStore {
         state.rooms.remove(&deletion.room);
         state.leave_trace(deletion.room.clone(), trace);
         state.note_audit(deletion.audit.iter().cloned());
+        state.note_events(deletion.events.iter().cloned());
         state.names_changed += 1;
         self.notify(&Notification::Names);
         Ok(DeletionOutcome::Done)
@@ -314,7 +349,52 @@ impl Store for MemoryStore {
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
-        Ok(self.state().events.iter().filter(|(number, _)| *number > after).take(limit).cloned().collect())
+        let state = self.state();
+        let behind = state.events.range(after.saturating_add(1)..).filter(|_| after < u64::MAX);
+        Ok(behind.take(limit).map(|(number, event)| (*number, event.clone())).collect())
+    }
+
+    async fn outbox(&self) -> Result<OutboxState, StoreError> {
+        Ok(self.state().outbox)
+    }
+
+    async fn append_events(&self, events: &[StoredEvent]) -> Result<(), StoreError> {
+        self.state().note_events(events.iter().cloned());
+        Ok(())
+    }
+
+    async fn drop_events(&self, through: u64) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        let kept = state.events.split_off(&through.saturating_add(1));
+        for (number, event) in std::mem::replace(&mut state.events, kept) {
+            state.note_dropped(number, event.event.kind().class());
+        }
+        Ok(())
+    }
+
+    async fn hold_work(&self, work: &str, node: NodeId, lease: Duration) -> Result<bool, StoreError> {
+        Ok(self.works.take(&work.to_owned(), node, lease))
+    }
+
+    async fn save_cursor(
+        &self,
+        name: &str,
+        node: NodeId,
+        history: u64,
+        cursor: &Cursor,
+    ) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let is_held = self.works.is_held(&name.to_owned(), node) && state.outbox.history == history;
+        if is_held {
+            state.values.insert(Cursor::value_name(name), cursor.to_bytes());
+        }
+        Ok(is_held)
+    }
+
+    async fn delete_cursor(&self, name: &str) -> Result<(), StoreError> {
+        self.state().values.remove(&Cursor::value_name(name));
+        Ok(())
     }
 
     async fn audit(
@@ -334,12 +414,13 @@ impl Store for MemoryStore {
         Ok(self.state().values.get(name).cloned())
     }
 
-    async fn replace_value(
+    async fn replace_value_and_tell(
         &self,
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
         audit: Option<&AuditRecord>,
+        events: &[StoredEvent],
     ) -> Result<bool, StoreError> {
         let mut state = self.state();
         if state.values.get(name).map(Vec::as_slice) != expected {
@@ -347,6 +428,7 @@ impl Store for MemoryStore {
         }
         state.values.insert(name.to_owned(), new.to_vec());
         state.note_audit(audit.cloned());
+        state.note_events(events.iter().cloned());
         state.values_replaced += 1;
         self.notify(&Notification::Values);
         Ok(true)

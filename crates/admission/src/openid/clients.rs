@@ -14,7 +14,7 @@ use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use arc_swap::ArcSwap;
 
 use crate::openid::redirect;
-use crate::stored_value::{StoredContent, StoredValue, StoredValueError};
+use anteroom_store::stored_value::{StoredContent, StoredValue, StoredValueError};
 
 mod stored;
 mod terms;

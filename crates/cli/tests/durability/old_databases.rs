@@ -20,8 +20,15 @@ use tempfile::TempDir;
 use crate::support::BINARY;
 
 /// The commits that wrote them, oldest first, and the schema version that each wrote.
-const COMMITS: [(&str, u32); 6] =
-    [("a59170b", 1), ("6faec8e", 2), ("8bdaa72", 2), ("353db03", 2), ("456c571", 2), ("05be04a", 2)];
+const COMMITS: [(&str, u32); 7] = [
+    ("a59170b", 1),
+    ("6faec8e", 2),
+    ("8bdaa72", 2),
+    ("353db03", 2),
+    ("456c571", 2),
+    ("05be04a", 2),
+    ("c1b200c", 2),
+];
 const NODE: NodeId = NodeId(1);
 
 /// A database of an old version, copied to a directory of its own, and what the old server said of it.

@@ -345,6 +345,17 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
+    /// Which events of visitors are kept.
+    VisitorEvents, "\"auto\", \"always\" or \"never\"":
+    /// Those that a destination asks for.
+    Auto = "auto",
+    /// All of them.
+    Always = "always",
+    /// None.
+    Never = "never",
+}
+
+words! {
     /// What becomes of a visitor for whom no slot is free.
     QueueingMethod, "\"fifo\", \"passthrough\" or \"reject\"":
     /// The visitor gets a place in line.
@@ -534,6 +545,7 @@ mod tests {
         let mut settings = Settings::default();
         for (name, values) in [
             ("queueing_method", QueueingMethod::ALL.iter().map(|one| one.as_str()).collect::<Vec<_>>()),
+            ("visitor_events", VisitorEvents::ALL.iter().map(|one| one.as_str()).collect()),
             ("join", JoinMode::ALL.iter().map(|one| one.as_str()).collect()),
             ("on_store_loss", OnStoreLoss::ALL.iter().map(|one| one.as_str()).collect()),
         ] {

@@ -70,7 +70,11 @@ fn refresh_tokens_rotate_and_a_used_one_ends_the_visit() {
     assert_eq!(session(&story, key).status, SessionStatus::Ended(Outcome::Abandoned));
     assert_eq!(story.room.serving(), 2, "the slot is free");
     let request_id = session(&story, key).request_id;
-    assert!(story.events.contains(&Event::SessionUpdated { request_id, outcome: Outcome::Abandoned }));
+    assert!(story.events.contains(&Event::SessionUpdated {
+        request_id,
+        visit: key,
+        outcome: Outcome::Abandoned
+    }));
     assert_eq!(refresh(&mut story, key, 1, 3), Err(Refusal::AlreadyEnded));
     assert_eq!(login(&mut story, key, 4), Err(Refusal::AlreadyEnded));
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anteroom_core::{
-    Answer, Generation, Operation, Outcome, Recognition, Refusal, RoomId, RoomState, Session, SessionKey,
-    Settings, Ticket, UnixMillis,
+    Answer, EventKind, EventKinds, Generation, Operation, Outcome, Recognition, Refusal, RoomId, RoomState,
+    Session, SessionKey, Settings, Ticket, UnixMillis,
 };
 use anteroom_store::backup::reader::BackupError;
 use anteroom_store::backup::restore::RestoreError;
@@ -19,7 +19,7 @@ use anteroom_store::memory::MemoryStore;
 use tokio::task::JoinSet;
 
 use super::engines::{make_room, operate_with_retries};
-use crate::{Actor, Engine, EngineError, RestoreRequest, Restored, RoomHandle};
+use crate::{Actor, Engine, EngineError, EventInterest, RestoreRequest, Restored, RoomHandle};
 
 const TASKS: u64 = 8;
 
@@ -323,9 +323,12 @@ pub(super) async fn rooms_come_back_and_go_with_a_restore(store: Arc<dyn Store>)
 
 pub(super) async fn numbers_rise_and_the_audit_stays_across_a_restore(store: Arc<dyn Store>) {
     let engine = start(&store).await;
+    let every_kind = EventInterest { rooms: BTreeSet::new(), kinds: EventKinds::all() };
+    engine.outbox().set_interests(vec![every_kind]);
     let room = make_room(&engine).await;
     admit(&room).await;
     let bytes = backup_of(&store).await;
+    let kept = store.events(0, 100).await.unwrap();
     let in_backup: Vec<(u64, AuditRecord)> = store.audit(None, None, 100).await.unwrap();
     for _ in 0..3 {
         admit(&room).await;
@@ -340,12 +343,17 @@ pub(super) async fn numbers_rise_and_the_audit_stays_across_a_restore(store: Arc
     assert_eq!(after, audited, "a restore loses no trace");
     assert!(audited.len() > in_backup.len());
     let events: Vec<(u64, StoredEvent)> = store.events(0, 100).await.unwrap();
-    assert_eq!(events.len(), 1, "those of the backup");
+    let ids = |events: &[(u64, StoredEvent)]| events.iter().map(|(_, stored)| stored.id).collect::<Vec<_>>();
+    assert_eq!(ids(&events), ids(&kept), "those of the backup");
+    assert!(events.last().is_some_and(|(number, _)| *number == last_event), "behind what was there before");
     let room = engine.room("room").unwrap();
     // Three tickets issued after the backup come first.
     operate_with_retries(&room, Operation::Advance { by: 3 }).await;
     admit(&room).await;
     let next = store.events(last_event, 100).await.unwrap();
-    assert_eq!(next.len(), 1, "a reader that had read up to {last_event} gets the next one");
+    let begun = next.iter().filter(|(_, stored)| stored.event.kind() == EventKind::SessionBegun);
+    assert_eq!(begun.count(), 1, "a reader that had read up to {last_event} gets the next one");
+    let before: BTreeSet<String> = events.iter().map(|(_, stored)| stored.id.to_string()).collect();
+    assert!(next.iter().all(|(_, stored)| !before.contains(&stored.id.to_string())), "no id comes twice");
     engine.stop().await;
 }

@@ -134,7 +134,8 @@ pub(super) async fn a_room_made_again_is_another_room(store: Arc<dyn Store>) {
     let (late_commit, _) = stale.prepare(&[Operation::Advance { by: 1 }]).await;
     let late_join = stale.batch(3);
     let creation = caller.creation();
-    let deletion = Deletion { room: caller.id.clone(), expected: caller.room.version, audit: None };
+    let deletion =
+        Deletion { room: caller.id.clone(), expected: caller.room.version, audit: None, events: vec![] };
     assert_eq!(store.delete_room(&deletion).await.unwrap(), DeletionOutcome::Done);
     assert_eq!(store.delete_room(&deletion).await.unwrap(), DeletionOutcome::Conflict);
     let trace = store.trace(&caller.id).await.unwrap().unwrap();

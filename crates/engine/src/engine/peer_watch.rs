@@ -103,8 +103,9 @@ impl Engine {
             }
         };
         self.contact.note();
+        let mut any_is_newer = false;
         for (handle, poll) in handles.iter().zip(&seen.rooms) {
-            show_owner(handle, poll.as_ref());
+            any_is_newer |= show_owner(handle, poll.as_ref());
         }
         let names_changed = last.names.replace(seen.names) != Some(seen.names);
         if (names_changed || read_names) && self.own_new_rooms().await.is_err() {
@@ -113,6 +114,10 @@ impl Engine {
         }
         if last.values.replace(seen.values).is_some_and(|before| before != seen.values) {
             self.values.send_modify(|number| *number += 1);
+            any_is_newer = true;
+        }
+        if any_is_newer || names_changed {
+            self.outbox.note_growth();
         }
     }
 
@@ -123,8 +128,8 @@ impl Engine {
     }
 }
 
-/// Tells a room's owner what the poll showed, if its board does not show it yet.
-fn show_owner(handle: &Arc<RoomHandle>, poll: Option<&RoomPoll>) {
+/// Tells a room's owner what the poll showed, if its board does not show it yet; says whether another node has changed the room.
+fn show_owner(handle: &Arc<RoomHandle>, poll: Option<&RoomPoll>) -> bool {
     let held_before = handle.note_lease(poll.is_some_and(|poll| poll.holds_lease));
     let gained_lease = handle.holds_lease() && !held_before;
     let is_newer = poll.is_none_or(|poll| handle.is_behind(poll));
@@ -132,4 +137,5 @@ fn show_owner(handle: &Arc<RoomHandle>, poll: Option<&RoomPoll>) {
         // A full queue holds requests for which the owner reads the store anyway.
         let _ = handle.tell(Request::Poll { poll: poll.copied(), answer: None });
     }
+    is_newer
 }

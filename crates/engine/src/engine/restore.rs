@@ -85,7 +85,8 @@ impl Engine {
         });
         let mut incarnation = incarnation;
         let revise = Box::new(move |returning: ReturningRoom<'_>| revise(returning, now, incarnation()));
-        let outcome = self.store.restore(Restore { backup, revise, audit }).await;
+        let outcome = self.store.restore(Restore { backup, revise, audit, node: self.node }).await;
+        self.outbox.note_growth();
         self.begin_anew().await?;
         outcome?;
         tracing::warn!(rooms, sessions, taken_at_millis = taken_at.0, "backup restored");

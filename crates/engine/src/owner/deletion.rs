@@ -1,7 +1,7 @@
 //! The end of a room: deleted here by an operator's word, or found to be gone because another node has deleted it.
 
-use anteroom_core::Refusal;
-use anteroom_store::contract::{Deletion, DeletionOutcome};
+use anteroom_core::{Event, Refusal};
+use anteroom_store::contract::{Deletion, DeletionOutcome, EventId, StoredEvent};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Owner, RoomGone, TurnError, in_time, too_many_conflicts};
@@ -58,10 +58,18 @@ impl Owner {
                 return Ok(RoomDeletion::Changed);
             }
             let audit = audit::record(actor, &self.id, "delete room", self.clock.now());
-            let deletion = Deletion { room: self.id.clone(), expected: room.version, audit };
+            let event = Event::RoomDeleted { by: actor.name().unwrap_or_default().to_owned() };
+            let id =
+                EventId { node: self.node.0, version: room.version + 1, number: self.next_number, index: 0 };
+            let deleted = StoredEvent { id, at: self.clock.now(), room: Some(self.id.clone()), event };
+            let events = vec![deleted];
+            let deletion = Deletion { room: self.id.clone(), expected: room.version, audit, events };
             self.has_begun_write = true;
             match in_time(self.store.delete_room(&deletion)).await? {
-                DeletionOutcome::Done => return Ok(RoomDeletion::Deleted),
+                DeletionOutcome::Done => {
+                    self.outbox.note_written(deletion.events.iter().map(|stored| &stored.event));
+                    return Ok(RoomDeletion::Deleted);
+                }
                 DeletionOutcome::Conflict => {
                     count(&self.counters.conflicts, 1);
                     self.room = None;

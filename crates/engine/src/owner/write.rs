@@ -72,6 +72,7 @@ impl Owner {
         computed.effects = commit.effects;
         match outcome? {
             CommitOutcome::Done { joined } => {
+                self.outbox.note_written(&computed.effects.events);
                 computed.shift_joins(joined);
                 Ok(WriteOutcome::Written)
             }

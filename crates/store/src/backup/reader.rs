@@ -428,7 +428,8 @@ fn decode(kind: Kind, payload: &[u8]) -> Result<Record, Corrupt> {
         }
         Kind::Session => return Ok(Record::Session(Box::new(codec::decode_session(payload)?))),
         Kind::Event => {
-            Record::Event { number: reader.number()?, event: codec::decode_event(reader.bytes()?)? }
+            let number = reader.number()?;
+            Record::Event { number, event: codec::decode_event(number, reader.bytes()?)? }
         }
         Kind::Audit => {
             Record::Audit { number: reader.number()?, record: codec::decode_audit(reader.bytes()?)? }

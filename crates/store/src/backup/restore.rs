@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anteroom_core::{Effects, Generation, Refusal, Room, RoomId, Session};
 
 use super::reader::{BackupError, Item, VerifiedBackup};
-use crate::contract::{AuditRecord, StoreError, StoredEvent, Trace};
+use crate::contract::{AuditRecord, Cursor, EventId, NodeId, StoreError, StoredEvent, Trace};
 
 /// Why a backup was not restored.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,8 @@ pub struct Restore {
     pub revise: Revise,
     /// By whom, for the audit.
     pub audit: Option<AuditRecord>,
+    /// The node that restores: with the versions that rooms get, it names the events that come with it.
+    pub node: NodeId,
 }
 
 /// Decides what a room of a backup becomes, and what is to be written with it. Its chunks are written as a whole.
@@ -127,15 +129,22 @@ pub(crate) trait Target {
 pub(crate) fn replay(
     backup: &mut VerifiedBackup,
     mut known: HighWaterMarks,
-    revise: &mut Revise,
+    (revise, node): (&mut Revise, NodeId),
     target: &mut impl Target,
 ) -> Result<(), RestoreError> {
-    let shift = known.last_event.saturating_sub(backup.last_event());
+    let backup_last = backup.last_event();
+    let shift = known.last_event.saturating_sub(backup_last);
     let mut last_event = known.last_event.max(backup.last_event());
     let (mut restored, mut events) = (BTreeSet::new(), vec![]);
     let mut items = backup.items()?;
     while let Some(item) = items.next()? {
         match item {
+            Item::Value { name, bytes } if Cursor::is_value_name(&name) => {
+                // What had been dealt with then must not be dealt with again, and nothing is behind the last event there is.
+                let cursor =
+                    Cursor::from_bytes(&bytes).map_err(|error| StoreError::Permanent(error.to_string()))?;
+                target.value(&name, &cursor.at_most(backup_last).shifted(shift).to_bytes())?;
+            }
             Item::Value { name, bytes } => target.value(&name, &bytes)?,
             Item::Trace { name, trace } => known.note_trace(&name, trace),
             Item::Room { id, room } => {
@@ -146,8 +155,11 @@ pub(crate) fn replay(
                 let (room, effects) =
                     revised.map_err(|refusal| RestoreError::Room { room: id.clone(), refusal })?;
                 target.room(&id, &room, &effects.closed_generations)?;
-                let event = |event| StoredEvent { at: room.clock, room: id.clone(), event };
-                events.extend(effects.events.into_iter().map(event));
+                let event = |(index, event)| {
+                    let id_of_event = EventId { node: node.0, version: room.version, number: 0, index };
+                    StoredEvent { id: id_of_event, at: room.clock, room: Some(id.clone()), event }
+                };
+                events.extend((0..).zip(effects.events).map(event));
                 restored.insert(id);
             }
             Item::Session(session) => target.session(&session)?,

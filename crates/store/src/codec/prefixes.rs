@@ -101,7 +101,7 @@ mod tests {
         assert_eq!((room.visits_by_prefix.len(), room.deferred.len()), (0, 0));
         assert_eq!(room.settings.visits_per_prefix_share.get(), 25);
         let again = encode_room(&room);
-        assert_eq!((again[0], decode_room(&again).unwrap()), (7, room));
+        assert_eq!((again[0], decode_room(&again).unwrap()), (8, room));
         let session = decode_session(SESSION).unwrap();
         assert_eq!(session.prefix, None);
         let again = encode_session(&session);

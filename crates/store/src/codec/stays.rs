@@ -92,7 +92,7 @@ mod tests {
         assert_eq!((room.departed.len(), room.settings.session_duration.get()), (0, 300));
         assert_eq!(crate::backup::unsound(&room), None);
         let again = encode_room(&room);
-        assert_eq!((again[0], decode_room(&again).unwrap()), (7, room));
+        assert_eq!((again[0], decode_room(&again).unwrap()), (8, room));
         for length in 0..ROOM.len() {
             assert!(decode_room(&ROOM[..length]).is_err(), "cut at {length}");
         }

@@ -13,8 +13,8 @@ use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::{Clock, Stopwatch};
 use crate::contract::{
-    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
-    Lineage, NodeId, Notification, PollAnswer, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Cursor, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    Lineage, NodeId, Notification, OutboxState, PollAnswer, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 
 /// How long a call is retried.
@@ -278,12 +278,47 @@ impl<Inner: Store> Store for FaultInjectingStore<Inner> {
         self.call(CallKind::Other, || self.inner.value(name)).await
     }
 
-    async fn replace_value(
+    async fn outbox(&self) -> Result<OutboxState, StoreError> {
+        self.call(CallKind::Other, || self.inner.outbox()).await
+    }
+
+    async fn append_events(&self, events: &[StoredEvent]) -> Result<(), StoreError> {
+        self.call(CallKind::Other, || self.inner.append_events(events)).await
+    }
+
+    async fn drop_events(&self, through: u64) -> Result<(), StoreError> {
+        self.call(CallKind::Other, || self.inner.drop_events(through)).await
+    }
+
+    async fn hold_work(&self, work: &str, node: NodeId, lease: Duration) -> Result<bool, StoreError> {
+        self.call(CallKind::Other, || self.inner.hold_work(work, node, lease)).await
+    }
+
+    async fn cursor(&self, name: &str) -> Result<Option<Cursor>, StoreError> {
+        self.call(CallKind::Other, || self.inner.cursor(name)).await
+    }
+
+    async fn save_cursor(
+        &self,
+        name: &str,
+        node: NodeId,
+        history: u64,
+        cursor: &Cursor,
+    ) -> Result<bool, StoreError> {
+        self.call(CallKind::Other, || self.inner.save_cursor(name, node, history, cursor)).await
+    }
+
+    async fn delete_cursor(&self, name: &str) -> Result<(), StoreError> {
+        self.call(CallKind::Other, || self.inner.delete_cursor(name)).await
+    }
+
+    async fn replace_value_and_tell(
         &self,
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
         audit: Option<&AuditRecord>,
+        events: &[StoredEvent],
     ) -> Result<bool, StoreError> {
         let find = || async {
             let present = self.value(name).await?;
@@ -293,7 +328,7 @@ impl<Inner: Store> Store for FaultInjectingStore<Inner> {
                 _ => None,
             })
         };
-        let replace = || self.inner.replace_value(name, expected, new, audit);
+        let replace = || self.inner.replace_value_and_tell(name, expected, new, audit, events);
         self.call_or_find(CallKind::Other, replace, find).await
     }
 

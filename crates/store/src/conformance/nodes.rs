@@ -86,7 +86,8 @@ pub(super) async fn numbers_tell_that_values_and_names_have_changed(store: Arc<d
     assert!(store.replace_value("ring", None, b"one", None).await.unwrap());
     let replaced = numbers().await;
     assert_ne!(replaced.0, made.0);
-    let deletion = Deletion { room: caller.id.clone(), expected: caller.room.version, audit: None };
+    let deletion =
+        Deletion { room: caller.id.clone(), expected: caller.room.version, audit: None, events: vec![] };
     assert_eq!(store.delete_room(&deletion).await.unwrap(), DeletionOutcome::Done);
     assert_ne!(numbers().await.1, replaced.1);
 }
@@ -101,7 +102,8 @@ pub(super) async fn what_is_confirmed_can_be_read(store: Arc<dyn Store>) {
 pub(super) async fn a_room_made_again_takes_nothing_of_before(store: Arc<dyn Store>) {
     let mut caller = Caller::open(&store, "room").await;
     let late = caller.batch(1);
-    let deletion = Deletion { room: caller.id.clone(), expected: caller.room.version, audit: None };
+    let deletion =
+        Deletion { room: caller.id.clone(), expected: caller.room.version, audit: None, events: vec![] };
     assert_eq!(store.delete_room(&deletion).await.unwrap(), DeletionOutcome::Done);
     let poll = poll_at(&caller, LONG_LEASE).await;
     assert_eq!(poll, None, "a room that is not there has no lease");

@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::tables::{
-    AUDIT, CHUNKS, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES, VALUES, trace_of,
+    AUDIT, CHUNKS, LINES, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES, VALUES, trace_of,
 };
-use super::{Failure, SCHEMA_VALUE};
+use super::{Failure, SCHEMA_VALUE, outbox};
 use crate::backup::{BackupWriter, Piece};
 use crate::codec;
 use crate::contract::StoreError;
@@ -110,9 +110,9 @@ fn write_all(transaction: &ReadTransaction, output: &mut Output<'_>) -> Result<(
         let (name, number) = entry?;
         write_room(transaction, output, name.value(), number.value())?;
     }
-    for entry in transaction.open_table(OUTBOX)?.iter()? {
+    for entry in outbox::read(transaction, 0)? {
         let (number, bytes) = entry?;
-        output.event(number.value(), bytes.value())?;
+        output.event(number, &bytes)?;
     }
     for entry in transaction.open_table(AUDIT)?.iter()? {
         let (number, bytes) = entry?;

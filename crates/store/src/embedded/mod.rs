@@ -8,6 +8,7 @@
 
 mod backup;
 mod creation;
+mod outbox;
 mod restore;
 mod schema;
 mod tables;
@@ -30,19 +31,21 @@ use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::codec;
 use crate::contract::{
-    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
-    Lineage, NodeId, Notification, PollAnswer, RoomPoll, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Cursor, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    Lineage, NodeId, Notification, OutboxState, PollAnswer, RoomPoll, Snapshot, Store, StoreError,
+    StoredEvent, Trace,
 };
 use crate::lease::Leases;
 use backup::{BACKUPS_MAX, Backup};
+use outbox::OutboxChange;
 pub use schema::SCHEMA_VERSION;
 use schema::{FirstOpen, SCHEMA_VALUE, open_database};
 use tables::{
-    AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES,
-    VALUES, read_trace, session_row_key,
+    AUDIT, BY_END, CHUNKS, ENDING, LAST, LINES, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, TRACES, VALUES,
+    read_trace, session_row_key,
 };
-use transaction::EncodedCommit;
-use writer::{Request, Writer};
+use transaction::{EncodedCommit, EncodedEvent};
+use writer::{Request, ValueNotes, Writer};
 
 /// The file inside the data directory.
 pub const FILE_NAME: &str = "anteroom.redb";
@@ -130,7 +133,10 @@ pub struct EmbeddedStore {
     writer: Option<std::thread::JoinHandle<()>>,
     reopenings: watch::Receiver<u64>,
     backups: Arc<Semaphore>,
-    leases: Leases,
+    leases: Leases<RoomId>,
+    works: Leases<String>,
+    /// How often everything was replaced; raised by the writer.
+    restores: Arc<AtomicU64>,
     answers: Answers,
     values_replaced: AtomicU64,
     names_changed: AtomicU64,
@@ -161,9 +167,17 @@ impl EmbeddedStore {
         let database: SharedDatabase = Arc::new(RwLock::new(Some(Arc::new(database))));
         let ready = Arc::new(AtomicBool::new(true));
         let (requests, queue) = mpsc::channel(WRITER_QUEUE_MAX);
+        let restores = Arc::new(AtomicU64::new(0));
         let (reopened, reopenings) = watch::channel(0);
-        let writer =
-            Writer { database: database.clone(), opener, queue, ready: ready.clone(), clock, reopened };
+        let writer = Writer {
+            database: database.clone(),
+            opener,
+            queue,
+            ready: ready.clone(),
+            clock,
+            reopened,
+            restores: Arc::clone(&restores),
+        };
         let writer = std::thread::Builder::new()
             .name("anteroom-writer".into())
             .spawn(move || writer.run())
@@ -177,6 +191,8 @@ impl EmbeddedStore {
             reopenings,
             backups,
             leases: Leases::default(),
+            works: Leases::default(),
+            restores,
             answers: Answers::default(),
             values_replaced: AtomicU64::new(0),
             names_changed: AtomicU64::new(0),
@@ -429,14 +445,55 @@ impl Store for EmbeddedStore {
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<(u64, StoredEvent)>, StoreError> {
         self.read(|transaction| {
-            let outbox = transaction.open_table(OUTBOX)?;
             let mut events = vec![];
-            for entry in outbox.range(after.saturating_add(1)..)?.take(limit) {
+            for entry in outbox::read(transaction, after)?.take(limit) {
                 let (number, bytes) = entry?;
-                events.push((number.value(), codec::decode_event(bytes.value())?));
+                events.push((number, codec::decode_event(number, &bytes)?));
             }
             Ok(events)
         })
+    }
+
+    async fn outbox(&self) -> Result<OutboxState, StoreError> {
+        let mut state = self.read(outbox::state)?;
+        state.history = self.restores.load(Ordering::Acquire);
+        Ok(state)
+    }
+
+    async fn append_events(&self, events: &[StoredEvent]) -> Result<(), StoreError> {
+        let change = OutboxChange::Append(events.iter().map(EncodedEvent::of).collect());
+        self.ask(|answer| Request::Outbox { change: Box::new(change), answer }).await
+    }
+
+    async fn drop_events(&self, through: u64) -> Result<(), StoreError> {
+        self.ask(|answer| Request::Outbox { change: Box::new(OutboxChange::Drop { through }), answer }).await
+    }
+
+    /// One process has the file, so all of its work is this node's, and of several in one process that of the first that asks.
+    async fn hold_work(&self, work: &str, node: NodeId, lease: Duration) -> Result<bool, StoreError> {
+        Ok(self.works.take(&work.to_owned(), node, lease))
+    }
+
+    async fn save_cursor(
+        &self,
+        name: &str,
+        node: NodeId,
+        history: u64,
+        cursor: &Cursor,
+    ) -> Result<bool, StoreError> {
+        if !self.works.is_held(&name.to_owned(), node) || self.restores.load(Ordering::Acquire) != history {
+            return Ok(false);
+        }
+        // A restore may be done before it is this one's turn.
+        let guard = Some((Arc::clone(&self.restores), history));
+        let change = OutboxChange::SetCursor { name: name.to_owned(), bytes: Some(cursor.to_bytes()), guard };
+        self.ask(|answer| Request::Outbox { change: Box::new(change), answer }).await?;
+        Ok(self.restores.load(Ordering::Acquire) == history)
+    }
+
+    async fn delete_cursor(&self, name: &str) -> Result<(), StoreError> {
+        let change = OutboxChange::SetCursor { name: name.to_owned(), bytes: None, guard: None };
+        self.ask(|answer| Request::Outbox { change: Box::new(change), answer }).await
     }
 
     async fn audit(
@@ -468,16 +525,19 @@ impl Store for EmbeddedStore {
         })
     }
 
-    async fn replace_value(
+    async fn replace_value_and_tell(
         &self,
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
         audit: Option<&AuditRecord>,
+        events: &[StoredEvent],
     ) -> Result<bool, StoreError> {
         let (name, expected, new) = (name.to_owned(), expected.map(<[u8]>::to_vec), new.to_vec());
-        let audit = audit.cloned().map(Box::new);
-        let outcome = self.ask(|answer| Request::ReplaceValue { name, expected, new, audit, answer }).await;
+        let events = events.iter().map(EncodedEvent::of).collect();
+        let notes = Box::new(ValueNotes { audit: audit.cloned(), events });
+        let request = |answer| Request::ReplaceValue { name, expected, new, notes, answer };
+        let outcome = self.ask(request).await;
         self.values_replaced.fetch_add(1, Ordering::Relaxed);
         outcome
     }

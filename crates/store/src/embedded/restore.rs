@@ -3,25 +3,27 @@
 use anteroom_core::{Generation, Room, RoomId, Session, SessionStatus};
 use redb::{ReadableTable, ReadableTableMetadata, Table, TableHandle, WriteTransaction};
 
+use super::outbox::{self, Outbox};
 use super::tables::{
-    AUDIT, BY_END, CHUNKS, CLOSED_LINES, ChunkKey, ENDING, EndKey, LAST, LINES, Line, OUTBOX, ROOM_NUMBERS,
-    ROOMS, RoomNumber, SESSIONS, SessionRowKey, StoredTrace, TRACES, VALUES, end_key, leave_trace, line,
-    session_row_key, trace_of,
+    AUDIT, BY_END, CHUNKS, CLOSED_LINES, ChunkKey, ENDING, EndKey, LAST, LINES, Line, OUTBOX, OUTBOX_NUMBERS,
+    ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS, SessionRowKey, StoredTrace, TRACES, VALUES, VISITOR_EVENTS,
+    end_key, leave_trace, line, session_row_key, trace_of,
 };
+use super::transaction::EncodedEvent;
 use super::{Failure, SCHEMA_VALUE, transaction};
 use crate::backup::restore::{HighWaterMarks, Restore, RestoreError, Target, replay};
 use crate::codec;
-use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent, Trace};
+use crate::contract::{AUDIT_MAX, AuditRecord, StoreError, StoredEvent, Trace};
 
 /// Replaces everything. If it fails, the transaction must not be committed.
 pub(super) fn restore(transaction: &WriteTransaction, restore: Restore) -> Result<(), RestoreError> {
-    let Restore { mut backup, mut revise, audit } = restore;
+    let Restore { mut backup, mut revise, audit, node } = restore;
     let known = read_high_water_marks(transaction).map_err(StoreError::from)?;
     clear(transaction, backup.last_audit()).map_err(StoreError::from)?;
     let mut content = Content::open(transaction).map_err(StoreError::from)?;
-    replay(&mut backup, known, &mut revise, &mut content)?;
-    content.trim().map_err(StoreError::from)?;
-    drop(content);
+    content.outbox.begin_behind(known.last_event);
+    replay(&mut backup, known, (&mut revise, node), &mut content)?;
+    content.finish().map_err(StoreError::from)?;
     Ok(transaction::note_audit(transaction, audit.as_ref()).map_err(StoreError::from)?)
 }
 
@@ -43,7 +45,7 @@ fn read_high_water_marks(transaction: &WriteTransaction) -> Result<HighWaterMark
         let (name, trace) = entry?;
         known.note_trace(name.value(), trace_of(trace.value()));
     }
-    known.last_event = transaction.open_table(OUTBOX)?.last()?.map_or(0, |(number, _)| number.value());
+    known.last_event = outbox::state_in(transaction)?.last;
     Ok(known)
 }
 
@@ -61,6 +63,8 @@ fn clear(transaction: &WriteTransaction, last_audit: u64) -> Result<(), Failure>
         BY_END.name(),
         CLOSED_LINES.name(),
         OUTBOX.name(),
+        VISITOR_EVENTS.name(),
+        OUTBOX_NUMBERS.name(),
     ] {
         let table = transaction.list_tables()?.find(|table| table.name() == emptied);
         if let Some(table) = table {
@@ -85,7 +89,7 @@ struct Content<'a> {
     ending: Table<'a, EndKey, ()>,
     by_end: Table<'a, EndKey, &'static [u8; 16]>,
     closed: Table<'a, Line, ()>,
-    outbox: Table<'a, u64, &'static [u8]>,
+    outbox: Outbox<'a>,
     audit: Table<'a, u64, &'static [u8]>,
     number: RoomNumber,
 }
@@ -103,20 +107,18 @@ impl<'a> Content<'a> {
             ending: transaction.open_table(ENDING)?,
             by_end: transaction.open_table(BY_END)?,
             closed: transaction.open_table(CLOSED_LINES)?,
-            outbox: transaction.open_table(OUTBOX)?,
+            outbox: Outbox::open(transaction)?,
             audit: transaction.open_table(AUDIT)?,
             number: 0,
         })
     }
 
     /// Drops the oldest events and audit records beyond their limits.
-    fn trim(&mut self) -> Result<(), Failure> {
-        for (table, limit) in [(&mut self.outbox, OUTBOX_MAX), (&mut self.audit, AUDIT_MAX)] {
-            while table.len()? > limit {
-                table.pop_first()?;
-            }
+    fn finish(mut self) -> Result<(), Failure> {
+        while self.audit.len()? > AUDIT_MAX {
+            self.audit.pop_first()?;
         }
-        Ok(())
+        self.outbox.finish()
     }
 
     fn write_room(&mut self, id: &RoomId, room: &Room, closed: &[Generation]) -> Result<(), Failure> {
@@ -168,8 +170,7 @@ impl Target for Content<'_> {
     }
 
     fn event(&mut self, number: u64, event: &StoredEvent) -> Result<(), StoreError> {
-        self.outbox.insert(number, codec::encode_event(event).as_slice()).map_err(Failure::from)?;
-        Ok(())
+        Ok(self.outbox.insert(number, &EncodedEvent::of(event))?)
     }
 
     fn audit(&mut self, number: u64, record: &AuditRecord) -> Result<(), StoreError> {

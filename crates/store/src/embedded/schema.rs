@@ -4,12 +4,12 @@ use redb::{Database, ReadableTable, WriteTransaction};
 
 use super::tables::{
     AUDIT, BY_END, CHUNKS, CLOSED_LINES, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, SESSIONS, TRACES,
-    VALUES,
+    VALUES, VISITOR_EVENTS,
 };
-use super::{Failure, OpenError, Opener};
+use super::{Failure, OpenError, Opener, outbox};
 
 /// What this program writes. A newer program migrates older files; an older program refuses newer ones.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 /// The value that holds it.
 pub(super) const SCHEMA_VALUE: &str = "schema";
 
@@ -48,6 +48,8 @@ fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
     if let Some(newer) = found.filter(|&found| found > SCHEMA_VERSION) {
         return Ok(newer);
     }
+    // Version 3 has events of visitors beside the others, and numbers them together.
+    outbox::prepare(transaction)?;
     // Version 2 has traces of deleted rooms, and audit records that the first could not read but that read the first's. So there
     // is nothing to rewrite but the number itself.
     if found != Some(SCHEMA_VERSION) {
@@ -64,6 +66,7 @@ fn prepare_tables(transaction: &WriteTransaction) -> Result<u32, Failure> {
     transaction.open_table(BY_END)?;
     transaction.open_table(CLOSED_LINES)?;
     transaction.open_table(OUTBOX)?;
+    transaction.open_table(VISITOR_EVENTS)?;
     transaction.open_table(AUDIT)?;
     Ok(found.unwrap_or(SCHEMA_VERSION))
 }

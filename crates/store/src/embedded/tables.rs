@@ -46,8 +46,12 @@ pub(super) const ENDING: TableDefinition<'_, EndKey, ()> = TableDefinition::new(
 pub(super) const BY_END: TableDefinition<'_, EndKey, &[u8; 16]> = TableDefinition::new("by_end");
 /// Lines closed for good, whose records are deleted little by little.
 pub(super) const CLOSED_LINES: TableDefinition<'_, Line, ()> = TableDefinition::new("closed_lines");
-/// Events not yet taken by anybody, by a rising number.
+/// Events of rooms and of the server, by a number that rises over all events.
 pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("outbox");
+/// Events of visitors, by a number that rises over all events.
+pub(super) const VISITOR_EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("visitor_events");
+/// How far the outbox has come: see the names below.
+pub(super) const OUTBOX_NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("outbox_numbers");
 /// Who changed what, by a rising number.
 pub(super) const AUDIT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("audit");
 

@@ -3,18 +3,20 @@
 use std::borrow::Borrow;
 use std::ops::RangeInclusive;
 
-use anteroom_core::{Event, Generation, RequestId, RoomId, Session, SessionKey, SessionStatus, UnixMillis};
+use anteroom_core::{
+    EventClass, Generation, RequestId, RoomId, Session, SessionKey, SessionStatus, UnixMillis,
+};
 use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
 use super::tables::{
-    AUDIT, BY_END, CHUNKS, CLOSED_LINES, ENDING, LAST, LINES, OUTBOX, ROOM_NUMBERS, ROOMS, RoomNumber,
-    SESSIONS, TRACES, VALUES, end_key, leave_trace, line, read_trace, session_row_key,
+    AUDIT, BY_END, CHUNKS, CLOSED_LINES, ENDING, LAST, LINES, ROOM_NUMBERS, ROOMS, RoomNumber, SESSIONS,
+    TRACES, VALUES, end_key, leave_trace, line, read_trace, session_row_key,
 };
-use super::{Failure, LINEAGE, read_snapshot};
+use super::{Failure, LINEAGE, outbox, read_snapshot};
 use crate::codec;
 use crate::contract::{
-    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome, NodeId,
-    OUTBOX_MAX, OwnJoins, SESSION_RETENTION_MILLIS, Snapshot, StoredEvent, Trace,
+    AUDIT_MAX, AuditRecord, Commit, CommitOutcome, Cursor, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    NodeId, OwnJoins, SESSION_RETENTION_MILLIS, Snapshot, StoredEvent, Trace,
 };
 
 /// How many records of closed lines and of retained sessions one round of housekeeping deletes.
@@ -36,8 +38,20 @@ pub(super) struct EncodedCommit {
     sessions: Vec<EncodedSession>,
     chunks: Vec<(Generation, u64, Option<[u8; 512]>)>,
     closed: Vec<Generation>,
-    events: Vec<Vec<u8>>,
+    events: Vec<EncodedEvent>,
     audit: Vec<Vec<u8>>,
+}
+
+/// An event as bytes, and what class it is of.
+pub(super) struct EncodedEvent {
+    pub(super) class: EventClass,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl EncodedEvent {
+    pub(super) fn of(event: &StoredEvent) -> Self {
+        Self { class: event.event.kind().class(), bytes: codec::encode_event(event) }
+    }
 }
 
 struct EncodedSession {
@@ -63,13 +77,6 @@ impl EncodedCommit {
             request_id: session.request_id,
             bytes: codec::encode_session(session),
         };
-        let event = |event: &Event| {
-            codec::encode_event(&StoredEvent {
-                at: next.clock,
-                room: commit.room.clone(),
-                event: event.clone(),
-            })
-        };
         Self {
             name: commit.room.clone(),
             node: commit.node,
@@ -84,7 +91,7 @@ impl EncodedCommit {
             sessions: effects.sessions.iter().map(session).collect(),
             chunks: effects.touched_chunks.iter().map(chunk).collect(),
             closed: effects.closed_generations.clone(),
-            events: effects.events.iter().map(event).collect(),
+            events: commit.events().map(|event| EncodedEvent::of(&event)).collect(),
             audit: commit.audit.iter().map(codec::encode_audit).collect(),
         }
     }
@@ -152,7 +159,7 @@ pub(super) fn commit(
     write_sessions(transaction, number, &commit.sessions)?;
     write_chunks(transaction, number, &commit.chunks)?;
     close_lines(transaction, number, &commit.closed)?;
-    append(transaction, OUTBOX, &commit.events, OUTBOX_MAX)?;
+    outbox::append(transaction, &commit.events)?;
     append(transaction, AUDIT, &commit.audit, AUDIT_MAX)?;
     Ok(CommitOutcome::Done { joined })
 }
@@ -181,6 +188,8 @@ pub(super) fn delete_room(
     let generations: Vec<Generation> = room.segments.iter().map(|segment| segment.generation).collect();
     close_lines(transaction, number, &generations)?;
     note_audit(transaction, deletion.audit.as_ref())?;
+    let events: Vec<EncodedEvent> = deletion.events.iter().map(EncodedEvent::of).collect();
+    outbox::append(transaction, &events)?;
     Ok(DeletionOutcome::Done)
 }
 
@@ -323,14 +332,30 @@ pub(super) fn replace_value(
     expected: Option<&[u8]>,
     new: &[u8],
     audit: Option<&AuditRecord>,
+    events: &[EncodedEvent],
 ) -> Result<bool, Failure> {
     let mut values = transaction.open_table(VALUES)?;
     let unchanged = values.get(name)?.as_ref().map(redb::AccessGuard::value) == expected;
     if unchanged {
         values.insert(name, new)?;
         note_audit(transaction, audit)?;
+        outbox::append(transaction, events)?;
     }
     Ok(unchanged)
+}
+
+/// Saves a cursor, or forgets it.
+pub(super) fn set_cursor(
+    transaction: &WriteTransaction,
+    name: &str,
+    cursor: Option<&[u8]>,
+) -> Result<(), Failure> {
+    let mut values = transaction.open_table(VALUES)?;
+    match cursor {
+        Some(cursor) => drop(values.insert(Cursor::value_name(name).as_str(), cursor)?),
+        None => drop(values.remove(Cursor::value_name(name).as_str())?),
+    }
+    Ok(())
 }
 
 /// Deletes at most [`HOUSEKEEPING_ROWS_MAX`] records nobody can ask for any more; returns how many.

@@ -1,13 +1,14 @@
 //! The one thread that writes. It owns the queue's receiving end and every write transaction.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use anteroom_core::UnixMillis;
 use redb::{Database, WriteTransaction};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::transaction::{self, EncodedCommit};
+use super::outbox::{self, OutboxChange};
+use super::transaction::{self, EncodedCommit, EncodedEvent};
 use super::{Failure, FirstOpen, Opener, SharedDatabase, open_database, restore};
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
@@ -29,6 +30,12 @@ const REOPENING_INTERVAL_MILLIS: u64 = 1_000;
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
+/// What is written with a value.
+pub(super) struct ValueNotes {
+    pub(super) audit: Option<AuditRecord>,
+    pub(super) events: Vec<EncodedEvent>,
+}
+
 /// Something to write.
 pub(super) enum Request {
     Commit {
@@ -47,8 +54,12 @@ pub(super) enum Request {
         name: String,
         expected: Option<Vec<u8>>,
         new: Vec<u8>,
-        audit: Option<Box<AuditRecord>>,
+        notes: Box<ValueNotes>,
         answer: Answer<bool>,
+    },
+    Outbox {
+        change: Box<OutboxChange>,
+        answer: Answer<()>,
     },
     Restore {
         restore: Box<Restore>,
@@ -64,6 +75,7 @@ enum Pending {
     Delete(Answer<DeletionOutcome>, DeletionOutcome),
     Join(Answer<JoinOutcome>, JoinOutcome),
     ReplaceValue(Answer<bool>, bool),
+    Outbox(Answer<()>),
     Restore(oneshot::Sender<Result<(), RestoreError>>),
 }
 
@@ -75,6 +87,7 @@ impl Pending {
             Self::Delete(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::Join(answer, outcome) => drop(answer.send(Ok(outcome))),
             Self::ReplaceValue(answer, outcome) => drop(answer.send(Ok(outcome))),
+            Self::Outbox(answer) => drop(answer.send(Ok(()))),
             Self::Restore(answer) => drop(answer.send(Ok(()))),
         }
     }
@@ -85,6 +98,7 @@ impl Pending {
             Self::Delete(answer, _) => drop(answer.send(Err(error))),
             Self::Join(answer, _) => drop(answer.send(Err(error))),
             Self::ReplaceValue(answer, _) => drop(answer.send(Err(error))),
+            Self::Outbox(answer) => drop(answer.send(Err(error))),
             Self::Restore(answer) => drop(answer.send(Err(error.into()))),
         }
     }
@@ -97,6 +111,7 @@ impl Request {
             Self::Delete { answer, .. } => drop(answer.send(Err(error))),
             Self::Join { answer, .. } => drop(answer.send(Err(error))),
             Self::ReplaceValue { answer, .. } => drop(answer.send(Err(error))),
+            Self::Outbox { answer, .. } => drop(answer.send(Err(error))),
             Self::Restore { answer, .. } => drop(answer.send(Err(error.into()))),
             Self::Reopen => {}
         }
@@ -109,6 +124,8 @@ pub(super) struct Writer {
     pub(super) queue: mpsc::Receiver<Request>,
     pub(super) ready: Arc<AtomicBool>,
     pub(super) clock: Arc<dyn Clock>,
+    /// Counts how often everything was replaced.
+    pub(super) restores: Arc<AtomicU64>,
     /// Counts how often the database was closed to open it again: a long-running reader must close it too.
     pub(super) reopened: watch::Sender<u64>,
 }
@@ -130,7 +147,7 @@ impl Writer {
             if group.is_empty() {
                 continue;
             }
-            let written = write_in_turn(&database, &mut group);
+            let written = write_in_turn(&database, &mut group, &self.restores);
             match written {
                 Ok(written) => {
                     // First, so that a caller finds the store as ready as its answer says.
@@ -245,14 +262,18 @@ struct Health {
 fn write_in_turn(
     database: &Database,
     group: &mut Vec<Request>,
+    restores: &AtomicU64,
 ) -> Result<Vec<Pending>, (Vec<Pending>, Failure)> {
-    let restores: Vec<Request> =
+    let replacements: Vec<Request> =
         group.extract_if(.., |request| matches!(request, Request::Restore { .. })).collect();
     let mut pending = if group.is_empty() { vec![] } else { write_group(database, group)? };
-    for request in restores {
+    for request in replacements {
         let Request::Restore { restore, answer } = request else { continue };
         match restore_alone(database, *restore) {
-            Ok(()) => pending.push(Pending::Restore(answer)),
+            Ok(()) => {
+                restores.fetch_add(1, Ordering::Release);
+                pending.push(Pending::Restore(answer));
+            }
             Err(RestoreFailure::Refused(error)) => drop(answer.send(Err(error))),
             Err(RestoreFailure::Database(failure)) => {
                 pending.push(Pending::Restore(answer));
@@ -346,9 +367,14 @@ fn perform(transaction: &WriteTransaction, request: Request) -> Result<Pending, 
             Ok(outcome) => Ok(Pending::Join(answer, outcome)),
             Err(failure) => Err((Some(Pending::Join(answer, JoinOutcome::Conflict(None))), failure)),
         },
-        Request::ReplaceValue { name, expected, new, audit, answer } => {
-            let expected = expected.as_deref();
-            match transaction::replace_value(transaction, &name, expected, &new, audit.as_deref()) {
+        Request::Outbox { change, answer } => match outbox::change(transaction, &change) {
+            Ok(()) => Ok(Pending::Outbox(answer)),
+            Err(failure) => Err((Some(Pending::Outbox(answer)), failure)),
+        },
+        Request::ReplaceValue { name, expected, new, notes, answer } => {
+            let ValueNotes { audit, events } = *notes;
+            let (expected, audit) = (expected.as_deref(), audit.as_ref());
+            match transaction::replace_value(transaction, &name, expected, &new, audit, &events) {
                 Ok(replaced) => Ok(Pending::ReplaceValue(answer, replaced)),
                 Err(failure) => Err((Some(Pending::ReplaceValue(answer, false)), failure)),
             }

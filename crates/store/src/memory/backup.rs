@@ -6,7 +6,7 @@ use super::{State, StoredRoom, surplus};
 use crate::backup::restore::{HighWaterMarks, Restore, RestoreError, Target, replay};
 use crate::backup::{BackupWriter, Piece};
 use crate::codec;
-use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent, Trace};
+use crate::contract::{AUDIT_MAX, AuditRecord, StoreError, StoredEvent, Trace};
 
 pub(super) fn write(state: &State, taken_at: UnixMillis) -> Result<Vec<Piece>, StoreError> {
     let mut pieces = vec![];
@@ -46,9 +46,9 @@ pub(super) fn write(state: &State, taken_at: UnixMillis) -> Result<Vec<Piece>, S
 
 /// The state that a backup makes of the present one.
 pub(super) fn restore_state(present: &State, restore: Restore) -> Result<State, RestoreError> {
-    let Restore { mut backup, mut revise, audit } = restore;
+    let Restore { mut backup, mut revise, audit, node } = restore;
     let mut known = HighWaterMarks::default();
-    known.last_event = present.next_event;
+    known.last_event = present.outbox.last;
     for (id, stored) in &present.rooms {
         known.note_room(id.clone(), &stored.room);
     }
@@ -64,14 +64,14 @@ pub(super) fn restore_state(present: &State, restore: Restore) -> Result<State, 
         ..State::default()
     };
     let mut content = Content { state, room: None, closed: vec![] };
-    content.state.next_event = known.last_event;
-    replay(&mut backup, known, &mut revise, &mut content)?;
+    content.state.outbox.last = known.last_event;
+    content.state.outbox.history = present.outbox.history + 1;
+    replay(&mut backup, known, (&mut revise, node), &mut content)?;
     let mut state = content.state;
     let newer = present.audit.iter().filter(|(number, _)| *number > backup.last_audit());
     state.audit.extend(newer.cloned());
     state.next_audit = state.audit.back().map_or(0, |(number, _)| *number);
     state.note_audit(audit);
-    state.events.drain(..surplus(state.events.len(), OUTBOX_MAX));
     state.audit.drain(..surplus(state.audit.len(), AUDIT_MAX));
     Ok(state)
 }
@@ -104,8 +104,8 @@ impl Target for Content {
     }
 
     fn event(&mut self, number: u64, event: &StoredEvent) -> Result<(), StoreError> {
-        self.state.events.push_back((number, event.clone()));
-        self.state.next_event = self.state.next_event.max(number);
+        self.state.keep_event(number, event.clone());
+        self.state.outbox.last = self.state.outbox.last.max(number);
         Ok(())
     }
 

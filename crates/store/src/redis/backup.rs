@@ -17,7 +17,7 @@ use super::reply::{Parts, read, strange};
 use super::{Inner, tasks};
 use crate::backup::{BackupStream, BackupWriter, Piece};
 use crate::codec;
-use crate::contract::{NodeId, StoreError};
+use crate::contract::{Cursor, NodeId, StoreError};
 
 /// How often a room is read again because it opened a line meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
@@ -56,7 +56,12 @@ impl Inner {
         let values: BTreeMap<String, Vec<u8>> =
             read(persist!(self.connections.one(command.clone(), Intent::Read))?)?;
         for (name, bytes) in &values {
-            output.writer.value(name, bytes)?;
+            if Cursor::is_value_name(name) {
+                // Another store may seal with another key, or not at all.
+                output.writer.value(name, &self.open_record(bytes, "cursor")?)?;
+            } else {
+                output.writer.value(name, bytes)?;
+            }
         }
         let names = persist!(self.names(&keys))?;
         for (name, trace) in self.traces(&keys, &names).await? {

@@ -36,6 +36,10 @@ scripts! {
     SHARE_TRACE = "scripts/share_trace.lua",
     DROP_TRACE = "scripts/drop_trace.lua",
     DROP_NAME = "scripts/drop_name.lua",
+    DROP_EVENTS = "scripts/drop_events.lua",
+    APPEND_EVENTS = "scripts/append_events.lua",
+    HOLD_WORK = "scripts/hold_work.lua",
+    SAVE_CURSOR = "scripts/save_cursor.lua",
 }
 
 /// A decision about one request, ten thousand times a second: without what the other scripts share, which would be set up each time.

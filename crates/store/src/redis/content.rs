@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anteroom_core::{Generation, Room, RoomId, Session, SessionStatus};
+use anteroom_core::{EventClass, Generation, Room, RoomId, Session, SessionStatus};
 use tokio::sync::mpsc;
 
 use super::command::{Command, PUT, PUT_RECORD, PUT_ROOM, SHARE_TRACE};
@@ -12,7 +12,7 @@ use super::rooms::chunk_field;
 use super::values::StoreState;
 use crate::backup::restore::Target;
 use crate::codec;
-use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent, Trace};
+use crate::contract::{AUDIT_MAX, AuditRecord, Cursor, StoreError, StoredEvent, Trace, events_max};
 use crate::seal::Seal;
 
 /// How many commands go at a time.
@@ -123,7 +123,8 @@ impl Content {
             numbers = numbers.arg(name).arg(number);
         }
         self.put(numbers)?;
-        for (stream, limit) in [(self.keys.events(), OUTBOX_MAX), (self.keys.audit(), AUDIT_MAX)] {
+        let events = EventClass::ALL.map(|class| (self.keys.events_of(class), events_max(class)));
+        for (stream, limit) in events.into_iter().chain([(self.keys.audit(), AUDIT_MAX)]) {
             self.put(
                 Command::plain(&KeyScope::Store, "XTRIM").arg(stream).arg("MAXLEN").arg("=").arg(limit),
             )?;
@@ -134,6 +135,8 @@ impl Content {
 
 impl Target for Content {
     fn value(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let sealed = Cursor::is_value_name(name).then(|| self.seal.seal(bytes));
+        let bytes = sealed.as_deref().unwrap_or(bytes);
         self.put(self.of_store("HSET", self.keys.values()).arg(name).arg(bytes))
     }
 
@@ -177,7 +180,8 @@ impl Target for Content {
 
     fn event(&mut self, number: u64, event: &StoredEvent) -> Result<(), StoreError> {
         self.last_event = self.last_event.max(number);
-        self.put_record(self.keys.events(), number, &codec::encode_event(event))
+        let stream = self.keys.events_of(event.event.kind().class());
+        self.put_record(stream, number, &codec::encode_event(event))
     }
 
     fn audit(&mut self, number: u64, record: &AuditRecord) -> Result<(), StoreError> {

@@ -11,18 +11,21 @@
 //! P:N:{r/R}:sessions:<gen>  hash    position -> session (sealed)
 //! P:N:{r/R}:ending:<gen>    zset    position by end: sessions that are active
 //! P:N:{r/R}:ended:<gen>     zset    position by end: all retained sessions
-//! P:N:{r/R}:records         stream  events (e) and audit records (a), sealed, pending for the outbox; by microsecond
+//! P:N:{r/R}:records         stream  events of rooms (e) and visitors (v), audit records (a), sealed, pending; by microsecond
 //! P:N:{r/R}:answers         hash    key of a repeatable call -> its answer (sealed); goes when nothing is added
 //! P:N:{r/R}:answers:ends    zset    keys of repeatable calls by when they are forgotten; likewise
 //! P:N:{r/R}:trace           hash    g, v, e of a deleted room of this name
 //! P:N:{store}:names         zset    names of rooms by the second they were noted: all rooms, and deleted ones that left something
 //! P:N:{store}:shared        hash    g, v, e: one trace for all names that have none of their own any more
 //! P:N:{store}:values        hash    name -> value
-//! P:N:{store}:records       stream  audit records of no room, pending
-//! P:N:{store}:events        stream  events (sealed) by number
+//! P:N:{store}:records       stream  events (e) and audit records (a) of no room, pending
+//! P:N:{store}:events        stream  events of rooms (sealed) by number
+//! P:N:{store}:visitor-events stream  events of visitors (sealed) by number
 //! P:N:{store}:audit         stream  audit records (sealed) by number
 //! P:N:{store}:collected     hash    scope of records -> lineage and id of the last one that got its number
-//! P:N:{store}:numbers       hash    events, audit: the last numbers given; values, names: how often they have changed
+//! P:N:{store}:numbers       hash    events, audit: the last numbers given; values, names: how often they have changed;
+//!                                   dropped:e, dropped:v: through which number events are gone, and count:e, count:v how many
+//! P:N:{store}:work:W        string  the node that does the work W; goes when its time is over
 //! P:{store}:content         string  N, the content that counts: a restore writes the next one beside it and then switches
 //! P:{store}:restoring       string  token of the restore that runs; goes when nobody extends it
 //! P:{store}:mark            string  made once; another one, or none, means that the store has been emptied
@@ -37,7 +40,7 @@
 //! *On hash tags:* everything of one room has the tag `{r/R}`, so that a commit is one script on one slot of a cluster. What
 //! concerns no room has the tag `{store}`, which no room can have. No command touches keys of two tags.
 
-use anteroom_core::{Generation, RoomId};
+use anteroom_core::{EventClass, Generation, RoomId};
 
 use super::slot::slot_of_tag;
 use crate::contract::NodeId;
@@ -174,6 +177,22 @@ impl Keys {
 
     pub(super) fn events(&self) -> String {
         self.of_store("events")
+    }
+
+    pub(super) fn visitor_events(&self) -> String {
+        self.of_store("visitor-events")
+    }
+
+    /// The streams of both classes of events.
+    pub(super) fn events_of(&self, class: EventClass) -> String {
+        match class {
+            EventClass::Room => self.events(),
+            EventClass::Visitor => self.visitor_events(),
+        }
+    }
+
+    pub(super) fn work(&self, work: &str) -> String {
+        self.of_store(&format!("work:{work}"))
     }
 
     pub(super) fn audit(&self) -> String {

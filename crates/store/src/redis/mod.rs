@@ -58,8 +58,8 @@ use crate::backup::BackupStream;
 use crate::backup::restore::{Restore, RestoreError};
 use crate::clock::Clock;
 use crate::contract::{
-    AnswerKey, AuditRecord, Commit, CommitOutcome, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
-    Lineage, NodeId, Notification, PollAnswer, Snapshot, Store, StoreError, StoredEvent, Trace,
+    AnswerKey, AuditRecord, Commit, CommitOutcome, Cursor, Deletion, DeletionOutcome, JoinBatch, JoinOutcome,
+    Lineage, NodeId, Notification, OutboxState, PollAnswer, Snapshot, Store, StoreError, StoredEvent, Trace,
 };
 use crate::seal::Seal;
 
@@ -118,6 +118,11 @@ impl RedisStore {
     /// Connects, finds out whether the server is fit for it, and which content counts.
     pub async fn open(options: &RedisOptions) -> Result<Self, StoreError> {
         open::open(options).await
+    }
+
+    /// See [`OutboxState::history`].
+    async fn outbox_history(&self) -> Result<u64, StoreError> {
+        Ok(in_content!(self, &[], keys => self.inner.outbox_history(&keys)))
     }
 
     /// How many times something was sent to a server.
@@ -300,14 +305,57 @@ impl Store for RedisStore {
         Ok(in_content!(self, &[], keys => self.inner.value(&keys, name)))
     }
 
-    async fn replace_value(
+    async fn outbox(&self) -> Result<OutboxState, StoreError> {
+        Ok(in_content!(self, &[], keys => self.inner.outbox(&keys)))
+    }
+
+    async fn append_events(&self, events: &[StoredEvent]) -> Result<(), StoreError> {
+        in_content!(self, &[], keys => self.inner.append_events(&keys, events));
+        Ok(())
+    }
+
+    async fn drop_events(&self, through: u64) -> Result<(), StoreError> {
+        in_content!(self, &[], keys => self.inner.drop_events(&keys, through));
+        Ok(())
+    }
+
+    async fn hold_work(&self, work: &str, node: NodeId, lease: Duration) -> Result<bool, StoreError> {
+        self.inner.hold_work(&self.inner.keys.load_full(), work, node, lease).await
+    }
+
+    async fn cursor(&self, name: &str) -> Result<Option<Cursor>, StoreError> {
+        let sealed = self.value(&Cursor::value_name(name)).await?;
+        sealed.map(|sealed| self.inner.open_cursor(&sealed)).transpose()
+    }
+
+    async fn save_cursor(
+        &self,
+        name: &str,
+        node: NodeId,
+        history: u64,
+        cursor: &Cursor,
+    ) -> Result<bool, StoreError> {
+        if self.outbox_history().await? != history {
+            return Ok(false);
+        }
+        Ok(in_content!(self, &[], keys => self.inner.save_cursor(&keys, name, node, cursor)))
+    }
+
+    async fn delete_cursor(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.delete_cursor(&self.inner.keys.load_full(), name).await
+    }
+
+    async fn replace_value_and_tell(
         &self,
         name: &str,
         expected: Option<&[u8]>,
         new: &[u8],
         audit: Option<&AuditRecord>,
+        events: &[StoredEvent],
     ) -> Result<bool, StoreError> {
-        Ok(in_content!(self, &[], keys => self.inner.replace_value(&keys, name, expected, new, audit)))
+        Ok(
+            in_content!(self, &[], keys => self.inner.replace_value(&keys, name, (expected, new), audit, events)),
+        )
     }
 
     async fn backup(&self, taken_at: UnixMillis) -> Result<BackupStream, StoreError> {

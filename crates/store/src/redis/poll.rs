@@ -114,7 +114,7 @@ fn poll_of(part: Value, (lineage, digits): &(Lineage, String)) -> Result<PolledR
 }
 
 /// A number made of all these bytes (FNV-1a).
-fn fold(parts: &[&[u8]]) -> u64 {
+pub(super) fn fold(parts: &[&[u8]]) -> u64 {
     let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, mix)
 }

@@ -6,15 +6,25 @@
 //! first collects the pending ones, in that order. Each record is collected once, or, where a failover lost the memory
 //! of it, twice.
 
-use anteroom_core::RoomId;
+use std::time::Duration;
+
+use anteroom_core::{EventClass, RoomId};
 use redis::Value;
 
-use super::command::{COLLECT, Command, CommandTimeout, Intent, RECORDS};
+use super::command::{
+    APPEND_EVENTS, COLLECT, Command, CommandTimeout, DROP_EVENTS, HOLD_WORK, Intent, RECORDS, SAVE_CURSOR,
+};
 use super::keys::{KeyScope, Keys};
+use super::poll::fold;
 use super::reply::{Parts, read, strange};
+use super::rooms::kind_of;
+use super::values::StoreState;
 use super::{ContentResult, Inner};
 use crate::codec;
-use crate::contract::{AUDIT_MAX, AuditRecord, OUTBOX_MAX, StoreError, StoredEvent};
+use crate::contract::{
+    AUDIT_MAX, AuditRecord, Cursor, DroppedEvents, NodeId, OutboxState, ROOM_EVENTS_MAX, StoreError,
+    StoredEvent, VISITOR_EVENTS_MAX,
+};
 
 /// How many records are read, or numbered, at a time; from all scopes together.
 const PAGE: usize = 5_000;
@@ -132,7 +142,8 @@ impl Inner {
             let command =
                 Command::script(&KeyScope::Store, &COLLECT).key(keys.content_number()).key(keys.events());
             let command = command.key(keys.audit()).key(keys.collected()).key(keys.numbers());
-            let mut command = command.arg(keys.content()).arg(OUTBOX_MAX).arg(AUDIT_MAX);
+            let command = command.key(keys.visitor_events()).arg(keys.content()).arg(ROOM_EVENTS_MAX);
+            let mut command = command.arg(AUDIT_MAX).arg(VISITOR_EVENTS_MAX);
             let mut last = vec![None; scopes.len()];
             for record in page {
                 last[record.from] = Some(record.id);
@@ -167,16 +178,28 @@ impl Inner {
         if self.collect(keys).await?.is_none() {
             return Ok(None);
         }
+        // Another node may number more between the two reads: what is behind this number is left for the next time.
+        let last = Command::plain(&KeyScope::Store, "HGET").arg(keys.numbers()).arg("events");
+        let last: u64 = read::<Option<u64>>(self.connections.one(last, Intent::Read).await?)?.unwrap_or(0);
         let mut events = vec![];
         let mut after = after;
         while events.len() < limit {
             let count = PAGE.min(limit - events.len());
-            let command = Command::plain(&KeyScope::Store, "XRANGE").arg(keys.events());
-            let command = command.arg(format!("({after}-0")).arg("+").arg("COUNT").arg(count);
-            let page = self.read_numbered(command).await?;
-            let is_last = page.len() < count;
-            for (number, bytes) in page {
-                let event = codec::decode_event(&self.open_record(&bytes, "event")?);
+            let page = |class| {
+                let command = Command::plain(&KeyScope::Store, "XRANGE").arg(keys.events_of(class));
+                command.arg(format!("({after}-0")).arg("+").arg("COUNT").arg(count)
+            };
+            let mut merged = vec![];
+            for class in EventClass::ALL {
+                merged.extend(self.read_numbered(page(class)).await?);
+            }
+            merged.retain(|(number, _)| *number <= last);
+            // Each page has the first of its class, so the first of both are among them.
+            merged.sort_by_key(|(number, _)| *number);
+            let is_last = merged.len() < count;
+            merged.truncate(count);
+            for (number, bytes) in merged {
+                let event = codec::decode_event(number, &self.open_record(&bytes, "event")?);
                 events.push((number, event.map_err(|error| StoreError::Permanent(error.to_string()))?));
                 after = number;
             }
@@ -185,6 +208,102 @@ impl Inner {
             }
         }
         Ok(self.is_up_to_date(keys).await?.then_some(events))
+    }
+
+    pub(super) async fn outbox(&self, keys: &Keys) -> ContentResult<OutboxState> {
+        if self.collect(keys).await?.is_none() {
+            return Ok(None);
+        }
+        let fields = ["events", "dropped:e", "count:e", "dropped:v", "count:v"];
+        let numbers = Command::plain(&KeyScope::Store, "HMGET").arg(keys.numbers()).arg(&fields);
+        let commands = [numbers, self.store_command(keys)];
+        let mut answers =
+            self.connections.all(&commands, Intent::Read, CommandTimeout::Short).await?.into_iter();
+        let [Some(numbers), Some(state)] = [answers.next(), answers.next()] else { return Ok(None) };
+        let state = Self::store_state(state)?;
+        if !self.take_note(keys, &state).await? {
+            return Ok(None);
+        }
+        let mut parts = Parts::of(numbers)?;
+        let mut number = || Ok::<u64, StoreError>(parts.next::<Option<u64>>()?.unwrap_or(0));
+        let last = number()?;
+        let room = DroppedEvents { through: number()?, count: number()? };
+        let visitor = DroppedEvents { through: number()?, count: number()? };
+        let (incarnation, history) = (fold(&[state.mark.as_bytes()]), history_of(&state));
+        Ok(Some(OutboxState { last, room, visitor, incarnation, history }))
+    }
+
+    /// What [`OutboxState::history`] is now.
+    pub(super) async fn outbox_history(&self, keys: &Keys) -> ContentResult<u64> {
+        let state = Self::store_state(self.connections.one(self.store_command(keys), Intent::Read).await?)?;
+        Ok(self.take_note(keys, &state).await?.then(|| history_of(&state)))
+    }
+
+    /// A cursor that was sealed, because dead letters may name tickets.
+    pub(super) fn open_cursor(&self, sealed: &[u8]) -> Result<Cursor, StoreError> {
+        let bytes = self.open_record(sealed, "cursor")?;
+        Cursor::from_bytes(&bytes).map_err(|error| StoreError::Permanent(error.to_string()))
+    }
+
+    pub(super) async fn append_events(&self, keys: &Keys, events: &[StoredEvent]) -> ContentResult<()> {
+        let store = KeyScope::Store;
+        let command =
+            Command::script(&store, &APPEND_EVENTS).key(keys.content_number()).key(keys.restoring());
+        let command = command.key(keys.records(&store)).arg(keys.content());
+        let command = self.with_events(command, events);
+        done(self.connections.one(command, Intent::Write).await?)
+    }
+
+    pub(super) async fn drop_events(&self, keys: &Keys, through: u64) -> ContentResult<()> {
+        let command = Command::script(&KeyScope::Store, &DROP_EVENTS).key(keys.content_number());
+        let command = command.key(keys.events()).key(keys.visitor_events()).key(keys.numbers());
+        let command = command.arg(keys.content()).arg(through.saturating_add(1));
+        done(self.connections.one(command, Intent::Read).await?)
+    }
+
+    pub(super) async fn hold_work(
+        &self,
+        keys: &Keys,
+        work: &str,
+        node: NodeId,
+        lease: Duration,
+    ) -> Result<bool, StoreError> {
+        let command = Command::script(&KeyScope::Store, &HOLD_WORK).key(keys.work(work));
+        let millis = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        let command = command.arg(format!("{:x}", node.0)).arg(millis);
+        Ok(read::<i64>(self.connections.one(command, Intent::Read).await?)? == 1)
+    }
+
+    pub(super) async fn save_cursor(
+        &self,
+        keys: &Keys,
+        name: &str,
+        node: NodeId,
+        cursor: &Cursor,
+    ) -> ContentResult<bool> {
+        let command = Command::script(&KeyScope::Store, &SAVE_CURSOR).key(keys.content_number());
+        let command = command.key(keys.restoring()).key(keys.values()).key(keys.work(name));
+        let command = command.arg(keys.content()).arg(format!("{:x}", node.0));
+        let command = command.arg(Cursor::value_name(name)).arg(self.seal_record(&cursor.to_bytes()));
+        let mut parts = Parts::of(self.connections.one(command, Intent::Read).await?)?;
+        Ok(match parts.next::<i64>()? {
+            2 => None,
+            saved => Some(saved == 1),
+        })
+    }
+
+    pub(super) async fn delete_cursor(&self, keys: &Keys, name: &str) -> Result<(), StoreError> {
+        let command =
+            Command::plain(&KeyScope::Store, "HDEL").arg(keys.values()).arg(Cursor::value_name(name));
+        self.connections.one(command, Intent::Read).await.map(drop)
+    }
+
+    /// Adds events to a script that ends in records.
+    pub(super) fn with_events(&self, mut command: Command, events: &[StoredEvent]) -> Command {
+        for event in events {
+            command = command.arg(kind_of(event)).arg(self.seal_record(&codec::encode_event(event)));
+        }
+        command
     }
 
     pub(super) async fn audit(
@@ -232,6 +351,15 @@ impl Inner {
         };
         entries.into_iter().map(numbered).collect()
     }
+}
+
+fn history_of(state: &StoreState) -> u64 {
+    fold(&[&state.lineage.0.to_be_bytes()[..], &state.content.to_be_bytes()[..]])
+}
+
+/// What a script answers that did it, unless the content is another.
+fn done(answer: Value) -> ContentResult<()> {
+    Ok((Parts::of(answer)?.next::<i64>()? == 1).then_some(()))
 }
 
 /// An entry of a stream: its id, and one field with its value.

@@ -175,8 +175,8 @@ impl Inner {
             batches,
         );
         let reading = tokio::task::spawn_blocking(move || {
-            let Restore { mut backup, mut revise, audit } = restore;
-            replay(&mut backup, known, &mut revise, &mut content)?;
+            let Restore { mut backup, mut revise, audit, node } = restore;
+            replay(&mut backup, known, (&mut revise, node), &mut content)?;
             for (number, record) in &newer {
                 content.audit(*number, record)?;
             }
@@ -292,6 +292,7 @@ impl Inner {
             keys.values(),
             keys.records(&store),
             keys.events(),
+            keys.visitor_events(),
             keys.audit(),
             keys.collected(),
             keys.numbers(),

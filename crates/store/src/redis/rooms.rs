@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anteroom_core::taken_positions::Chunk;
-use anteroom_core::{Generation, MAX_POSITION, Room, RoomId, Session, SessionStatus};
+use anteroom_core::{EventClass, Generation, MAX_POSITION, Room, RoomId, Session, SessionStatus};
 use redis::Value;
 
 use super::command::{COMMIT, Command, CommandTimeout, DELETE, Intent, JOIN, KEEP_ANSWER, LOAD, NOTE_NAME};
@@ -18,8 +18,10 @@ use crate::contract::{
     SESSION_RETENTION_MILLIS, Snapshot, StoreError, StoredEvent, Trace,
 };
 
-/// A pending event.
-pub(super) const EVENT: &str = "e";
+/// A pending event of a room, or of the server.
+const ROOM_EVENT: &str = "e";
+/// And an event of a visitor.
+const VISITOR_EVENT: &str = "v";
 /// A pending audit record.
 pub(super) const AUDIT: &str = "a";
 /// Stands before every answer that is kept.
@@ -217,6 +219,7 @@ impl Inner {
         if let Some(record) = &deletion.audit {
             command = command.arg(AUDIT).arg(self.seal_record(&codec::encode_audit(record)));
         }
+        command = self.with_events(command, &deletion.events);
         let mut parts = Parts::of(self.connections.one(command, Intent::Write).await?)?;
         match parts.next::<i64>()? {
             FROZEN => Ok(None),
@@ -305,16 +308,22 @@ impl Inner {
 
     fn push_records(&self, command: &mut Command, commit: &Commit) {
         command.push(commit.effects.events.len() + commit.audit.len());
-        for event in &commit.effects.events {
-            let stored =
-                StoredEvent { at: commit.next.clock, room: commit.room.clone(), event: event.clone() };
-            command.push(EVENT);
-            command.push(self.seal_record(&codec::encode_event(&stored)));
+        for event in commit.events() {
+            command.push(kind_of(&event));
+            command.push(self.seal_record(&codec::encode_event(&event)));
         }
         for record in &commit.audit {
             command.push(AUDIT);
             command.push(self.seal_record(&codec::encode_audit(record)));
         }
+    }
+}
+
+/// The kind of record that an event is.
+pub(super) const fn kind_of(event: &StoredEvent) -> &'static str {
+    match event.event.kind().class() {
+        EventClass::Room => ROOM_EVENT,
+        EventClass::Visitor => VISITOR_EVENT,
     }
 }
 

@@ -14,7 +14,7 @@ use super::reply::{Parts, lineage_of, read};
 use super::rooms::AUDIT;
 use super::{ContentResult, Inner};
 use crate::codec;
-use crate::contract::{AuditRecord, Lineage, StoreError};
+use crate::contract::{AuditRecord, Cursor, Lineage, StoreError, StoredEvent};
 
 /// The store as a whole, as of one moment.
 pub(super) struct StoreState {
@@ -122,7 +122,8 @@ impl Inner {
             return Ok(None);
         }
         let value: Option<Vec<u8>> = read(value)?;
-        if let Some(value) = &value {
+        // A cursor is worth nothing in a store that was emptied.
+        if let Some(value) = value.as_ref().filter(|_| !Cursor::is_value_name(name)) {
             self.remember(name, value);
         }
         Ok(Some(value))
@@ -132,9 +133,9 @@ impl Inner {
         &self,
         keys: &Keys,
         name: &str,
-        expected: Option<&[u8]>,
-        new: &[u8],
+        (expected, new): (Option<&[u8]>, &[u8]),
         audit: Option<&AuditRecord>,
+        events: &[StoredEvent],
     ) -> ContentResult<bool> {
         let store = KeyScope::Store;
         let command =
@@ -147,6 +148,7 @@ impl Inner {
         if let Some(record) = audit {
             command = command.arg(AUDIT).arg(self.seal_record(&codec::encode_audit(record)));
         }
+        let command = self.with_events(command, events);
         let mut parts = Parts::of(self.connections.one(command, Intent::Write).await?)?;
         match parts.next::<i64>()? {
             1 => {

@@ -22,9 +22,9 @@ async fn a_newer_schema_is_refused_with_a_sentence() {
     let refused = open().err().unwrap();
     assert_eq!(
         refused.to_string(),
-        "the database was written by a newer version (schema 3, this program knows 2); use that version"
+        "the database was written by a newer version (schema 4, this program knows 3); use that version"
     );
-    assert!(matches!(refused, OpenError::Newer { found: 3 }));
+    assert!(matches!(refused, OpenError::Newer { found: 4 }));
 }
 
 #[tokio::test]

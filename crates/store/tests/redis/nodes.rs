@@ -348,7 +348,8 @@ async fn more_deleted_rooms_than_are_kept_share_one_trace() {
     let oldest = RoomId::parse("gone-0").unwrap();
     assert_eq!(store.trace(&oldest).await.unwrap().unwrap().version, 10);
     let writer = Writer::make(store.clone(), "room").await;
-    let deletion = Deletion { room: writer.id.clone(), expected: writer.room.version, audit: None };
+    let deletion =
+        Deletion { room: writer.id.clone(), expected: writer.room.version, audit: None, events: vec![] };
     assert_eq!(store.delete_room(&deletion).await.unwrap(), DeletionOutcome::Done);
     // Its own trace, and those that are not the oldest, are as they were; the others are said to be later than they were.
     assert_eq!(store.trace(&writer.id).await.unwrap().unwrap().generation, writer.room.newest().generation);

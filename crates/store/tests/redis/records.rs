@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anteroom_core::{Event, Operation, RequestId};
+use anteroom_core::{Event, Generation, Operation, Position, RequestId, SessionKey};
 use anteroom_store::contract::{Commit, CommitOutcome, Store};
 use anteroom_testkit::redis::{RedisCluster, RedisProcess};
 use anteroom_testkit::require_redis;
@@ -16,14 +16,31 @@ const ROOMS: u64 = 4;
 const COMMITS: u64 = 60;
 const EVENTS_PER_COMMIT: u64 = 3;
 
+/// An event that tells its room and its place there; those of rooms and of visitors take turns.
+fn event_of(room: u64, place: u64) -> Event {
+    let id = room << 32 | place;
+    if place.is_multiple_of(2) {
+        return Event::LineEmpty { joined: id };
+    }
+    let generation = Generation { opened: 1, incarnation: 1 };
+    let visit = SessionKey { generation, position: Position::new(id).unwrap() };
+    Event::TokenGenerated { request_id: RequestId([0; 16]), visit }
+}
+
+/// The room and the place that an event tells.
+fn id_of(event: &Event) -> u64 {
+    match event {
+        Event::LineEmpty { joined } => *joined,
+        Event::TokenGenerated { visit, .. } => visit.position.get(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Writes events that tell their room and order.
 async fn write(mut writer: Writer, room: u64) {
     for commit in 0..COMMITS {
         let mut next = writer.prepare(&Operation::Advance { by: 1 });
-        let event = |number: u64| {
-            let id = u128::from(room) << 64 | u128::from(commit * EVENTS_PER_COMMIT + number);
-            Event::TokenGenerated { request_id: RequestId(id.to_be_bytes()) }
-        };
+        let event = |number: u64| event_of(room, commit * EVENTS_PER_COMMIT + number + 1);
         next.effects.events = (0..EVENTS_PER_COMMIT).map(event).collect();
         let outcome = writer.store.commit(&Commit { audit: vec![], ..next.clone() }).await.unwrap();
         assert!(matches!(outcome, CommitOutcome::Done { .. }), "{outcome:?}");
@@ -70,9 +87,8 @@ async fn every_reader_reads_everything_once_and_in_order(url: &str) {
     assert_eq!((numbers.first(), numbers.last()), (Some(&1), Some(&total)), "no number is left out");
     let mut last_of_room = vec![None; usize::try_from(ROOMS).unwrap()];
     for (_, event) in &read[0] {
-        let Event::TokenGenerated { request_id } = event else { panic!("{event:?}") };
-        let id = u128::from_be_bytes(request_id.0);
-        let room = usize::try_from(id >> 64).unwrap();
+        let id = id_of(event);
+        let room = usize::try_from(id >> 32).unwrap();
         assert!(last_of_room[room] < Some(id), "those of one room are in order");
         last_of_room[room] = Some(id);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anteroom_core::{Effects, Operation};
 use anteroom_store::backup::reader::VerifiedBackup;
 use anteroom_store::backup::restore::{Restore, ReturningRoom};
-use anteroom_store::contract::{CommitOutcome, JoinOutcome, Store, StoreError};
+use anteroom_store::contract::{CommitOutcome, JoinOutcome, NodeId, Store, StoreError};
 use anteroom_store::{BackupStream, RestoreError};
 use anteroom_testkit::redis::RedisProcess;
 use anteroom_testkit::require_redis;
@@ -35,7 +35,7 @@ async fn restore_of(store: &dyn Store, refuse: bool) -> Restore {
         room.epoch = before.epoch + 1;
         Ok((room, Effects::default()))
     });
-    Restore { backup, revise, audit: None }
+    Restore { backup, revise, audit: None, node: NodeId(0) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

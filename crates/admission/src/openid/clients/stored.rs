@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::{ClientSecret, ClientTable, ClientTerms, OpenIdClient};
-use crate::stored_value::StoredContent;
+use anteroom_store::stored_value::StoredContent;
 
 #[derive(Serialize, Deserialize)]
 struct StoredClient {

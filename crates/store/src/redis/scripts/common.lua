@@ -53,6 +53,17 @@ local RECORDS_MAX = 400000
 
 local function trim_records(records_key) redis.call('XTRIM', records_key, 'MAXLEN', '~', RECORDS_MAX) end
 
+-- Trims a stream of events, and notes what is gone: through which number, and how many.
+local function drop_events(stream, numbers, kind, strategy, threshold)
+  local dropped = redis.call('XTRIM', stream, strategy, '=', threshold)
+  if dropped == 0 then return end
+  local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+  local through = redis.call('HGET', numbers, 'events')
+  if first then through = as_text(tonumber(string.match(first[1], '^%d+')) - 1) end
+  redis.call('HSET', numbers, 'dropped:' .. kind, through)
+  redis.call('HINCRBY', numbers, 'count:' .. kind, dropped)
+end
+
 -- Nothing relies on notifications, so a user who may not publish is no failure.
 local function tell(channel, what) redis.pcall('SPUBLISH', channel, what) end
 

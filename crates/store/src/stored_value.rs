@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anteroom_store::{AuditRecord, Store, StoreError};
+use crate::contract::{AuditRecord, Store, StoreError, StoredEvent};
 use arc_swap::ArcSwap;
 
 /// How often the value is tried again when another node changed it in between.
@@ -73,6 +73,16 @@ impl<Content: StoredContent> StoredValue<Content> {
         audit: &AuditRecord,
         change: impl Fn(&mut Content) -> Result<Outcome, Error>,
     ) -> Result<Outcome, Error> {
+        self.replace_and_tell(audit, &[], change).await
+    }
+
+    /// The same, and writes events with it.
+    pub async fn replace_and_tell<Outcome, Error: From<StoredValueError>>(
+        &self,
+        audit: &AuditRecord,
+        events: &[StoredEvent],
+        change: impl Fn(&mut Content) -> Result<Outcome, Error>,
+    ) -> Result<Outcome, Error> {
         let _one_at_a_time = self.changing.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let (mut content, before) = self.read().await?;
@@ -82,7 +92,7 @@ impl<Content: StoredContent> StoredValue<Content> {
             let is_replaced = as_read == after
                 || self
                     .store
-                    .replace_value(Content::NAME, before.as_deref(), &after, Some(audit))
+                    .replace_value_and_tell(Content::NAME, before.as_deref(), &after, Some(audit), events)
                     .await
                     .map_err(StoredValueError::from)?;
             if is_replaced {

@@ -1,6 +1,6 @@
 //! `anteroom check-config`: is the configuration right, and what would the next start change?
 
-use anteroom_server::config::{Loaded, StoreUrl, file_rooms, redis_danger};
+use anteroom_server::config::{Loaded, StoreUrl, file_destinations, file_rooms, redis_danger};
 use anteroom_server::configured_rooms::{ConfiguredRoom, Drift};
 use anteroom_server::shared_issuers::SharedIssuer;
 use anteroom_server::{offline, page_templates};
@@ -12,6 +12,7 @@ use crate::serve::check_features;
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let rooms = ConfiguredRoom::all(&loaded.rooms, loaded.config.capacity)?;
     file_rooms(&loaded.rooms)?;
+    file_destinations(&loaded.destinations)?;
     check_features(&loaded.config)?;
     let problems = page_templates::problems(&loaded.config, &rooms);
     if !problems.is_empty() {
@@ -20,7 +21,13 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
         return Err(Failure::new(Exit::CommandLine, told.join("; ")).hint(hint).into());
     }
     match &loaded.file {
-        Some(file) => println!("{} is valid: {} room(s)", file.display(), rooms.len()),
+        Some(file) => {
+            let destinations = match loaded.destinations.len() {
+                0 => String::new(),
+                count => format!(", {count} destination(s) of events"),
+            };
+            println!("{} is valid: {} room(s){destinations}", file.display(), rooms.len());
+        }
         None => println!("no configuration file; defaults: room {}", rooms[0].id),
     }
     for shared in SharedIssuer::of_file(&loaded.config, &loaded.rooms, &rooms) {

@@ -15,7 +15,7 @@ Exit codes:
   0    done
   1    it did not work: the server refused, or could not be reached
   2    the command line or the configuration is wrong
-  3    there is no such room, key, client, ticket or session
+  3    there is no such room, key, client, destination, ticket or session
   4    the key is not accepted, or may not do this
   5    conflict: somebody changed it meanwhile, or it is there already
   130  interrupted";

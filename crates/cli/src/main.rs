@@ -11,7 +11,9 @@ mod client;
 mod completions;
 mod connection;
 mod demo;
+mod destination;
 mod duration;
+mod events;
 mod failure;
 mod http_client;
 mod key;
@@ -71,11 +73,13 @@ enum Command {
     Alarm(alarm::AlarmArguments),
     Key(key::KeyArguments),
     Client(client::ClientArguments),
+    Destination(Box<destination::DestinationArguments>),
     Ticket(ticket::TicketArguments),
     Session(session::SessionArguments),
     Backup(backup::BackupArguments),
     Restore(backup::RestoreArguments),
     Audit(audit::AuditArguments),
+    Events(events::EventsArguments),
     Completions(completions::CompletionsArguments),
 }
 
@@ -127,11 +131,13 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Alarm(arguments) => alarm::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Client(arguments) => client::run(arguments),
+        Command::Destination(arguments) => destination::run(*arguments),
         Command::Ticket(arguments) => ticket::run(arguments),
         Command::Session(arguments) => session::run(arguments),
         Command::Backup(arguments) => backup::backup(arguments),
         Command::Restore(arguments) => backup::restore(arguments),
         Command::Audit(arguments) => audit::run(arguments),
+        Command::Events(arguments) => events::run(arguments),
         Command::Completions(arguments) => completions::print(&arguments, CommandLine::command()),
     }
 }

@@ -211,6 +211,11 @@ impl Networks {
         self
     }
 
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = IpNet> {
+        self.0.iter().copied()
+    }
+
     /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -12,6 +12,8 @@ pub(crate) mod backup;
 pub(crate) mod capacity;
 pub(crate) mod checks;
 pub(crate) mod clients;
+pub(crate) mod destinations;
+pub(crate) mod events;
 pub(crate) mod frontier;
 pub(crate) mod health;
 pub(crate) mod idempotency;

@@ -8,15 +8,19 @@ use std::time::Duration;
 use anteroom_admission::{Admission, AdmissionError, RoomLayer, RoomMap, RoomView};
 use anteroom_core::{InletKind, RoomId, UnixMillis};
 use anteroom_engine::Engine;
+use anteroom_events::Destinations;
+use anteroom_events::delivery::Delivery;
 use anteroom_gateway::Gateway;
 use anteroom_gateway::identify::{Identification, Peer, identify};
 use anteroom_gateway::limiter::Limiter;
 use anteroom_pages::Pages;
-use anteroom_store::RedisStore;
+use anteroom_store::{OutboxState, RedisStore};
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 use crate::access::{Authenticator, OriginSecret};
 use crate::api::checks::CheckProxies;
+use crate::api::events::EventStreams;
 use crate::api::watch::{Feed, Watch};
 use crate::http::error::ApiError;
 use crate::http::prepared::Prepared;
@@ -47,6 +51,18 @@ pub(crate) struct App {
     /// The store, where it is one that several nodes share.
     pub(crate) redis: Option<Arc<RedisStore>>,
     pub(crate) alarms: Alarms,
+    /// Where events go.
+    pub(crate) destinations: Arc<Destinations>,
+    /// The delivery of events there.
+    pub(crate) deliveries: Arc<Delivery>,
+    /// How long events are kept.
+    pub(crate) events_kept: Duration,
+    /// Who reads events as they come.
+    pub(crate) event_streams: EventStreams,
+    /// True once the server closes.
+    pub(crate) closing: watch::Sender<bool>,
+    /// How far the outbox has come, as last looked at.
+    pub(crate) outbox_state: ArcSwap<OutboxState>,
     /// Stands before the sites of rooms that have origins.
     pub(crate) gateway: Arc<Gateway>,
     /// What visitors see.

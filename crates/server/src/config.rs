@@ -2,7 +2,7 @@
 //!
 //! Server settings are flat keys, so each is also a variable: `public_addr` is `ANTEROOM_PUBLIC_ADDR`, and the variable
 //! wins. They are declared once, as a table ([`settings`]), from which come the structure, the parser, the list of valid
-//! names, and the annotated sample. `[[room]]` and `[[limit]]` tables are checked and handed on.
+//! names, and the annotated sample. `[[room]]`, `[[limit]]` and `[[destination]]` tables are checked and handed on.
 //!
 //! A mistake must cost an operator one look: every problem is reported at once, each with where it stands, what was
 //! written, and what was expected. What is not understood is refused, never ignored.
@@ -10,6 +10,7 @@
 //! *Invariant:* reading depends on the arguments only, so tests need no process environment.
 
 pub mod clients;
+pub mod destinations;
 pub mod gateway;
 pub mod kinds;
 pub mod limits;
@@ -18,14 +19,18 @@ pub mod rooms;
 pub mod settings;
 mod source;
 pub mod store;
+mod table_reader;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use anteroom_events::{AllowedNetworks, DestinationRules};
+use anteroom_gateway::identify::Networks;
 use anteroom_gateway::limiter::Policy;
 use secrecy::SecretString;
 
 pub use clients::{ConfiguredClient, file_rooms};
+pub use destinations::{ConfiguredDestination, file_destinations};
 pub use problems::{ConfigError, Hint, Origin, Place, Problem, displayed, nearest};
 pub use rooms::RoomTable;
 pub use settings::{Config, SETTINGS, Setting, reference};
@@ -87,6 +92,8 @@ pub struct Loaded {
     pub rooms: Vec<RoomTable>,
     /// The budgets of clients: those of the `[[limit]]` tables, and the default ones that they do not replace.
     pub limits: Vec<Policy>,
+    /// The `[[destination]]` tables, in the order of the file.
+    pub destinations: Vec<ConfiguredDestination>,
     /// The file that was read, if there was one.
     pub file: Option<PathBuf>,
 }
@@ -126,6 +133,7 @@ impl Config {
         let rooms = rooms::read(&mut source);
         let has_key_header = config.as_ref().is_none_or(|config| config.limits_key_header.is_some());
         let limits = limits::read(&mut source, has_key_header);
+        let destinations = destinations::read(&mut source, config.as_ref());
         source.refuse_what_is_left();
         if let Some(config) = &config {
             source.problems.extend(config.contradictions());
@@ -138,7 +146,7 @@ impl Config {
         }
         let Source { problems, .. } = source;
         match (config, problems.is_empty()) {
-            (Some(config), true) => Ok(Loaded { config, secrets, rooms, limits, file }),
+            (Some(config), true) => Ok(Loaded { config, secrets, rooms, limits, destinations, file }),
             _ => Err(ConfigError::new(problems)),
         }
     }
@@ -151,6 +159,15 @@ impl Config {
     /// The files of the private listener's certificate and key, if it speaks TLS.
     pub fn private_tls(&self) -> Option<(&Path, &Path)> {
         self.private_tls_cert.as_deref().zip(self.private_tls_key.as_deref())
+    }
+
+    /// What the settings say about destinations of events.
+    pub fn destination_rules(&self) -> DestinationRules {
+        let allowed = self.destinations_private_allowed.iter().flat_map(Networks::iter);
+        DestinationRules {
+            networks: AllowedNetworks::new(allowed.collect()),
+            has_events_directory: self.events_directory.is_some(),
+        }
     }
 
     /// What the gateway's settings lack.

@@ -12,6 +12,7 @@ pub(crate) mod calls_aws;
 pub(crate) mod calls_capacity;
 pub(crate) mod calls_check;
 pub(crate) mod calls_clients;
+pub(crate) mod calls_destinations;
 pub(crate) mod calls_line;
 pub(crate) mod calls_openid;
 pub(crate) mod calls_private;

@@ -2,6 +2,7 @@
 
 pub(crate) mod alarms;
 pub mod configured_rooms;
+pub(crate) mod events;
 pub(crate) mod master_secret;
 pub(crate) mod metrics;
 pub mod page_templates;

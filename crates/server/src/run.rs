@@ -10,7 +10,10 @@ use anteroom_admission::signing_keys::SigningKeys;
 use anteroom_admission::{Admission, AdmissionParts, RoomMap};
 use anteroom_core::RoomId;
 use anteroom_engine::Engine;
-use anteroom_gateway::identify::Identification;
+use anteroom_events::delivery::Delivery;
+use anteroom_events::destinations::FileDestination;
+use anteroom_events::{Destination, Destinations, OpenedSecrets, OutboundPolicy, transport_of};
+use anteroom_gateway::identify::{Identification, Networks};
 use anteroom_gateway::limiter::{Limiter, Policy};
 use anteroom_gateway::{Gateway, GatewayParts};
 use anteroom_pages::Pages;
@@ -21,6 +24,7 @@ use anteroom_tokens::random;
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::signer::Signer;
 use anyhow::Context;
+use arc_swap::ArcSwap;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -29,9 +33,10 @@ use tokio::task::JoinSet;
 use crate::access::api_keys::ApiKeys;
 use crate::access::{Authenticator, OriginSecret};
 use crate::api::checks::CheckProxies;
+use crate::api::events::EventStreams;
 use crate::api::watch::{StreamLimits, WATCH_PATHS, Watch};
 use crate::app::App;
-use crate::config::{Config, Loaded, Secrets, file_rooms};
+use crate::config::{Config, Loaded, Secrets, file_destinations, file_rooms};
 use crate::http::ext_authz::ExtAuthz;
 use crate::http::listener::client_slots::ClientSlots;
 use crate::http::listener::{self, Limits};
@@ -43,6 +48,7 @@ use crate::http::staleness;
 use crate::http::tls::Certificates;
 use crate::ops::alarms::{self, Alarms};
 use crate::ops::configured_rooms::{Applied, ConfiguredRoom};
+use crate::ops::events;
 use crate::ops::master_secret;
 use crate::ops::metrics::Metrics;
 use crate::ops::page_templates;
@@ -51,6 +57,8 @@ use crate::ops::shared_issuers;
 use crate::ops::shutdown::Shutdown;
 use crate::ops::stores::{self, OpenStore, master_secrets};
 
+/// How long the delivery of events may take to stop.
+const DELIVERY_STOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Files the process needs beside connections: database, logs, certificates, the runtime's own.
 const FILES_RESERVED: u64 = 128;
 /// Below this many open files a sale is not survivable, so it is worth a warning.
@@ -131,6 +139,7 @@ pub struct FirstStart {
 
 /// Serves until a shutdown is asked for, then drains. `ready` is called once, when both listeners answer; `reread`
 /// changes when the certificates should be read again.
+#[expect(clippy::too_many_lines, reason = "the story of a server from its configuration to its end")]
 pub async fn run(
     loaded: Loaded,
     bound: Bound,
@@ -138,8 +147,10 @@ pub async fn run(
     reread: watch::Receiver<u64>,
     ready: impl FnOnce(&Addresses, FirstStart),
 ) -> anyhow::Result<()> {
-    let Loaded { config, secrets, rooms, limits: policies, .. } = loaded;
+    let Loaded { config, secrets, rooms, limits: policies, destinations, file } = loaded;
     let file_rooms = file_rooms(&rooms)?;
+    // Without a file, the destinations that one made before are left alone.
+    let file_destinations = file.map(|_| file_destinations(&destinations)).transpose()?;
     let rooms = ConfiguredRoom::all(&rooms, config.capacity)?;
     let connections_max = raise_file_limit();
     let public_tls = certificates(config.public_tls())?;
@@ -176,8 +187,15 @@ pub async fn run(
         }
     }
     let store = stores::open(&config, &secrets).await?;
-    let (app, first_start) =
-        compose(&config, &secrets, (&rooms, file_rooms), policies, &addresses, (store, watch, pages)).await?;
+    let (app, first_start) = compose(
+        &config,
+        &secrets,
+        (&rooms, file_rooms, file_destinations),
+        policies,
+        &addresses,
+        (store, watch, pages),
+    )
+    .await?;
     let limits = |max_connections: u64| Limits {
         header_read_timeout: config.header_read_timeout_seconds,
         idle_timeout: config.idle_timeout_seconds,
@@ -218,6 +236,8 @@ pub async fn run(
     );
     // Ends with this function: dropping the set stops what is left in it.
     let mut watchers = watch_over(&app, &shutdown);
+    let mut delivering = JoinSet::new();
+    delivering.spawn(events::run(Arc::clone(&app), shutdown.clone()));
     for certificates in [public_tls, private_tls].into_iter().flatten() {
         watchers.spawn(Arc::clone(&certificates).watch(shutdown.clone()));
         watchers.spawn(reread_on_notice(certificates, reread.clone()));
@@ -232,9 +252,12 @@ pub async fn run(
         shutdown.requested().await;
         app.watch.close();
         app.admission.auctions.close();
+        app.closing.send_replace(true);
         app.gateway.close();
     };
     let (public, private, checks, ()) = tokio::join!(biased; public, private, ext_authz, closing);
+    // It waits a moment for what is in flight, and says how far it has come.
+    let _ = tokio::time::timeout(DELIVERY_STOP_TIMEOUT, delivering.join_next()).await;
     app.engine.stop().await;
     tracing::info!(cut = public.cut + private.cut + checks, "stopped");
     Ok(())
@@ -275,11 +298,14 @@ async fn reread_on_notice(certificates: Arc<Certificates>, mut reread: watch::Re
     }
 }
 
+/// What the configuration file says beside settings: its rooms, their clients, and its destinations, if there is a file.
+type FileContent<'a> = (&'a [ConfiguredRoom], Vec<FileRoom>, Option<Vec<FileDestination>>);
+
 /// Engine, keys and rooms on a store, put together.
 async fn compose(
     config: &Config,
     secrets: &Secrets,
-    (rooms, mut file_rooms): (&[ConfiguredRoom], Vec<FileRoom>),
+    (rooms, mut file_rooms, file_destinations): FileContent<'_>,
     policies: Vec<Policy>,
     addresses: &Addresses,
     (store, watch, pages): (OpenStore, Watch, Arc<Pages>),
@@ -302,9 +328,10 @@ async fn compose(
     }
     file_rooms.retain(|file| expected_rooms.contains(&file.room));
     openid_clients.apply_file(&file_rooms, engine.now()).await?;
+    let destinations = open_destinations(config, &engine, &master, file_destinations).await?;
     let (access, first_start) = authenticator(&engine, &master, secrets).await?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let alarms = Alarms::open(Arc::clone(&store), node, config).await?;
+    let alarms = Alarms::open(Arc::clone(&engine), config).await?;
     let public_url = config.public_url.clone().unwrap_or_else(|| addresses.public.clone());
     let limiter = rate_limits::open(config, policies).await?;
     let check_proxies = check_proxies(config, secrets)?;
@@ -334,6 +361,7 @@ async fn compose(
         limiting,
         &pages,
     )?;
+    let deliveries = deliveries(config, &engine, &destinations)?;
     let app = App {
         gateway,
         pages,
@@ -349,6 +377,12 @@ async fn compose(
         watch,
         redis,
         alarms,
+        deliveries,
+        destinations,
+        events_kept: config.events_kept_seconds,
+        event_streams: EventStreams::default(),
+        closing: watch::Sender::default(),
+        outbox_state: ArcSwap::default(),
         restoring: tokio::sync::Mutex::default(),
         public_url,
         request_body_max_bytes: usize::try_from(config.request_body_max_bytes)?,
@@ -359,6 +393,47 @@ async fn compose(
     app.follow_rooms();
     shared_issuers::warn(&app.admission);
     Ok((Arc::new(app), first_start))
+}
+
+/// The destinations of events: those of the store, as the file wants them.
+async fn open_destinations(
+    config: &Config,
+    engine: &Engine,
+    master: &Arc<MasterSecrets>,
+    file: Option<Vec<FileDestination>>,
+) -> anyhow::Result<Arc<Destinations>> {
+    let store = Arc::clone(engine.store());
+    let destinations = Destinations::open(store, Arc::clone(master), config.destination_rules()).await?;
+    destinations.reseal(engine.now()).await?;
+    if let Some(file) = file {
+        destinations.apply_file(&file, engine.now()).await?;
+    }
+    Ok(Arc::new(destinations))
+}
+
+/// What delivers events to them.
+fn deliveries(
+    config: &Config,
+    engine: &Arc<Engine>,
+    destinations: &Arc<Destinations>,
+) -> anyhow::Result<Arc<Delivery>> {
+    let allowed = config.destinations_private_allowed.iter().flat_map(Networks::iter);
+    let ca_file = config.destinations_ca_file.as_deref();
+    let policy = OutboundPolicy::new(allowed.collect(), ca_file).map_err(|error| Hinted {
+        what: error.to_string(),
+        hint: "destinations_ca_file names PEM certificates, readable by this user".into(),
+    })?;
+    let policy = Arc::new(policy);
+    let (engine_of_keys, known, directory) =
+        (Arc::clone(engine), Arc::clone(destinations), config.events_directory.clone());
+    let transports = move |destination: &Destination| {
+        let (name, now) = (destination.name.as_str(), engine_of_keys.now());
+        let secrets = OpenedSecrets { webhook_keys: known.keys_of(name, now), text: known.secret_of(name) };
+        let made = transport_of(destination, secrets, Arc::clone(&policy), directory.clone());
+        made.map_err(|error| error.to_string())
+    };
+    events::follow_destinations(engine, destinations);
+    Ok(Arc::new(events::delivery(engine, destinations, Box::new(transports), config.events_kept_seconds)))
 }
 
 /// The gateway. It costs nothing where no room has an origin, and is there for rooms that get one later.
@@ -407,7 +482,7 @@ async fn authenticator(
     });
     let keys =
         ApiKeys::open(Arc::clone(engine.store()), Arc::clone(master), environment.transpose()?).await?;
-    let admin_key = keys.make_first(engine.now()).await?;
+    let admin_key = keys.make_first(engine.now(), |event| engine.event_now(None, event)).await?;
     Ok((Authenticator { keys }, FirstStart { admin_key }))
 }
 

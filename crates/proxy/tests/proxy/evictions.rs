@@ -39,7 +39,9 @@ impl Body for Unfinished {
 
 /// Exchanges that go on only when the test polls them: an exchange that was given up keeps its connection until then, as on a machine
 /// whose cores are all busy.
-struct Uploads(Vec<Pin<Box<dyn Future<Output = Result<ForwardedResponse, ProxyError>> + Send>>>);
+struct Uploads(Vec<Upload>);
+
+type Upload = Pin<Box<dyn Future<Output = Result<ForwardedResponse, ProxyError>> + Send>>;
 
 impl Uploads {
     fn new(origins: &Arc<Origins>, visit: Option<VisitTag>) -> Self {

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anteroom_admission::stored_value::{StoredContent, StoredValue, StoredValueError};
-use anteroom_core::{RoomId, UnixMillis};
-use anteroom_store::{AuditRecord, Store, StoreError};
+use anteroom_core::{Event, RoomId, UnixMillis};
+use anteroom_store::stored_value::{StoredContent, StoredValue, StoredValueError};
+use anteroom_store::{AuditRecord, Store, StoreError, StoredEvent};
 use anteroom_tokens::api_key::{self, ApiKeyDigest};
 use anteroom_tokens::secret::MasterSecrets;
 use anteroom_tokens::sigv4::{self, AccessKeyId, Authorization, SecretAccessKey, SignedRequest};
@@ -287,6 +287,16 @@ impl ApiKeys {
         found
     }
 
+    /// Whether a caller who was let in before would still be: the key is there, with that role.
+    pub(crate) fn is_valid(&self, principal: &Principal, now: UnixMillis) -> bool {
+        if principal.name == ENVIRONMENT_KEY_NAME && self.environment.is_some() {
+            return true;
+        }
+        let keys = self.keys.get();
+        let is_own = |key: &&ApiKey| key.name == principal.name && key.role == principal.role;
+        keys.0.iter().find(is_own).is_some_and(|key| !key.has_expired(now))
+    }
+
     /// Whose signature this is; what is wrong with it is for the log.
     pub(crate) fn by_signature(
         &self,
@@ -348,6 +358,7 @@ impl ApiKeys {
         new: NewKey,
         actor: &str,
         now: UnixMillis,
+        tell: impl Fn(Event) -> StoredEvent,
     ) -> Result<(ApiKey, CreatedKey), KeyError> {
         if RoomId::parse(&new.name).is_err() {
             return Err(KeyError::BadName);
@@ -372,7 +383,9 @@ impl ApiKeys {
         let key =
             ApiKey { name: new.name, role: new.role, created_at: now, expires_at: new.expires_at, proof };
         let action = format!("create key {} with role {}", key.name, key.role.as_str());
-        self.replace(actor, action, now, |keys| {
+        let (name, role) = (key.name.clone(), key.role.as_str().to_owned());
+        let event = tell(Event::KeyChanged { name, role, revoked: false, by: actor.to_owned() });
+        self.replace(actor, action, now, &[event], |keys| {
             if RESERVED_NAMES.contains(&key.name.as_str()) || keys.iter().any(|other| other.name == key.name)
             {
                 return Err(KeyError::NameTaken);
@@ -388,9 +401,19 @@ impl ApiKeys {
     }
 
     /// Ends a key.
-    pub(crate) async fn revoke(&self, name: &str, actor: &str, now: UnixMillis) -> Result<(), KeyError> {
+    pub(crate) async fn revoke(
+        &self,
+        name: &str,
+        actor: &str,
+        now: UnixMillis,
+        tell: impl Fn(Event) -> StoredEvent,
+    ) -> Result<(), KeyError> {
         let environment = self.environment.is_some();
-        self.replace(actor, format!("revoke key {name}"), now, |keys| {
+        let known = self.keys.get().0.iter().find(|key| key.name == name).map(|key| key.role);
+        let role = known.map_or(String::new(), |role| role.as_str().to_owned());
+        let (name_of, by) = (name.to_owned(), actor.to_owned());
+        let event = tell(Event::KeyChanged { name: name_of, role, revoked: true, by });
+        self.replace(actor, format!("revoke key {name}"), now, &[event], |keys| {
             let place = keys.iter().position(|key| key.name == name).ok_or(KeyError::Unknown)?;
             let lets_in = keys.remove(place).lets_in_for_good();
             let somebody_left = environment || keys.iter().any(ApiKey::lets_in_for_good);
@@ -400,7 +423,11 @@ impl ApiKeys {
     }
 
     /// Takes over the key of an older store, or makes the first one; returns it if it was made now.
-    pub(crate) async fn make_first(&self, now: UnixMillis) -> Result<Option<String>, KeyError> {
+    pub(crate) async fn make_first(
+        &self,
+        now: UnixMillis,
+        tell: impl Fn(Event) -> StoredEvent,
+    ) -> Result<Option<String>, KeyError> {
         if !self.keys.get().0.is_empty() || self.environment.is_some() {
             return Ok(None);
         }
@@ -417,7 +444,7 @@ impl ApiKeys {
                 expires_at: None,
                 proof,
             };
-            self.replace("anteroom", "take over the first admin key".into(), now, |keys| {
+            self.replace("anteroom", "take over the first admin key".into(), now, &[], |keys| {
                 keys.push(key.clone());
                 Ok(())
             })
@@ -430,7 +457,7 @@ impl ApiKeys {
             kind: KeyKind::Bearer,
             expires_at: None,
         };
-        match self.create(first, "anteroom", now).await? {
+        match self.create(first, "anteroom", now, tell).await? {
             (_, CreatedKey::Bearer(key)) => Ok(Some(key)),
             (_, CreatedKey::Pair { .. }) => unreachable!("a bearer key was asked for"),
         }
@@ -441,10 +468,11 @@ impl ApiKeys {
         actor: &str,
         action: String,
         now: UnixMillis,
+        events: &[StoredEvent],
         change: impl Fn(&mut Vec<ApiKey>) -> Result<(), KeyError>,
     ) -> Result<(), KeyError> {
         let audit = AuditRecord { at: now, room: None, actor: actor.into(), action, detail: None };
-        self.keys.replace(&audit, |keys| change(&mut keys.0)).await
+        self.keys.replace_and_tell(&audit, events, |keys| change(&mut keys.0)).await
     }
 }
 

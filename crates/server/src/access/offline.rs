@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use anteroom_store::{Clock, Store, SystemClock};
+use anteroom_store::{Clock, EventId, Store, StoredEvent, SystemClock};
+use anteroom_tokens::random;
 
 use crate::access::api_keys::{ApiKeys, CreatedKey, NewKey};
 use crate::config::{Loaded, StoreUrl};
@@ -27,6 +28,8 @@ pub async fn create_key(loaded: &Loaded, new: NewKey) -> anyhow::Result<CreatedK
     master_secret::check_secrets(&*store, &secrets).await?;
     let now = store.clock().map_or_else(|| SystemClock.now(), |clock| clock.now());
     let keys = ApiKeys::open(store, secrets, None).await?;
-    let (_, created) = keys.create(new, "offline", now).await?;
+    let id = EventId { node: random::uuid_v4().as_u128(), version: 0, number: 1, index: 0 };
+    let tell = |event| StoredEvent { id, at: now, room: None, event };
+    let (_, created) = keys.create(new, "offline", now, tell).await?;
     Ok(created)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anteroom_admission::signing_keys::{KeyStatus, SigningKeysError};
 use anteroom_core::settings::DURATION_MAX_SECONDS;
-use anteroom_core::{RoomId, UnixMillis};
+use anteroom_core::{EventKind, RoomId, UnixMillis};
 use anteroom_store::AuditRecord;
 use anteroom_tokens::key_ring::KeyRingError;
 use axum::body::Body;
@@ -107,7 +107,9 @@ pub(crate) async fn create_key(State(app): Shared, principal: Principal, request
     let now = app.now();
     let expires_at = seconds.transpose()?.map(|seconds| now.plus(seconds * 1000));
     let new = NewKey { name: body.name, role, kind, expires_at };
-    let (key, created) = app.access.keys.create(new, &principal.name, now).await?;
+    let tell = |event| app.engine.event_now(None, event);
+    let (key, created) = app.access.keys.create(new, &principal.name, now, tell).await?;
+    app.engine.outbox().note_kind(EventKind::KeyCreated);
     let mut told = described(&key, now);
     match created {
         CreatedKey::Bearer(key) => told["key"] = key.into(),
@@ -122,7 +124,9 @@ pub(crate) async fn revoke_key(
     principal: Principal,
     Path(name): Path<String>,
 ) -> Outcome {
-    app.access.keys.revoke(&name, &principal.name, app.now()).await?;
+    let tell = |event| app.engine.event_now(None, event);
+    app.access.keys.revoke(&name, &principal.name, app.now(), tell).await?;
+    app.engine.outbox().note_kind(EventKind::KeyRevoked);
     let mut response = ApiResponse::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)

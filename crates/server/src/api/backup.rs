@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use anteroom_admission::openid::clients;
 use anteroom_admission::signing_keys;
 use anteroom_engine::{Actor, RestoreRequest, Restored};
+use anteroom_events::destinations;
 use anteroom_store::StoreError;
 use anteroom_store::backup::BackupStream;
 use anteroom_store::backup::restore::RestoreError;
@@ -118,6 +119,7 @@ async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) ->
         master_secret::accept(values, &secrets)?;
         signing_keys::accept(values, &secrets)?;
         clients::accept(values)?;
+        destinations::accept(values)?;
         api_keys::accept(values, has_environment_key)
     };
     let request = RestoreRequest {
@@ -136,11 +138,13 @@ async fn replace_everything(app: Arc<App>, actor: Actor, file: std::fs::File) ->
     });
     let api_keys = app.access.keys.reload().await;
     let openid_clients = app.admission.openid_clients.reload().await;
+    let destinations = app.destinations.reload().await;
     let alarms = app.alarms.reload().await;
     let restored = outcome?;
     signing_keys?;
     api_keys?;
     openid_clients?;
+    destinations?;
     alarms?;
     Ok(restored)
 }

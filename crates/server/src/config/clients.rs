@@ -1,6 +1,5 @@
 //! `[[room.client]]` tables: the `OpenID` clients of a room. A secret is named by its variable or its file, and never stands here.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anteroom_admission::openid::clients::{
@@ -11,13 +10,13 @@ use anteroom_core::RoomId;
 use anteroom_core::settings::FIELDS;
 use anteroom_tokens::api_key::ApiKeyDigest;
 use secrecy::{ExposeSecret, SecretString};
-use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
+use toml::de::{DeTable, DeValue};
 
-use super::problems::{ConfigError, Hint, Origin, Place, Problem, displayed, nearest};
+use super::VARIABLE_PREFIX;
+use super::problems::{ConfigError, Origin, Place, Problem, displayed};
 use super::rooms::RoomTable;
-use super::source::{Source, shown_toml};
-use super::{SETTINGS, VARIABLE_PREFIX};
+use super::source::Source;
+use super::table_reader::TableReader;
 
 /// The key of the array of tables.
 pub(super) const CLIENT: &str = "client";
@@ -153,18 +152,29 @@ pub(super) fn read(source: &mut Source<'_>, room: &RoomId, table: &DeTable<'_>) 
 }
 
 fn read_one(source: &mut Source<'_>, place: Place, table: &DeTable<'_>) -> Option<ConfiguredClient> {
-    let mut reader = Reader::new(source, place, table);
-    reader.refuse_unknown_keys();
+    let mut reader = TableReader::new(source, place, table);
+    let instead = "a secret does not belong in this file; name the variable that holds it as `secret_env`, or its file as `secret_file`";
+    let of_the_room = |key: &str| {
+        let is_setting = FIELDS.iter().any(|field| field.name == key);
+        is_setting.then(|| "is a setting of the room; move it above the [[room.client]]".to_owned())
+    };
+    reader.refuse_unknown_keys(
+        &KEYS,
+        (&["secret", "previous_secret", "client_secret"], instead),
+        of_the_room,
+        |place, key| Problem::InsideARoom { place, key },
+    );
+    let seconds = "a whole number of seconds";
     let terms = ClientTerms {
         id: reader.text("id"),
         name: reader.text("name"),
-        redirect_addresses: reader.texts("redirect_addresses"),
-        is_public: reader.flag("public"),
-        access_token_seconds: reader.seconds("access_token_seconds"),
-        id_token_seconds: reader.seconds("id_token_seconds"),
+        redirect_addresses: reader.texts("redirect_addresses").unwrap_or_default(),
+        is_public: reader.flag("public").unwrap_or_default(),
+        access_token_seconds: reader.number("access_token_seconds", seconds),
+        id_token_seconds: reader.number("id_token_seconds", seconds),
         login_address: reader.text("login_address"),
     };
-    let secrets = reader.secrets(terms.is_public);
+    let secrets = reader.client_secrets(terms.is_public);
     if reader.problems.is_empty() {
         for problem in terms.problems() {
             let explanation = problem.why;
@@ -177,114 +187,9 @@ fn read_one(source: &mut Source<'_>, place: Place, table: &DeTable<'_>) -> Optio
     is_good.then_some(ConfiguredClient { terms, secrets, place })
 }
 
-/// Takes a client's table apart.
-struct Reader<'r, 's, 'a> {
-    source: &'r mut Source<'s>,
-    table: &'r DeTable<'a>,
-    /// Where the table begins.
-    place: Place,
-    lines: BTreeMap<String, usize>,
-    problems: Vec<Problem>,
-}
-
-impl<'r, 's, 'a> Reader<'r, 's, 'a> {
-    fn new(source: &'r mut Source<'s>, place: Place, table: &'r DeTable<'a>) -> Self {
-        let line = |key: &Spanned<DeString<'_>>| source.place(&key.span()).line;
-        let lines = table.iter().map(|(key, _)| (key.get_ref().to_string(), line(key))).collect();
-        Self { source, table, place, lines, problems: vec![] }
-    }
-
-    fn place_of(&self, key: &str) -> Place {
-        let line = self.lines.get(key).copied().unwrap_or(self.place.line);
-        Place { line, ..self.place.clone() }
-    }
-
-    fn origin(&self, key: &str) -> Origin {
-        Origin::Key { place: self.place_of(key), name: key.to_owned() }
-    }
-
-    fn refuse(&mut self, key: &str, explanation: String) {
-        let value = self.table.get(key).map_or_else(
-            || "(not given)".to_owned(),
-            |value| shown_toml(value.get_ref(), self.source.text(), &value.span()),
-        );
-        self.problems.push(Problem::Value { origin: self.origin(key), value, explanation });
-    }
-
-    fn refuse_unknown_keys(&mut self) {
-        let keys: Vec<String> = self.lines.keys().cloned().collect();
-        for key in keys.iter().filter(|key| !KEYS.contains(&key.as_str())) {
-            let place = self.place_of(key);
-            if ["secret", "previous_secret", "client_secret"].contains(&key.as_str()) {
-                let explanation = "a secret does not belong in this file; name the variable that holds it as `secret_env`, or its file as `secret_file`";
-                self.problems.push(Problem::Value {
-                    origin: self.origin(key),
-                    value: "(not repeated)".to_owned(),
-                    explanation: explanation.to_owned(),
-                });
-            } else if FIELDS.iter().any(|field| field.name == key) {
-                self.refuse(key, "is a setting of the room; move it above the [[room.client]]".to_owned());
-            } else if SETTINGS.iter().any(|setting| setting.name == key) {
-                self.problems.push(Problem::InsideARoom { place, key: key.clone() });
-            } else {
-                let hint = Hint(nearest(key, KEYS).map(str::to_owned));
-                self.problems.push(Problem::UnknownKey { place, key: key.clone(), hint });
-            }
-        }
-    }
-
-    fn text(&mut self, key: &str) -> Option<String> {
-        let text = self.table.get(key)?.get_ref().as_str().map(str::to_owned);
-        if text.is_none() {
-            self.refuse(key, "must be a text".to_owned());
-        }
-        text
-    }
-
-    fn texts(&mut self, key: &str) -> Vec<String> {
-        let texts = self.table.get(key).map(|value| match value.get_ref() {
-            DeValue::Array(items) => {
-                items.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
-            }
-            _ => None,
-        });
-        match texts {
-            None => vec![],
-            Some(Some(texts)) => texts,
-            Some(None) => {
-                self.refuse(key, "must be a list of texts".to_owned());
-                vec![]
-            }
-        }
-    }
-
-    fn flag(&mut self, key: &str) -> bool {
-        match self.table.get(key).map(Spanned::get_ref) {
-            None => false,
-            Some(DeValue::Boolean(flag)) => *flag,
-            Some(_) => {
-                self.refuse(key, "must be true or false".to_owned());
-                false
-            }
-        }
-    }
-
-    fn seconds(&mut self, key: &str) -> Option<u64> {
-        let value = self.table.get(key)?;
-        let seconds = match value.get_ref() {
-            DeValue::Integer(number) => {
-                u64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
-            }
-            _ => None,
-        };
-        if seconds.is_none() {
-            self.refuse(key, "must be a whole number of seconds".to_owned());
-        }
-        seconds
-    }
-
+impl TableReader<'_, '_, '_> {
     /// Where the secrets come from: one at least, unless the client is public.
-    fn secrets(&mut self, is_public: bool) -> Vec<SecretSource> {
+    fn client_secrets(&mut self, is_public: bool) -> Vec<SecretSource> {
         let mut secrets = vec![];
         for (variable, file) in SECRET_KEYS {
             match (self.text(variable), self.text(file)) {
@@ -293,7 +198,7 @@ impl<'r, 's, 'a> Reader<'r, 's, 'a> {
                     self.source.variable_of_client(&name);
                     self.refuse(file, format!("`{variable}` is given too; a secret has one place"));
                 }
-                (Some(name), None) => secrets.extend(self.variable(variable, name)),
+                (Some(name), None) => secrets.extend(self.client_variable(variable, name)),
                 (None, Some(path)) => {
                     let origin = self.origin(file);
                     secrets.push(SecretSource { origin, secret: Secret::File(path.into()) });
@@ -318,7 +223,7 @@ impl<'r, 's, 'a> Reader<'r, 's, 'a> {
         secrets
     }
 
-    fn variable(&mut self, key: &str, name: String) -> Option<SecretSource> {
+    fn client_variable(&mut self, key: &str, name: String) -> Option<SecretSource> {
         if !name.starts_with(VARIABLE_PREFIX) {
             self.refuse(key, format!("must name a variable that begins with {VARIABLE_PREFIX}"));
             return None;

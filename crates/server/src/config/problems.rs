@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anteroom_core::RoomId;
+use anteroom_events::destination::DESTINATIONS_MAX;
 use anteroom_gateway::limiter::POLICIES_MAX;
 
 use super::{FILE_MAX_BYTES, SAMPLE_FILE_NAME, SECRET, SecretSetting, variable_name};
@@ -153,7 +154,7 @@ pub enum Problem {
     },
     /// A table that means nothing.
     #[error(
-        "{place}: unknown table `{key}`; server settings are keys at the top of the file, and the only tables are [limits], [[limit]] and [[room]]"
+        "{place}: unknown table `{key}`; server settings are keys at the top of the file, and the only tables are [limits], [[limit]], [[room]] and [[destination]]"
     )]
     UnknownTable {
         /// Where.
@@ -194,6 +195,44 @@ pub enum Problem {
         place: Place,
         /// The setting.
         key: String,
+    },
+    /// The same, taken for a destination's.
+    #[error(
+        "{place}: `{key}` is a server setting, but stands in a [[destination]]; move it above the first table"
+    )]
+    InsideADestination {
+        /// Where.
+        place: Place,
+        /// The setting.
+        key: String,
+    },
+    /// `destination` is not an array of tables.
+    #[error("{place}: `destination` must be an array of tables, each written as [[destination]]")]
+    DestinationsAreNotTables {
+        /// Where.
+        place: Place,
+    },
+    /// A destination without a name.
+    #[error("{place}: this [[destination]] has no `name`")]
+    DestinationWithoutName {
+        /// Where.
+        place: Place,
+    },
+    /// Two destinations with one name.
+    #[error("{place}: the destination `{name}` was already defined on line {first_line}")]
+    DestinationTwice {
+        /// Where.
+        place: Place,
+        /// The name.
+        name: String,
+        /// Where the other one stands.
+        first_line: usize,
+    },
+    /// More destinations than there may be.
+    #[error("{place}: at most {DESTINATIONS_MAX} destinations are taken")]
+    TooManyDestinations {
+        /// Where.
+        place: Place,
     },
     /// A setting under two names.
     #[error("{place}: `{key}` was already given on line {first_line}")]
@@ -326,6 +365,11 @@ impl Problem {
             | Self::RoomWithoutId { place }
             | Self::RoomTwice { place, .. }
             | Self::InsideALimit { place, .. }
+            | Self::InsideADestination { place, .. }
+            | Self::DestinationsAreNotTables { place }
+            | Self::DestinationWithoutName { place }
+            | Self::DestinationTwice { place, .. }
+            | Self::TooManyDestinations { place }
             | Self::SettingTwice { place, .. }
             | Self::LimitsAreNotTables { place }
             | Self::LimitLacks { place, .. }

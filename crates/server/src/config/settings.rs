@@ -190,6 +190,16 @@ settings! {
     /// An alarm told from outside that nobody has told of for longer than this is shown as stale. Longer than Alertmanager's
     /// `repeat_interval`, which is four hours by default.
     alarm_stale_seconds: Required<Seconds<60, 31_536_000>> = "18000";
+    /// How long events are kept for destinations and for `GET /events`, at most. They are also dropped, the oldest first, beyond 100,000 of
+    /// rooms and of the server, and 500,000 of visitors.
+    events_kept_seconds: Required<Seconds<60, 2_592_000>> = "604800";
+    /// A directory in which destinations of the kind `file` write. When unset: there are none of that kind.
+    events_directory: Optional<FilePath> = "/var/log/anteroom";
+    /// Networks that are not of the public Internet and to which events may be sent all the same, as networks; there also without TLS.
+    /// Whoever may make destinations can have this server speak to everything in them. When unset: only to public addresses, over TLS.
+    destinations_private_allowed: Optional<NetworkList> = "10.0.0.0/8, 127.0.0.0/8";
+    /// The PEM certificates of those who vouch for destinations over TLS, beside whom the system trusts.
+    destinations_ca_file: Optional<FilePath> = "/etc/anteroom/destinations-ca.crt";
     /// Where clients' budgets of requests are kept (`[[limit]]` tables say how large they are). `memory:` keeps them on each node
     /// for itself. A URL with a password is given as the variable only. When unset: in the Redis of `store_url`, or in memory.
     limits_store_url: Optional<LimitsLocation> = "redis://127.0.0.1:6380";

@@ -4,10 +4,10 @@
 //! `{"error": …}` on AWS's. What the rules refuse gets its status here, in one exhaustive match, for both styles.
 
 use anteroom_admission::AdmissionError;
-use anteroom_admission::stored_value::StoredValueError;
 use anteroom_core::Refusal;
 use anteroom_engine::EngineError;
 use anteroom_store::StoreError;
+use anteroom_store::stored_value::StoredValueError;
 use anteroom_tokens::signer::SignError;
 use axum::body::Body;
 use axum::response::IntoResponse;

@@ -12,8 +12,8 @@ use axum::routing::{self, MethodRouter};
 use crate::access::Permission;
 use crate::api::preview::PREVIEW_MAX_BYTES;
 use crate::api::{
-    administration, alarms, arrivals, auction, aws, backup, capacity, checks, clients, health, preview,
-    rooms, visitors, visits, waiting_pages, watch,
+    administration, alarms, arrivals, auction, aws, backup, capacity, checks, clients, destinations, events,
+    health, preview, rooms, visitors, visits, waiting_pages, watch,
 };
 use crate::app::App;
 use crate::http::error::Style;
@@ -21,8 +21,8 @@ use crate::http::fast_path::{self, FastPath};
 use crate::openapi;
 use crate::openapi::{
     Call, calls_aws as aws_docs, calls_capacity as capacity_docs, calls_check as check_docs,
-    calls_clients as client_docs, calls_line as line_docs, calls_openid as openid_docs,
-    calls_private as private_docs, calls_visitors as visitors_docs,
+    calls_clients as client_docs, calls_destinations as destination_docs, calls_line as line_docs,
+    calls_openid as openid_docs, calls_private as private_docs, calls_visitors as visitors_docs,
 };
 use crate::openid::authorization_request::AUTHORIZE_QUERY_MAX_BYTES;
 use crate::openid::{authorize, discovery, token, user_info};
@@ -291,6 +291,22 @@ pub const PRIVATE_ROUTES: &[Route] = &[
     // alarms
     get("/alarms", || routing::get(alarms::list), private_docs::list_alarms).needs(Read).reads_board(),
     post("/alarms", || routing::post(alarms::notify), private_docs::notify_of_alarms).needs(ReportVisits).body(Fixed(NOTIFICATION_MAX_BYTES)),  // Alertmanager's webhook
+    // where events go
+    get("/events", || routing::get(events::events), destination_docs::events).needs(Read),  // what happens, as it happens
+    get("/destinations", || routing::get(destinations::list), destination_docs::list_destinations).needs(Read),
+    post("/destinations", || routing::post(destinations::create), destination_docs::create_destination).needs(Administer).body(Configured),
+    get("/destinations/{name}", || routing::get(destinations::show), destination_docs::show_destination).needs(Read),
+    patch("/destinations/{name}", || routing::patch(destinations::change), destination_docs::change_destination).needs(Administer).body(Configured),
+    delete("/destinations/{name}", || routing::delete(destinations::delete), destination_docs::delete_destination).needs(Administer),
+    post("/destinations/{name}/test", || routing::post(destinations::test), destination_docs::test_destination).needs(Operate),  // one event that says it is a test
+    post("/destinations/{name}/pause", || routing::post(destinations::pause), destination_docs::pause_destination).needs(Operate),  // events wait
+    post("/destinations/{name}/resume", || routing::post(destinations::resume), destination_docs::resume_destination).needs(Operate),  // also one that was disabled
+    post("/destinations/{name}/replay", || routing::post(destinations::replay), destination_docs::replay_destination).needs(Operate).body(Configured),  // events once more
+    post("/destinations/{name}/secret", || routing::post(destinations::rotate_secret), destination_docs::rotate_destination_secret).needs(Administer).body(Configured),
+    delete("/destinations/{name}/secrets/previous", || routing::delete(destinations::revoke_previous_secret), destination_docs::revoke_previous_destination_secret).needs(Administer),
+    get("/destinations/{name}/dead-letters", || routing::get(destinations::list_dead_letters), destination_docs::list_dead_letters).needs(Operate),  // what was given up
+    post("/destinations/{name}/dead-letters", || routing::post(destinations::replay_dead_letters), destination_docs::replay_dead_letters).needs(Operate),  // sent again
+    delete("/destinations/{name}/dead-letters", || routing::delete(destinations::drop_dead_letters), destination_docs::drop_dead_letters).needs(Operate),
     // access, keys, records
     get("/keys", || routing::get(administration::list_keys), private_docs::list_keys).needs(Administer),
     post("/keys", || routing::post(administration::create_key), private_docs::create_key).needs(Administer).body(Configured),

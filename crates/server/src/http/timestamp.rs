@@ -9,6 +9,12 @@ pub(crate) fn rfc3339(at: UnixMillis) -> String {
     format!("{:.3}", timestamp(at))
 }
 
+/// A moment that somebody wrote in RFC 3339, with any offset; none before 1970.
+pub(crate) fn parse_moment(text: &str) -> Option<UnixMillis> {
+    let moment: Timestamp = text.parse().ok()?;
+    u64::try_from(moment.as_millisecond()).ok().map(UnixMillis)
+}
+
 /// As HTTP's `Date` has it, in whole seconds.
 pub(crate) fn http_date(at: UnixMillis) -> String {
     let printed = DateTimePrinter::new().timestamp_to_rfc9110_string(&timestamp(at));

@@ -35,13 +35,14 @@ pub(super) enum Group {
     Checks,
     Rooms,
     Alarms,
+    Destinations,
     Access,
     Server,
 }
 
 impl Group {
     /// Every group, in the order in which they are read.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Aws,
         Self::Visitors,
         Self::Pages,
@@ -49,6 +50,7 @@ impl Group {
         Self::Checks,
         Self::Rooms,
         Self::Alarms,
+        Self::Destinations,
         Self::Access,
         Self::Server,
     ];
@@ -62,6 +64,7 @@ impl Group {
             Self::Checks => "Checks",
             Self::Rooms => "Rooms",
             Self::Alarms => "Alarms",
+            Self::Destinations => "Destinations",
             Self::Access => "Access",
             Self::Server => "Server",
         }
@@ -91,6 +94,9 @@ impl Group {
             }
             Self::Alarms => {
                 "What fires: as this server counts it, and as Alertmanager tells it. A room's inlet rests while an alarm it names fires."
+            }
+            Self::Destinations => {
+                "Where events go: webhooks, an event bus of AWS, NATS, files; and what became of the events."
             }
             Self::Access => {
                 "Keys of people and programs, keys that sign passes, and the record of who changed what."

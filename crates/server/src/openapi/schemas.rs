@@ -6,6 +6,8 @@
 use anteroom_admission::openid::redirect::REDIRECT_ADDRESS_MAX_BYTES;
 use anteroom_core::settings::{DURATION_MAX_SECONDS, FIELDS, Field, ISSUER_MAX_LENGTH};
 use anteroom_core::{Adjustment, Discipline, InletKind, MovedBy, RoomState, Settings, Standstill, Value};
+use anteroom_events::{DestinationKind, RetrySchedule};
+use anteroom_tokens::WebhookAlgorithm;
 use serde_json::Value as Json;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
@@ -52,6 +54,43 @@ macro_rules! small_types {
 }
 
 small_types! {
+    /// A destination's name.
+    DestinationName, "DestinationName": text().pattern(Some("^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$")).examples(["shop"]);
+    /// What takes events. `webhook`: an address that takes webhooks by Standard Webhooks. `eventbridge`: an event bus of AWS. `nats`: a stream of
+    /// NATS `JetStream`. `file`: a file of JSON lines on the server's machine.
+    DestinationKindName, "DestinationKind": text().enum_values(Some(DestinationKind::ALL.map(DestinationKind::as_str)));
+    /// Whether a destination gets events. `active`: it does. `paused`: an operator paused it, and its events wait. `disabled`: it wants no more
+    /// events, or cannot take any; they wait until an operator resumes it.
+    DestinationStateName, "DestinationState": text().enum_values(Some(["active", "paused", "disabled"]));
+    /// How webhooks are signed. `hmac-sha256`: with a shared secret (`v1`). `ed25519`: with a key pair, of which the receiver has the public half
+    /// (`v1a`).
+    WebhookAlgorithmName, "WebhookAlgorithm": text().enum_values(Some(WebhookAlgorithm::ALL.map(WebhookAlgorithm::as_str)));
+    /// How long a destination is left alone after an attempt that failed.
+    RetryScheduleName, "RetrySchedule": text().enum_values(Some(RetrySchedule::ALL.map(RetrySchedule::as_str)));
+    /// Kinds of events: the name of one, a group such as `room.*`, `default` (those of rooms and of the server), `aws` (the four of Virtual Waiting
+    /// Room on AWS), or `*`.
+    EventTypePattern, "EventTypePattern": text().pattern(Some(r"^([a-z_]+(\.([a-z_]+|\*))?|\*)$")).examples(["room.*"]);
+    /// Kinds of events with commas between them, each as in a destination.
+    EventTypePatterns, "EventTypePatterns": text().pattern(Some(r"^ *([a-z_]+(\.([a-z_]+|\*))?|\*) *(, *([a-z_]+(\.([a-z_]+|\*))?|\*) *)*$")).examples(["room.*,alarm.fired"]);
+    /// Whether to wait for what is to come.
+    FollowFlag, "FollowFlag": text().enum_values(Some(["true", "false"]));
+    /// The number of an event in the outbox.
+    EventNumber, "EventNumber": whole_number(0, None).examples([1203]);
+    /// A moment in any offset, or in seconds since 1970.
+    MomentOrSeconds, "MomentOrSeconds": ObjectBuilder::new()
+        .schema_type([Type::Integer, Type::String].into_iter().collect::<utoipa::openapi::schema::SchemaType>())
+        .examples([Json::from(1_794_859_200), Json::from(super::MOMENT)]);
+    /// An event as a `CloudEvent` 1.0.
+    CloudEvent, "CloudEvent": ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("id", text().description(Some("Unique within its source.")))
+        .property("type", text().description(Some("Its kind.")))
+        .required("id")
+        .required("type")
+        .additional_properties(Some(AdditionalProperties::FreeForm(true)));
+    /// How many dead letters a page has.
+    DeadLetterCount, "DeadLetterCount": whole_number(1, i64::try_from(crate::api::destinations::DEAD_LETTERS_PAGE_MAX).ok())
+        .default(Some(crate::api::destinations::DEAD_LETTERS_PAGE.into()));
     /// A room's name. Upper and lower case differ.
     RoomName, "RoomName": text().pattern(Some(NAME_PATTERN)).examples(["Sample"]);
     /// The `client_id` of a site that logs its visitors in.

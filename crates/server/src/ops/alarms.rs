@@ -20,9 +20,9 @@ use anteroom_core::alarms::{
     AlarmBook, AlarmsFull, Alert, NotificationOutcome, OPERATIONS, OutsideAlarm, OutsideAlarms, OwnAlarm,
     OwnAlarms, RESOURCES, Totals,
 };
-use anteroom_core::{Board, Operation, UnixMillis};
+use anteroom_core::{Board, Event, Operation, UnixMillis};
 use anteroom_engine::{Actor, Engine, OperationFailures, RoomHandle};
-use anteroom_store::{AuditRecord, NodeId, Store, StoreError};
+use anteroom_store::{AuditRecord, StoreError, StoredEvent};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,8 @@ use crate::ops::shutdown::Shutdown;
 const ALARMS_VALUE: &str = "alarms";
 /// How often own alarms are evaluated and rooms compared with what fires.
 const EVALUATION_PERIOD: Duration = Duration::from_secs(1);
+/// How many events of own alarms wait for the store at most.
+const UNWRITTEN_EVENTS_MAX: usize = 1_000;
 /// How many rooms are updated at a time.
 const TOLD_AT_ONCE_MAX: usize = 256;
 /// How often the value is tried again when another node changed it in between.
@@ -56,7 +58,7 @@ pub(crate) enum HearError {
 
 /// All alarms, as this server knows them.
 pub(crate) struct Alarms {
-    store: Arc<dyn Store>,
+    engine: Arc<Engine>,
     book: Mutex<AlarmBook>,
     /// What fires on the other nodes of a shared store.
     nodes: Nodes,
@@ -72,18 +74,14 @@ pub(crate) struct Alarms {
 
 impl Alarms {
     /// Own alarms as configured, and those that the store remembers.
-    pub(crate) async fn open(
-        store: Arc<dyn Store>,
-        node: NodeId,
-        config: &Config,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn open(engine: Arc<Engine>, config: &Config) -> Result<Self, StoreError> {
         let thresholds = config.alarm_thresholds.clone().unwrap_or_default();
         let threshold = |resource: &str| thresholds.get(resource).copied().unwrap_or(0);
         let own = OwnAlarms::new(&config.alarm_prefix, threshold);
         let alarms = Self {
-            store,
+            nodes: Nodes::new(engine.node()),
+            engine,
             book: Mutex::new(AlarmBook { outside: OutsideAlarms::default(), own }),
-            nodes: Nodes::new(node),
             changing: tokio::sync::Mutex::default(),
             notifications: AtomicU64::new(0),
             stale_millis: u64::try_from(config.alarm_stale_seconds.as_millis()).unwrap_or(u64::MAX),
@@ -99,8 +97,8 @@ impl Alarms {
         let _one_at_a_time = self.changing.lock().await;
         let (outside, _) = self.load().await?;
         self.book().outside = outside;
-        if self.store.is_shared() {
-            self.nodes.reload(&*self.store).await?;
+        if self.engine.store().is_shared() {
+            self.nodes.reload(&**self.engine.store()).await?;
         }
         self.change.notify_one();
         Ok(())
@@ -120,7 +118,11 @@ impl Alarms {
             let outcome = outside.receive(now, alerts.clone(), |name| own.contains(name))?;
             let audit = audit(&outcome, actor, now);
             let after = to_bytes(&outside);
-            if self.store.replace_value(ALARMS_VALUE, before.as_deref(), &after, audit.as_ref()).await? {
+            let events = self.events_of(&outcome, &outside);
+            let store = self.engine.store();
+            let (before, audit) = (before.as_deref(), audit.as_ref());
+            if store.replace_value_and_tell(ALARMS_VALUE, before, &after, audit, &events).await? {
+                self.engine.note_events(&events);
                 self.book().outside = outside;
                 self.notifications.fetch_add(1, Ordering::Relaxed);
                 self.change.notify_one();
@@ -128,6 +130,22 @@ impl Alarms {
             }
         }
         Err(StoreError::Transient("the alarms keep changing".into()).into())
+    }
+
+    /// What to tell of a notification.
+    fn events_of(&self, outcome: &NotificationOutcome, outside: &OutsideAlarms) -> Vec<StoredEvent> {
+        let summary = |name: &str| {
+            outside
+                .iter()
+                .find(|alarm| alarm.name == name)
+                .map_or(String::new(), |alarm| alarm.summary.clone())
+        };
+        let event = |(name, fires): (&String, bool)| {
+            let changed = Event::AlarmChanged { name: name.clone(), fires, summary: summary(name) };
+            self.engine.event_now(None, changed)
+        };
+        let began = outcome.began.iter().map(|name| (name, true));
+        began.chain(outcome.ended.iter().map(|name| (name, false))).map(event).collect()
     }
 
     /// Looks at all alarms, for a moment.
@@ -237,16 +255,19 @@ impl Alarms {
         self.with_book(|book| names.iter().filter(|name| fires(book, name)).cloned().collect())
     }
 
-    /// Evaluates own alarms, and says which began and ended to fire.
-    fn evaluate(&self, now: UnixMillis, totals: &Totals) {
+    /// Evaluates own alarms; returns what to tell of those that began and ended to fire.
+    fn evaluate(&self, now: UnixMillis, totals: &Totals) -> Vec<StoredEvent> {
         let mut book = self.book();
         let before: Vec<bool> = book.own.iter().map(OwnAlarm::fires).collect();
         book.own.evaluate(now, totals);
-        let mut has_changed = false;
+        let mut events = vec![];
         for (alarm, fired) in book.own.iter().zip(before) {
             if alarm.fires() != fired {
-                has_changed = true;
                 let (name, count) = (&alarm.name, alarm.count());
+                let summary =
+                    if fired { String::new() } else { format!("{count} counted within the last minute") };
+                let changed = Event::AlarmChanged { name: name.clone(), fires: !fired, summary };
+                events.push(self.engine.event_now(None, changed));
                 if fired {
                     tracing::info!(alarm = name, "own alarm resolved");
                 } else {
@@ -254,9 +275,10 @@ impl Alarms {
                 }
             }
         }
-        if has_changed {
+        if !events.is_empty() {
             self.change.notify_one();
         }
+        events
     }
 
     /// Has the other nodes of a shared store know which own alarms fire here.
@@ -265,7 +287,7 @@ impl Alarms {
             book.own.iter().filter(|alarm| alarm.fires()).map(|alarm| alarm.name.clone()).collect()
         });
         // It is tried again in a second.
-        if let Err(error) = self.nodes.tell(&*self.store, &firing, now).await {
+        if let Err(error) = self.nodes.tell(&**self.engine.store(), &firing, now).await {
             tracing::debug!(%error, "publishing own alarms to other nodes failed");
         }
     }
@@ -276,7 +298,7 @@ impl Alarms {
     }
 
     async fn load(&self) -> Result<(OutsideAlarms, Option<Vec<u8>>), StoreError> {
-        let bytes = self.store.value(ALARMS_VALUE).await?;
+        let bytes = self.engine.store().value(ALARMS_VALUE).await?;
         let outside = bytes.as_deref().map(from_bytes);
         Ok((outside.unwrap_or_default(), bytes))
     }
@@ -381,12 +403,19 @@ pub(crate) async fn run(app: Arc<App>, shutdown: Shutdown) {
         // A second that was missed is no reason to hurry.
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut clock_held_seconds = 0;
+        let mut unwritten: Vec<StoredEvent> = vec![];
         loop {
             clock.tick().await;
             let now = app.now();
             clock_held_seconds += u64::from(app.engine.clock_off_by_millis() != 0);
             let failures = &app.engine.counters().operation_failures;
-            app.alarms.evaluate(now, &totals(&app.metrics, failures, clock_held_seconds));
+            unwritten.extend(app.alarms.evaluate(now, &totals(&app.metrics, failures, clock_held_seconds)));
+            unwritten.truncate(UNWRITTEN_EVENTS_MAX);
+            // The store may be what the alarm is about: then they are written when it can be reached again.
+            let writing = app.engine.append_events(&unwritten);
+            if matches!(tokio::time::timeout(EVALUATION_PERIOD, writing).await, Ok(Ok(()))) {
+                unwritten.clear();
+            }
         }
     };
     let sharing = async {

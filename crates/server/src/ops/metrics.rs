@@ -26,6 +26,7 @@ use crate::http::routes::Listener;
 use crate::http::staleness::Freshness;
 use crate::http::tls::Certificates;
 use crate::openid::counters::OpenIdCounters;
+use crate::ops::events;
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -251,6 +252,7 @@ impl Collector for Figures {
         }
         encode_clocks(&mut encoder, app, &rooms, now)?;
         app.alarms.encode(&mut encoder, now)?;
+        events::encode(&mut encoder, app)?;
         app.limiter.encode(&mut encoder)?;
         encode_store(&mut encoder, app)?;
         encode_gateway(&mut encoder, app)?;

@@ -1,5 +1,5 @@
 //! What other nodes do to a shared store, as far as handlers have to know of it: rooms they make and delete, keys they rotate and
-//! revoke, `OpenID` clients, alarms they hear of.
+//! revoke, `OpenID` clients, destinations of events, alarms they hear of.
 //!
 //! The engine says when values may have changed; they are then read again. Now and then they are read again anyway, so that
 //! nothing that was missed stays missed.
@@ -69,9 +69,11 @@ async fn reload(app: &App) -> anyhow::Result<()> {
     let signing_keys = app.admission.keys.reload(&**app.engine.store()).await;
     let api_keys = app.access.keys.reload().await;
     let openid_clients = app.admission.openid_clients.reload().await;
+    let destinations = app.destinations.reload().await;
     let alarms = app.alarms.reload().await;
     signing_keys?;
     api_keys?;
     openid_clients?;
+    destinations?;
     Ok(alarms?)
 }

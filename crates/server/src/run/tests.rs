@@ -51,7 +51,8 @@ impl Server {
         let store = Arc::new(FaultInjectingStore::new(MemoryStore::default()));
         let opened = OpenStore { store: Arc::clone(&store) as Arc<dyn anteroom_store::Store>, redis: None };
         let parts = (opened, watch.unwrap(), pages);
-        let (app, _) = compose(&config, &secrets, (&rooms, vec![]), limits, &addresses, parts).await.unwrap();
+        let (app, _) =
+            compose(&config, &secrets, (&rooms, vec![], None), limits, &addresses, parts).await.unwrap();
         let (public, private) = (Router::new(&app, Listener::Public), Router::new(&app, Listener::Private));
         Self { store, app, public, private }
     }

@@ -49,7 +49,7 @@ fn messages(text: &str, environment: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn without_a_file_and_variables_everything_has_its_default() {
-    let Loaded { config, secrets, rooms, limits, file } = defaults();
+    let Loaded { config, secrets, rooms, limits, file, destinations: _ } = defaults();
     assert_eq!(config.public_addr, SocketAddr::from(([127, 0, 0, 1], 8080)));
     assert_eq!(config.private_addr, SocketAddr::from(([127, 0, 0, 1], 8081)));
     assert_eq!(config.public_url, None);
@@ -299,7 +299,7 @@ fn messages_about_the_file() {
         ("\npublic_adress = \"x\"", "anteroom.toml:2: unknown key `public_adress`; did you mean `public_addr`?".into()),
         ("LOG = \"x\"", "anteroom.toml:1: unknown key `LOG`; did you mean `log`?".into()),
         ("zzz = 1", "anteroom.toml:1: unknown key `zzz`; anteroom.sample.toml has every valid one".into()),
-        ("[server]\nlog = \"x\"", "anteroom.toml:1: unknown table `server`; server settings are keys at the top of the file, and the only tables are [limits], [[limit]] and [[room]]".into()),
+        ("[server]\nlog = \"x\"", "anteroom.toml:1: unknown table `server`; server settings are keys at the top of the file, and the only tables are [limits], [[limit]], [[room]] and [[destination]]".into()),
         ("log = ", "anteroom.toml:1: not valid TOML: ".into()),
         ("log = \"a\"\nlog = \"b\"", "anteroom.toml:2: not valid TOML: duplicate key".into()),
         ("public_addr = \"localhost\"", format!("anteroom.toml:1: public_addr = \"localhost\": {address}")),
@@ -463,9 +463,9 @@ fn mistakes_in_rooms_were_hidden_behind_those_in_server_settings() {
 
 #[test]
 fn a_setting_that_a_later_version_brings_is_told_from_a_typing_error() {
-    let messages = messages("[[room]]\nid = \"a\"\nenable_events_generation = true\nrun_ahaed = true\n", &[]);
+    let messages = messages("[[room]]\nid = \"a\"\nproof_of_work = 12\nrun_ahaed = true\n", &[]);
     let expected = [
-        "anteroom.toml:3: enable_events_generation = \"true\": is planned, but this version does not have it yet",
+        "anteroom.toml:3: proof_of_work = \"12\": is planned, but this version does not have it yet",
         "anteroom.toml:4: unknown key `run_ahaed`; did you mean `run_ahead`?",
     ];
     assert_eq!(messages, expected);

@@ -1,5 +1,6 @@
 //! The configuration as an operator meets it.
 
 mod clients;
+mod destinations;
 mod file;
 mod limits;

@@ -19,6 +19,7 @@ mod bad_input;
 mod busy_room;
 mod claims;
 mod clients_api;
+mod destinations_api;
 mod forgeries;
 mod full_queue;
 mod http_surface;

@@ -33,6 +33,15 @@ const SETTINGS: &str = "
 const CONFIG: &str = "
     signing_algorithm = \"EdDSA\"
     default_room = \"Sample\"
+    events_directory = \"events\"
+    [[destination]]
+    name = \"of-the-file\"
+    kind = \"webhook\"
+    url = \"https://shop.example.com/hooks\"
+    algorithm = \"ed25519\"
+    [[destination]]
+    name = \"log-of-the-file\"
+    kind = \"file\"
     [[room]]
     id = \"Sample\"
     [[room.client]]

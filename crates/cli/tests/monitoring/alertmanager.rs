@@ -120,13 +120,27 @@ fn an_alert_holds_the_inlet_until_it_resolves_and_tells_people_in_every_way() {
     if !require("the templates of Alertmanager", Path::new(TEMPLATES).is_file()) {
         return;
     }
-    let config = "[[room]]\nid = \"Hall\"\ninlet = \"periodic\"\nincrement_by = 1\ninterval_seconds = 1\n\
+    let config = "destinations_private_allowed = [\"127.0.0.0/8\"]\n[[room]]\nid = \"Hall\"\ninlet = \"periodic\"\nincrement_by = 1\ninterval_seconds = 1\n\
                   alarms = [\"HighLoad\"]\n";
     let server = Server::builder(BINARY).memory().config(config).start().expect("the server starts");
     let key = Operator::of(&server).run(&["key", "create", "alertmanager", "--role", "origin"]);
     assert_eq!(key.code, Some(0), "{}", key.stderr);
     let mut alertmanager = Alertmanager::before(&path, &server, &key.stdout);
     let mut visitor = server.visitor();
+    // What happens is also told outward, to a webhook of somebody's own.
+    let hook = Site::open();
+    let webhook = json!({
+        "name": "on-call", "kind": "webhook", "url": format!("{}/hook", hook.url()), "types": ["alarm.*", "inlet.*"],
+    });
+    let answer = server.operator().post("/destinations", &webhook).expect("an answer");
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let told = |kind: &str| {
+        let log = hook.request_log();
+        let mut sent = log.iter().filter(|request| request.path() == "/hook");
+        sent.any(|request| {
+            serde_json::from_slice::<Value>(&request.body).is_ok_and(|event| event["type"] == kind)
+        })
+    };
     server.line("Hall").join_many(500);
     wait_until("the line moves", TIMEOUT, || standstill(&mut visitor).is_null());
 
@@ -138,6 +152,8 @@ fn an_alert_holds_the_inlet_until_it_resolves_and_tells_people_in_every_way() {
     wait_until("the inlet is held", TIMEOUT, || standstill(&mut visitor) == "alarm");
     let held = server.operator().get("/rooms/Hall").expect("an answer").json();
     assert_eq!(held["firing"], json!(["HighLoad"]), "{held:#}");
+
+    wait_until("the webhook has both events", TIMEOUT, || told("alarm.fired") && told("inlet.held"));
 
     wait_until("everybody is told", TIMEOUT, || {
         let is_sent = |path| !alertmanager.sent_to(path).is_empty();
@@ -164,8 +180,9 @@ fn an_alert_holds_the_inlet_until_it_resolves_and_tells_people_in_every_way() {
 
     alertmanager.tell(alert, Some(unix_seconds() - 1));
     wait_until("the inlet is released", TIMEOUT, || standstill(&mut visitor).is_null());
+    wait_until("the webhook hears of it", TIMEOUT, || told("alarm.resolved") && told("inlet.released"));
     let audit = server.operator().get("/audit").expect("an answer").json();
-    let told: Vec<(&Value, &Value)> = audit["records"]
+    let audited: Vec<(&Value, &Value)> = audit["records"]
         .as_array()
         .expect("records")
         .iter()
@@ -174,5 +191,5 @@ fn an_alert_holds_the_inlet_until_it_resolves_and_tells_people_in_every_way() {
         })
         .map(|record| (&record["actor"], &record["action"]))
         .collect();
-    assert!(told.iter().any(|(actor, _)| **actor == "alertmanager"), "{told:?}");
+    assert!(audited.iter().any(|(actor, _)| **actor == "alertmanager"), "{audited:?}");
 }

@@ -84,7 +84,7 @@ fn every_command_has_an_example_of_itself() {
 #[test]
 fn no_command_takes_a_secret_as_an_argument() {
     for page in pages() {
-        for option in ["--key ", "--key=", "--secret", "--token", "--password"] {
+        for option in ["--key ", "--key=", "--secret ", "--secret=", "--token", "--password"] {
             assert!(!page.help.contains(option), "{} has {option}", page.command);
         }
     }
@@ -132,8 +132,9 @@ struct Shell {
 
 impl Shell {
     fn new() -> Self {
-        let rooms = "[[room]]\nid = \"Hall\"\n[[room]]\nid = \"Sample\"\n";
-        let server = Server::builder(BINARY).config(rooms).start().expect("a server");
+        let file = "events_directory = \"events\"\n[[room]]\nid = \"Hall\"\n[[room]]\nid = \"Sample\"\n";
+        let server = Server::builder(BINARY).config(file).start().expect("a server");
+        fs::create_dir_all(server.directory().join("events")).expect("a directory of events");
         let directory = tempfile::tempdir().expect("a directory");
         let operator = Operator::of(&server).in_directory(directory.path());
         std::os::unix::fs::symlink(binary(), directory.path().join("anteroom")).expect("a link");
@@ -170,6 +171,25 @@ impl Shell {
             let rotate = Request::new("POST", "/rooms/Hall/clients/web/secrets");
             assert_eq!(admin.send(&rotate).expect("an answer").status, 201);
         }
+        for destination in ["shop", "bus", "stream", "log"] {
+            let path = format!("/destinations/{destination}");
+            admin.send(&Request::new("DELETE", &path)).expect("an answer");
+        }
+        if command.starts_with("destination ") && !command.starts_with("destination create") {
+            // A test must arrive, so it goes to a file.
+            let shop = match command {
+                "destination test" => json!({ "name": "shop", "kind": "file" }),
+                _ => json!({ "name": "shop", "kind": "webhook", "url": "https://shop.example/hooks" }),
+            };
+            assert_eq!(admin.post("/destinations", &shop).expect("an answer").status, 201);
+        }
+        if command == "destination create eventbridge" {
+            fs::write(self.directory.path().join("aws"), "the-secret-of-an-access-key").expect("written");
+        }
+        if command == "destination rotate-secret" {
+            let rotate = Request::new("POST", "/destinations/shop/secret");
+            assert_eq!(admin.send(&rotate).expect("an answer").status, 201);
+        }
         for file in ["anteroom.backup", "anteroom.backup.gz", "report.html"] {
             let _ = fs::remove_file(self.directory.path().join(file));
         }
@@ -192,6 +212,7 @@ impl Shell {
         self.tidy(command);
         let mut bash = Command::new("bash");
         self.operator.surround(&mut bash);
+        bash.env("KEY_ID", "AKIDEXAMPLEEXAMPLE00");
         bash.env("ANTEROOM_PUBLIC_URL", format!("http://{}", self.server.public()));
         let path = std::env::var("PATH").unwrap_or_default();
         bash.env("PATH", format!("{}:{path}", self.directory.path().display()));

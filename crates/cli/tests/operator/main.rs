@@ -9,6 +9,7 @@ mod check_config;
 mod cli_backup;
 mod cli_capacity;
 mod cli_client;
+mod cli_destination;
 mod cli_exit_codes;
 mod cli_help;
 mod cli_key;

@@ -7,13 +7,14 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 /// Our crates from the top to the bottom: each may depend on those after it.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "anteroom",
     "anteroom-server",
     "anteroom-gateway",
     "anteroom-proxy",
     "anteroom-admission",
     "anteroom-engine",
+    "anteroom-events",
     "anteroom-pages",
     "anteroom-store",
     "anteroom-tokens",

@@ -33,7 +33,12 @@ OTHERS = {"400", "408", "413", "503"}
 # A CDN's secret is not configured here; budgets that are used up are for limiter.rs: this machine has none.
 PUBLIC_OTHERS = {"403", "429"}
 # Needs a server of its own: one without a key from the environment, and one with another secret. Tested with these.
-ELSEWHERE = {("revokeKey", "409"), ("restore", "409")} | {
+ELSEWHERE = {
+    ("revokeKey", "409"),
+    ("restore", "409"),
+    # Only its receiver disables a destination.
+    ("pauseDestination", "409"),
+} | {
     # And one without a default room.
     (operation, "404")
     for operation in (
@@ -122,6 +127,7 @@ def main():
     walk_stream(public)
     walk_alarms(private, admin)
     walk_clients(private, admin)
+    walk_destinations(private, admin)
     walk_access(private, admin)
     walk_server(public, private, admin)
     walk_refusals(private, admin)
@@ -548,6 +554,50 @@ def walk_clients(private, admin):
         private.call(operation, 404, **shop)
     private.call("rotateClientSecret", 404, body={}, **shop)
     private.call("deleteClient", 409, headers=admin, id="Sample", client="of-the-file")
+
+
+def walk_destinations(private, admin):
+    """Destinations of events that are made, run and deleted, and one of the configuration file."""
+    wanted = {"name": "shop", "kind": "webhook", "url": "https://shop.example.com/hooks", "types": ["room.*"]}
+    shop = {"headers": admin, "name": "shop"}
+    private.call("createDestination", 201, headers=admin, body=wanted)
+    private.call("createDestination", 409, headers=admin, body=wanted)
+    pair = {"name": "pair", "kind": "webhook", "url": "https://shop.example.com/", "algorithm": "ed25519"}
+    private.call("createDestination", 201, headers=admin, body=pair)
+    request = urllib.request.Request(f"{private.address}/events?follow=false", headers=admin)
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as stream:
+        assert stream.status == 200 and stream.headers["Content-Type"] == "text/event-stream", stream.headers
+        assert b"\nevent: room.created\n" in stream.read()
+    private.seen.add(("streamEvents", "200"))
+    private.call("listDestinations", 200, headers=admin)
+    private.call("showDestination", 200, **shop)
+    private.call("changeDestination", 200, body={"batch_max": 100, "rooms": ["Sample"]}, **shop)
+    private.call("pauseDestination", 200, **shop)
+    private.call("resumeDestination", 200, **shop)
+    private.call("testDestination", 200, **shop)
+    private.call("replayDestination", 202, body={"after": 0}, **shop)
+    private.call("revokePreviousDestinationSecret", 409, **shop)
+    private.call("rotateDestinationSecret", 201, body={"previous_expires_in_seconds": 60}, **shop)
+    private.call("revokePreviousDestinationSecret", 204, **shop)
+    private.call("listDeadLetters", 200, query={"limit": 1}, **shop)
+    private.call("replayDeadLetters", 202, **shop)
+    private.call("dropDeadLetters", 202, **shop)
+    private.call("deleteDestination", 204, **shop)
+    without_body = ("show", "delete", "pause", "resume", "test")
+    for operation in [f"{verb}Destination" for verb in without_body] + [
+        "revokePreviousDestinationSecret",
+        "listDeadLetters",
+        "replayDeadLetters",
+        "dropDeadLetters",
+    ]:
+        private.call(operation, 404, **shop)
+    for operation, body in (("change", {}), ("replay", {"after": 0})):
+        private.call(f"{operation}Destination", 404, body=body, **shop)
+    private.call("rotateDestinationSecret", 404, body={}, **shop)
+    of_the_file = {"headers": admin, "name": "of-the-file"}
+    private.call("deleteDestination", 409, **of_the_file)
+    private.call("changeDestination", 409, body={"batch_max": 2}, **of_the_file)
+    private.call("rotateDestinationSecret", 409, body={}, headers=admin, name="log-of-the-file")
 
 
 def walk_server(public, private, admin):

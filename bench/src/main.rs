@@ -11,6 +11,7 @@
 
 mod baseline;
 mod check;
+mod events;
 mod fan_out;
 mod figures;
 mod forward;
@@ -71,12 +72,17 @@ fn main() -> Result<()> {
         ["versions", binary, other, "--quick"] => {
             versions::compare(binary, other, 1, Duration::from_millis(300))
         }
+        ["events", binary] => events::compare(binary, ROUNDS, ROUND, ""),
+        ["events", binary, "--quick"] => events::compare(binary, 1, Duration::from_millis(300), ""),
+        ["events", binary, "--only", name] => events::compare(binary, ROUNDS, ROUND, name),
+        ["events-size", binary] => events::size(binary, 20_000),
+        ["events-size", binary, "--quick"] => events::size(binary, 500),
         ["forward", runtimes, origin] => forward::serve(runtimes, origin),
         ["fan-out", event_file, connections] => fan_out::serve(event_file, connections),
         ["watch", binary] => watch::hold(binary, 15_000, 5),
         ["watch", binary, "--quick"] => watch::hold(binary, 500, 2),
         _ => bail!(
-            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|check|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick], \
+            "usage: anteroom-bench http|claims|memory|watch|redis|proxy|check|events|events-size|limiter-redis BINARY [--quick], or limiter-memory BINARY PEER [--quick], \
              or versions BINARY OTHER_BINARY [--quick], or guard [--quick]"
         ),
     }

@@ -1,17 +1,22 @@
 //! The servers under load, each a process of its own on core 0, ended with the value that started it.
 
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 
-use anteroom_testkit::{Builder, Server};
+use anteroom_testkit::{Builder, Client, Server};
 use anyhow::{Context, Result, ensure};
 
 use crate::load::{Connection, Requests, block_on};
 
 /// The variable that lets servers and load share all cores, as they would on a small machine.
 const UNPINNED: &str = "ANTEROOM_BENCH_UNPINNED";
+
+/// Over how many connections tickets are taken that a measurement needs.
+const SETUP_CONNECTIONS: usize = 16;
 
 fn cores() -> &'static str {
     if are_pinned() { "0" } else { "0-1023" }
@@ -48,15 +53,17 @@ impl Anteroom {
 
     /// Starts it on a store of this address, under a master secret of its own.
     pub(crate) fn start_on(binary: &str, store_url: &str) -> Result<Self> {
-        Self::with(binary, |builder| {
-            let builder = builder.env(RECOVERY, "0").env("ANTEROOM_STORE_URL", store_url);
-            builder.env("ANTEROOM_SECRET", "bench-".repeat(8))
-        })
+        Self::with(binary, |builder| on_store(builder, store_url))
     }
 
     /// Starts it with a configuration file.
     pub(crate) fn with_configuration(binary: &str, configuration: &str) -> Result<Self> {
         Self::with(binary, |builder| builder.config(configuration))
+    }
+
+    /// Starts it with a configuration file on a store of this address.
+    pub(crate) fn with_configuration_on(binary: &str, store_url: &str, configuration: &str) -> Result<Self> {
+        Self::with(binary, |builder| on_store(builder, store_url).config(configuration))
     }
 
     fn with(binary: &str, set_up: impl FnOnce(Builder) -> Builder) -> Result<Self> {
@@ -99,15 +106,44 @@ impl Anteroom {
         block_on(async { self.each(&Requests::post("/join", r#"{"room":"Sample"}"#), count).await })
     }
 
-    /// The first text in each of the answers to a request that is sent so often.
+    /// The first text in each of the answers to a request that is sent so often, over several connections.
     async fn each(&self, request: &Requests, count: usize) -> Result<Vec<String>> {
-        let mut connection = Connection::open(self.public()).await?;
+        let left = Rc::new(Cell::new(count));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..SETUP_CONNECTIONS {
+            let (address, request, left) = (self.public(), request.clone(), left.clone());
+            tasks.spawn_local(async move {
+                let mut connection = Connection::open(address).await?;
+                let mut texts = vec![];
+                while let Some(rest) = left.get().checked_sub(1) {
+                    left.set(rest);
+                    let (_, body_at) = connection.call(&request).await?;
+                    texts.push(first_text(connection.last(body_at)?.1)?);
+                }
+                Ok::<_, anyhow::Error>(texts)
+            });
+        }
         let mut texts = Vec::with_capacity(count);
-        for _ in 0..count {
-            let (_, body_at) = connection.call(request).await?;
-            texts.push(first_text(connection.last(body_at)?.1)?);
+        while let Some(finished) = tasks.join_next().await {
+            texts.extend(finished??);
         }
         Ok(texts)
+    }
+
+    /// A client of the private listener.
+    pub(crate) fn operator(&self) -> Client {
+        self.server.operator()
+    }
+
+    /// Where the embedded store has its file.
+    pub(crate) fn data_directory(&self) -> PathBuf {
+        self.server.data_directory()
+    }
+
+    /// Ends the process; what is on disk stays until the value goes.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.server.terminate()?;
+        Ok(())
     }
 
     /// What `/metrics` tells.
@@ -123,6 +159,11 @@ impl Anteroom {
         ensure!(answer.status == 200, "status {}", answer.status);
         Ok(())
     }
+}
+
+fn on_store(builder: Builder, url: &str) -> Builder {
+    let builder = builder.env(RECOVERY, "0").env("ANTEROOM_STORE_URL", url);
+    builder.env("ANTEROOM_SECRET", "bench-".repeat(8))
 }
 
 fn first_text(body: &str) -> Result<String> {
